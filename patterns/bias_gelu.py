@@ -1,0 +1,28 @@
+"""GELU of a sum with a bias, as a linear layer and its activation make it."""
+
+from patterns.gelu import exact
+from surgeon import Constant, Graph, Tensor, require, rule
+
+
+def biased(g: Graph, x: Tensor, bias: Constant) -> Tensor:
+    """gelu(x + bias), the GELU decomposed or already one node."""
+    total = g.add(x, bias)
+    return g.any_of(exact(g, total), g.ms_gelu(total), g.gelu(total))
+
+
+def bias_is_a_vector(x: Tensor, bias: Constant) -> None:
+    """BiasGelu adds a vector along the last axis (ORT contrib ops, BiasGelu-1)."""
+    require(bias.rank == 1, "the bias must be a vector")
+    if x.shape is not None:
+        require(x.shape[-1:] == bias.shape, "the bias must be as long as the last axis of x")
+    require(x.rank is not None, "the rank of x is unknown, so the bias may not run along its last axis")
+
+
+@rule(patterns=[biased], conditions=[bias_is_a_vector])
+def bias_gelu(g: Graph, x: Tensor, bias: Constant) -> Tensor:
+    """Fuse the bias of a linear layer and the exact GELU behind it into com.microsoft::BiasGelu.
+
+    What: gelu(x + bias), where bias is a vector along the last axis; the GELU may already be one node.
+    Numerics: rounding only.
+    """
+    return g.ms_bias_gelu(x, bias)

@@ -1,0 +1,48 @@
+"""surgeon: graph surgery for exported ONNX models.
+
+Every change you asked for, nothing else, and each one checked.
+
+    import surgeon
+    path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
+"""
+
+from surgeon.errors import (
+    CheckFailed,
+    GraphError,
+    ModelFileError,
+    OpsetError,
+    RewriteError,
+    RuleError,
+    SurgeonError,
+    UsageError,
+)
+from surgeon.graph import Constant, Graph, Tensor, register_helpers
+from surgeon.match import Match, require
+from surgeon.result import Report, Site
+from surgeon.rewrite import CheckOptions, find, rewrite
+from surgeon.rule import Rule, rule
+
+register_helpers()
+
+__all__ = [
+    "CheckFailed",
+    "CheckOptions",
+    "Constant",
+    "Graph",
+    "GraphError",
+    "Match",
+    "ModelFileError",
+    "OpsetError",
+    "Report",
+    "RewriteError",
+    "Rule",
+    "RuleError",
+    "Site",
+    "SurgeonError",
+    "Tensor",
+    "UsageError",
+    "find",
+    "require",
+    "rewrite",
+    "rule",
+]

@@ -1,0 +1,129 @@
+"""Copies between files that the kernel makes: reflinks, copy_file_range, holes left as holes.
+
+Where the system has none of these (macOS, Windows), plain reads and writes do the same.
+"""
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+CHUNK = 1 << 22
+_KERNEL_CHUNK = 1 << 28  # a signal is seen between two chunks
+_UNABLE = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EBADF, errno.EPERM}
+_FICLONE = 0x40049409  # linux/fs.h: share the extents of another file
+_BINARY: int = getattr(os, "O_BINARY", 0)
+
+
+def open_read(path: Path) -> int:
+    """A descriptor for reading raw bytes."""
+    return os.open(path, os.O_RDONLY | _BINARY)
+
+
+def write_all(target: int, data: bytes | memoryview) -> None:
+    """Write all bytes at the current position; a single write may take fewer."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view[: 1 << 30]) :]
+
+
+def read_at(source: int, start: int, size: int) -> bytes:
+    """Up to `size` bytes from position `start`."""
+    if hasattr(os, "pread"):
+        return os.pread(source, size, start)
+    os.lseek(source, start, os.SEEK_SET)
+    return os.read(source, size)
+
+
+def copy_span(source: int, start: int, size: int, target: int) -> None:
+    """Copy `[start, start + size)` of `source` to the current position of `target`; EOFError when it is shorter."""
+    if sys.platform == "linux":
+        while size:
+            try:
+                done = os.copy_file_range(source, target, min(size, _KERNEL_CHUNK), start)
+            except OSError as error:
+                if error.errno not in _UNABLE:
+                    raise
+                break
+            if not done:
+                break
+            start += done
+            size -= done
+    while size:
+        data = read_at(source, start, min(size, CHUNK))
+        if not data:
+            raise EOFError("the file is shorter than it was")
+        write_all(target, data)
+        start += len(data)
+        size -= len(data)
+
+
+def copy_file(source: int, target: int) -> None:
+    """Copy a whole file into the empty `target`: shared extents where the file system can, else its data only."""
+    if _clone(source, target):
+        return
+    size = os.fstat(source).st_size
+    at = 0
+    while at < size:
+        start = _next_data(source, at, size)
+        if start >= size:
+            break
+        end = _next_hole(source, start, size)
+        os.lseek(target, start, os.SEEK_SET)
+        copy_span(source, start, end - start, target)
+        at = end
+    os.ftruncate(target, size)
+
+
+def same_content(one: Path, other: Path) -> bool:
+    """Whether two files hold the same bytes; what is a hole in both is not read."""
+    a, b = open_read(one), open_read(other)
+    try:
+        size = os.fstat(a).st_size
+        if os.fstat(b).st_size != size:
+            return False
+        at = 0
+        while at < size:
+            at = min(_next_data(a, at, size), _next_data(b, at, size))
+            if at < size and read_at(a, at, CHUNK) != read_at(b, at, CHUNK):
+                return False
+            at += CHUNK
+        return True
+    finally:
+        os.close(a)
+        os.close(b)
+
+
+def _clone(source: int, target: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
+        return False
+    return True
+
+
+def _next_data(source: int, at: int, size: int) -> int:
+    """Where data begin at or behind `at`; `size` when only a hole is left."""
+    if sys.platform == "win32":
+        return at
+    try:
+        return os.lseek(source, at, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size
+        return at  # this file system does not tell holes
+
+
+def _next_hole(source: int, at: int, size: int) -> int:
+    if sys.platform == "win32":
+        return size
+    try:
+        return os.lseek(source, at, os.SEEK_HOLE)
+    except OSError:
+        return size  # this file system does not tell holes

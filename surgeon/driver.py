@@ -1,0 +1,225 @@
+"""Runs rules over an index to a fixed point and keeps the edit log; knows nothing of files."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from surgeon.compile import Compiled
+from surgeon.errors import OpsetError, RewriteError
+from surgeon.fragment import Fragment, build, call_with_captures
+from surgeon.index import Index
+from surgeon.match import Match, Mismatch, Refused, candidates, find, match_at
+from surgeon.node_check import check_node
+from surgeon.result import Miss, miss_of
+from surgeon.rule import Plan, Rule
+from surgeon.scope import Scope
+from surgeon.splice import Splicer, Step
+from surgeon.state import Trace
+
+ROUNDS = 50
+EXPLAINED = 32  # nodes at which a rule that found nothing is tried again to say why
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(slots=True)
+class Choice:
+    """Which places to rewrite: shell patterns over node names."""
+
+    only: Sequence[str] = ()
+    skip: Sequence[str] = ()
+
+    def allows(self, match: Match) -> bool:
+        """Whether a match is wanted."""
+        names = [node.label for node in match.nodes]
+        if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
+            return False
+        return not any(fnmatchcase(name, item) for name in names for item in self.skip)
+
+
+@dataclass(slots=True)
+class Driver:
+    """One run over one index.  log: the steps taken, in order.  misses: rules that found nothing, and near misses."""
+
+    index: Index
+    rules: Sequence[Rule]
+    target: str
+    choice: Choice = field(default_factory=Choice)
+    progress: Progress | None = None
+    misses: list[Miss] = field(default_factory=list)
+    _splicer: Splicer | None = None
+    _cache: dict[Any, Fragment] = field(default_factory=dict)
+    _seen: dict[Any, list[str]] = field(default_factory=dict)
+    _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
+    _checked: set[Any] = field(default_factory=set)
+
+    @property
+    def log(self) -> list[Step]:
+        """The steps taken."""
+        return self.splicer.steps
+
+    @property
+    def splicer(self) -> Splicer:
+        """The one editor of this run."""
+        if self._splicer is None:
+            self._splicer = Splicer(self.index)
+        return self._splicer
+
+    def run(self) -> None:
+        """Rewrite until nothing matches any more.  Raises RewriteError when rules undo each other."""
+        for _ in range(ROUNDS):
+            before = len(self.log)
+            self._refused.clear()
+            for rule in self.rules:
+                for scope in self.index.scopes:
+                    if not scope.is_gone:
+                        self._run_rule(rule, scope)
+            if len(self.log) == before:
+                break
+        else:
+            names = ", ".join(dict.fromkeys(step.rule for step in self.log[-len(self.rules) :]))
+            raise RewriteError(f"Rules {names} found no end in {ROUNDS} rounds; leave one of them out.")
+        self._explain()
+
+    def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
+        """Where a rule would fire in a scope, without firing."""
+        plan = rule.plan(self.target, scope.opset)
+        if not isinstance(plan, str):
+            for compiled in plan.sources:
+                yield from (match for match, _ in self._matches(rule, plan, compiled, scope))
+
+    def _run_rule(self, rule: Rule, scope: Scope) -> None:
+        plan = rule.plan(self.target, scope.opset)
+        if isinstance(plan, str):
+            return
+        for compiled in plan.sources:
+            for match, fragment in self._matches(rule, plan, compiled, scope):
+                self._guard_loop(rule, match)
+                self.splicer.apply(match, fragment, rule.name)
+                if self.progress is not None:
+                    self.progress(rule.name, len(self.log))
+
+    def _matches(
+        self, rule: Rule, plan: Plan, compiled: Compiled, scope: Scope
+    ) -> Iterator[tuple[Match, Fragment]]:
+        built: list[Fragment] = []
+
+        def accept(match: Match) -> bool:
+            if not self.choice.allows(match):
+                return False
+            try:
+                for condition in rule.conditions:
+                    call_with_captures(condition, match)
+                if plan.needs is not None:
+                    raise Refused(
+                        f"the form for target {self.target} needs opset {plan.needs} and the model has "
+                        f"{scope.opset}; raise it with: surgeon upgrade IN OUT --opset {plan.needs}"
+                    )
+                fragment = self._fragment(plan, compiled, match)
+                self._check_new(match, fragment)
+            except (Refused, OpsetError) as refusal:
+                key = (rule.name, match.root.label)
+                where = compiled.pattern.where
+                self._refused[key] = Miss(rule.name, match.root.label, str(refusal), where, len(match.nodes))
+                return False
+            built[:] = [fragment]
+            return True
+
+        for match in find(self.index, compiled, scope, accept):
+            yield match, built[0]
+
+    def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+        """The replacement; built once for all matches when it looks at nothing but names."""
+        shape = tuple(None if held is None else len(held) if isinstance(held, tuple) else 1
+                      for held in match.bound.values())
+        key = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
+        if key in self._cache:
+            return self._cache[key]
+        match.inspected = False
+        fragment = build(plan.form.function, match)
+        numbers = any(isinstance(held, tuple) for held in match.bound.values())
+        if not match.inspected and not numbers:
+            self._cache[key] = fragment
+        return fragment
+
+    def _check_new(self, match: Match, fragment: Fragment) -> None:
+        """Refuse a replacement whose nodes break their schemas, before anything is edited."""
+        scope, types = match.scope, self.index.types
+        names = {ref.key: match.tensor(ref.key) for node in fragment.nodes for ref in node.inputs
+                 if ref.kind == "capture"}
+        dtypes = {key: types.dtype(scope, name) for key, name in names.items()}
+        key = (id(fragment), tuple(dtypes.values()), scope.opset)
+        if key in self._checked:
+            return
+        for node in fragment.as_protos():
+            known = {str(capture): dtype for capture, dtype in dtypes.items()}
+            version = scope.versions.get(node.domain)
+            complaints = check_node(node, version if node.domain else scope.opset, known.get, scope.is_function)
+            if complaints:
+                raise Refused(f"what would be written breaks its schema: {complaints[0]}")
+        self._checked.add(key)
+
+    def _guard_loop(self, rule: Rule, match: Match) -> None:
+        """Two rules that undo each other meet the same place in the same state again."""
+        made = {name for node in match.nodes for name in node.outputs}
+        outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))
+        ops = tuple(sorted(node.op for node in match.nodes))
+        place = (id(match.scope), match.outputs)
+        history = self._seen.setdefault(place, [])
+        state = f"{rule.name}|{ops}|{outside}"
+        if any(node.step is not None for node in match.nodes) and state in history:
+            names = dict.fromkeys(item.partition("|")[0] for item in history[history.index(state) :])
+            raise RewriteError(
+                f"Rules {' and '.join(names)} undo each other at {match.root.label!r}; run them one at a time."
+            )
+        history.append(state)
+
+    def _explain(self) -> None:
+        """For each rule say why it found nothing, or where it nearly matched."""
+        self.misses = list(self._refused.values())
+        fired = {step.rule for step in self.log}
+        for rule in self.rules:
+            found = list(self._near_misses(rule))
+            told = {miss.node for miss in self.misses if miss.rule == rule.name}
+            if rule.name in fired or told:
+                blocked = [miss for miss in found if miss.matched > 1 and miss.node not in told]
+                self.misses += [miss_of(rule.name, miss) for miss in blocked if "must stay" in miss.reason
+                                or "also used by" in miss.reason]
+            elif found:
+                self.misses.append(miss_of(rule.name, max(found, key=lambda miss: miss.matched)))
+
+    def _near_misses(self, rule: Rule) -> Iterator[Mismatch]:
+        """The deepest miss at each of the first candidates left in the model, or what is not there at all."""
+        absent: Mismatch | None = None
+        candidates = 0
+        for scope in self.index.scopes:
+            plan = rule.plan(self.target, scope.opset) if not scope.is_gone else None
+            if isinstance(plan, str):
+                absent = Mismatch(rule.name, "", plan, rule.where, 0)
+            if plan is None or isinstance(plan, str):
+                continue
+            for compiled in plan.sources:
+                for miss in explain(self.index, compiled, scope):
+                    candidates += bool(miss.node)
+                    if miss.node:
+                        yield miss
+                    elif absent is None:
+                        absent = miss
+                    if candidates >= EXPLAINED:
+                        return
+        if not candidates and absent is not None:
+            yield absent
+
+
+def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
+    """Why a pattern does not match: the deepest miss at each node where it could start."""
+    missing = [group for group in compiled.required if not any(n.alive for op in group for n in scope.by_op.get(op, ()))]
+    if missing:
+        wanted = " or ".join(sorted(min(missing, key=len)))
+        yield Mismatch(compiled.pattern.name, "", f"there is no {wanted} in the model", compiled.pattern.where, 0)
+        return
+    for root in candidates(compiled, scope):
+        trace = Trace()
+        if match_at(index, compiled, root, None, trace) is None and trace.depth >= 0:
+            yield Mismatch(compiled.pattern.name, root.label, trace.reason, trace.where, trace.depth)

@@ -1,0 +1,50 @@
+"""One tree of exceptions.  Every message is one sentence that says what is wrong and what to do.
+
+    SurgeonError               exit code 2 at the command line
+    ├── ModelFileError         a file that cannot be read, trusted or written
+    ├── GraphError             a graph that breaks ONNX's own rules (a cycle, a dangling tensor, a name made twice)
+    ├── RuleError              a rule or pattern that is wrong in itself, or a rule name that leads nowhere
+    │   └── OpsetError         an op that the model's opset does not have
+    ├── RewriteError           a rewrite that cannot go on (rules that undo each other, a replacement that raises)
+    ├── UsageError             arguments that do not fit together
+    └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
+"""
+
+
+class SurgeonError(Exception):
+    """Base of all errors that surgeon raises on purpose."""
+
+
+class ModelFileError(SurgeonError):
+    """A model or data file cannot be read, trusted or written."""
+
+
+class GraphError(SurgeonError):
+    """The graph breaks ONNX's own rules."""
+
+
+class RuleError(SurgeonError):
+    """A rule or pattern is wrong in itself, or a rule name leads nowhere."""
+
+
+class OpsetError(RuleError):
+    """An op is not there at the opset in force."""
+
+
+class RewriteError(SurgeonError):
+    """A rewrite cannot go on."""
+
+
+class UsageError(SurgeonError):
+    """Arguments that do not fit together."""
+
+
+class CheckFailed(SurgeonError):
+    """The rewritten model is wrong, or not proved where proof was asked for; nothing was written.
+
+    report: the Report of the run, with the sites and the errors measured.
+    """
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report

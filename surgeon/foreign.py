@@ -1,0 +1,55 @@
+"""What a file is that is no ONNX model, said in one sentence."""
+
+import errno
+from pathlib import Path
+
+_SIGNS = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"%PDF", "a PDF document"),
+    (b"\x1f\x8b", "a gzip archive: unpack it first"),
+    (b"PK\x03\x04", "a zip archive or PyTorch checkpoint: unpack it, or export the model to ONNX"),
+    (b"\x80\x02", "a pickle, perhaps a PyTorch checkpoint: export the model to ONNX"),
+    (b"\x80\x04", "a pickle: export the model to ONNX"),
+    (b"\x89HDF", "an HDF5 file, perhaps Keras: convert it with tf2onnx"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"),
+    (b"<!DOCTYPE", "a web page: download the model file itself"),
+    (b"<html", "a web page: download the model file itself"),
+)
+
+
+def describe(head: bytes, name: str) -> str | None:
+    """One sentence on a file that starts with `head` (up to 4 KiB), or None when it looks like nothing known."""
+    for sign, what in _SIGNS:
+        if head.startswith(sign):
+            return f"{name} is not an ONNX model but {what}."
+    if head[4:8] == b"ORTM":
+        return f"{name} is a model in ORT format, which cannot be edited: use the ONNX file that it was made from."
+    if head[4:8] == b"TFL3":
+        return f"{name} is not an ONNX model but a TensorFlow Lite one: convert it with tf2onnx."
+    try:
+        text = head.decode("utf-8", "strict" if len(head) < 4096 else "ignore")
+    except UnicodeDecodeError:
+        return None
+    if any(ord(c) < 32 and c not in "\t\n\r\f" for c in text):
+        return None
+    start = text.lstrip()
+    if start.startswith("{"):
+        return f"{name} is JSON, not a binary ONNX model: convert it first with onnx.load(path, format='json')."
+    if "ir_version:" in text or "graph {" in text:
+        return f"{name} is in protobuf text format: convert it first with onnx.load(path, format='textproto')."
+    if "ir_version" in text or "=>" in text:
+        return f"{name} is ONNX text, not a binary model: convert it first with onnx.parser.parse_model."
+    return f"{name} is a text file, not an ONNX model."
+
+
+def unreadable(path: Path, error: OSError) -> str:
+    """One sentence on why `path` could not be opened."""
+    if path.is_dir():
+        return f"{path} is a folder: name the .onnx file in it."
+    if error.errno == errno.ENOENT:
+        return f"{path} does not exist: check the path."
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{path} may not be read: change its permissions."
+    return f"{path} cannot be read: {error.strerror}."

@@ -1,0 +1,172 @@
+"""A replacement, built on a small `gs.Graph` by the same helpers as patterns, and turned into nodes one by one."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+from onnx import AttributeProto, helper, numpy_helper
+
+from surgeon.errors import RuleError
+from surgeon.graph import Graph, Number
+from surgeon.match import Captured, Match, require
+from surgeon.schemas import schema
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A tensor of a fragment.  kind: "empty", "capture" (key: a name of the pattern), "inner" or "constant"."""
+
+    kind: str
+    key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A node of a fragment, ready to be written once its tensors have names."""
+
+    domain: str
+    op: str
+    inputs: tuple[Ref, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[AttributeProto, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTensor:
+    """A constant that the replacement wrote.  like: whose dtype it takes where that is unknown until run time."""
+
+    values: np.ndarray[Any, np.dtype[Any]]
+    like: Ref | None
+
+    def proto(self, name: str) -> onnx.TensorProto:
+        """The constant as a named TensorProto."""
+        return numpy_helper.from_array(np.ascontiguousarray(self.values).reshape(self.values.shape), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What replaces a match: nodes in order, the constants they read, and a Ref for each output of the pattern."""
+
+    nodes: tuple[Made, ...]
+    constants: tuple[FixedTensor, ...]
+    outputs: tuple[Ref, ...]
+
+    def as_protos(self) -> Iterator[onnx.NodeProto]:
+        """The nodes with provisional names: a captured tensor is called by the text of its Ref's key."""
+        for node in self.nodes:
+            inputs = [str(ref.key) if ref.kind == "capture" else f"{ref.kind} {ref.key}" for ref in node.inputs]
+            proto = onnx.NodeProto(
+                op_type=node.op,
+                domain=node.domain,
+                input=["" if ref.kind == "empty" else name for ref, name in zip(node.inputs, inputs, strict=True)],
+                output=[f"inner {number}" for number in node.outputs],
+            )
+            proto.attribute.extend(node.attributes)
+            yield proto
+
+
+def build(function: Callable[..., Any], match: Match) -> Fragment:
+    """Run a replacement for one match.
+
+    Raises Refused when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
+    """
+    scope = match.scope
+    home = (function.__module__ or "").partition(".")[0]
+    graph = Graph(opset=scope.opset, versions=scope.versions, home=home)
+    known: dict[int, Ref] = {}
+    names = _parameters(function, match, 1)
+    arguments = list(_arguments(match, names, known))
+    if any(item.kind is inspect.Parameter.VAR_POSITIONAL for item in inspect.signature(function).parameters.values()):
+        arguments = [*arguments[:-1], *arguments[-1]]
+    returned = function(graph, *arguments)
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
+        raise RuleError(
+            f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
+            f"{match.pattern.name} has {len(match.outputs)} output tensor(s); return one tensor for each."
+        )
+    return _freeze(graph, results, known)
+
+
+def call_with_captures(function: Callable[..., Any], match: Match) -> None:
+    """Run a condition: a function of the match's captures, by name, or of the whole `match`."""
+    names = _parameters(function, match, 0)
+    function(*[match if name == "match" else match[name] for name in names])
+
+
+def _parameters(function: Callable[..., Any], match: Match, first: int) -> list[str]:
+    """The captures that a function asks for by its parameters' names; those with a default may be missing."""
+    names = []
+    for parameter in list(inspect.signature(function).parameters.values())[first:]:
+        if parameter.name not in match.bound and parameter.name != "match":
+            if parameter.default is not inspect.Parameter.empty:
+                break
+            raise RuleError(
+                f"{function.__name__} asks for {parameter.name!r}, which pattern {match.pattern.name} does not bind; "
+                f"it binds {', '.join(sorted(match.bound)) or 'nothing'}."
+            )
+        names.append(parameter.name)
+    return names
+
+
+def _arguments(match: Match, names: Sequence[str], known: dict[int, Ref]) -> Iterator[Any]:
+    for name in names:
+        value = match[name]
+        items = value if isinstance(value, list) else [value]
+        for position, item in enumerate(items):
+            if isinstance(item, Captured):
+                known[id(item)] = Ref("capture", (name, position))
+        yield value
+
+
+def _freeze(graph: Graph, results: Sequence[Any], known: dict[int, Ref]) -> Fragment:
+    """Keep the nodes that the outputs need and number their tensors."""
+    needed = {id(item) for item in results}
+    kept: list[Any] = []
+    for node in reversed(graph.nodes):
+        if any(id(tensor) in needed for tensor in node.outputs):
+            kept.append(node)
+            needed.update(id(tensor) for tensor in node.inputs)
+    kept.reverse()
+    numbers = {id(tensor): place for place, tensor in enumerate(out for node in kept for out in node.outputs)}
+    constants: list[FixedTensor] = []
+
+    def ref(tensor: Any) -> Ref:
+        if id(tensor) in known:
+            return known[id(tensor)]
+        if id(tensor) in numbers:
+            return Ref("inner", numbers[id(tensor)])
+        if isinstance(tensor, gs.Constant):
+            like = tensor.like if isinstance(tensor, Number) else None
+            constants.append(FixedTensor(np.asarray(tensor.values), None if like is None else ref(like)))
+            known[id(tensor)] = Ref("constant", len(constants) - 1)
+            return known[id(tensor)]
+        if tensor.name == "":
+            return Ref("empty")
+        raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
+
+    nodes = []
+    for node in kept:
+        inputs = tuple(ref(tensor) for tensor in node.inputs)
+        attributes = tuple(_attributes(node.domain or "", node.op, node.attrs, graph))
+        outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
+        nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes))
+    outputs_ = tuple(ref(tensor) for tensor in results)
+    return Fragment(tuple(nodes), tuple(constants), outputs_)
+
+
+def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> Iterator[AttributeProto]:
+    known = schema(domain, op, graph.version(domain))
+    for name, value in values.items():
+        if isinstance(value, AttributeProto):
+            yield value
+            continue
+        spec = known.attributes.get(name) if known is not None else None
+        if isinstance(value, np.ndarray):
+            value = numpy_helper.from_array(value)
+        require(value is not None, f"attribute {name} of {op} has no value")
+        yield helper.make_attribute(name, value, attr_type=spec.type if spec is not None else None)

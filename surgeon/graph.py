@@ -1,0 +1,261 @@
+"""The vocabulary: a `gs.Graph` on which every ONNX and ONNX Runtime op is a helper, for both sides of a rule.
+
+`Graph` builds real nodes; the recording graph of `surgeon.pattern` overrides `emit` and remembers what to look for.
+Importing this module registers the helpers on `gs.Graph` itself too, without replacing any that is there already.
+"""
+
+import difflib
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import RuleError
+from surgeon.naming import helper_name, operator_of
+from surgeon.schemas import bind, operators, schema
+
+Tensor = gs.Tensor
+Constant = gs.Constant
+
+ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
+DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
+_ours: dict[str, Callable[..., Any]] = {}
+
+
+class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
+    """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`.
+
+    A plain number or array given as an input becomes a constant in the dtype of the inputs that share its type
+    variable in the op's schema; attributes are coerced by the schema.
+    """
+
+    def __init__(self, *, opset: int | None = None, versions: dict[str, int] | None = None, home: str = "") -> None:
+        """Make an empty graph.
+
+        opset: version of ai.onnx that the helpers follow (default: gs's own).  versions: versions of other domains.
+        home: top-level package of the rule that is being run; a pack installed as one sees only its own helpers
+        beside surgeon's.
+        """
+        self.versions = dict(versions or {})
+        self.home = home
+        self.made = 0
+        super().__init__(opset=opset)
+        self.versions.setdefault("", self.opset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("versions", "home", "made", "_functions"):
+            raise AttributeError(name)
+        helper = user_helper(name, self.helper_opset(), self.home)
+        if helper is not None:
+            return lambda *args, **kwargs: helper(self, *args, **kwargs)
+        operator = operator_of(name)
+        if operator is not None:
+            domain, op = operator
+            return lambda *args, **kwargs: self.call(domain, op, args, kwargs)
+        near = difflib.get_close_matches(name, list(_vocabulary()), n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise AttributeError(f"no helper is called {name!r}{hint} Register your own with @gs.Graph.register().")
+
+    def helper_opset(self) -> int | None:
+        """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
+        return int(self.opset)
+
+    def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Add one node of a known op; returns its output, or a tuple where it has several.
+
+        Raises RuleError when the arguments do not fit the op's schema at this graph's opset.
+        """
+        if op in ASSOCIATIVE and not domain and len(args) > 2:
+            args = (self.call(domain, op, args[:-1], kwargs), args[-1])
+        bound = bind(domain, op, args, kwargs, self.version(domain))
+        found = self.emit(domain, op, bound.inputs, bound.attributes, bound.outputs)
+        return tuple(found) if bound.several else found[0]
+
+    def version(self, domain: str) -> int | None:
+        """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
+        return self.versions.get(domain) if domain else int(self.opset)
+
+    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx.
+
+        In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.
+        """
+        domain, _, name = kind.rpartition("::")
+        found = self.emit(domain, name, inputs, dict(attributes), outputs)
+        return tuple(found) if outputs > 1 else found[0]
+
+    def any_of(self, *forms: Any) -> Any:
+        """Any of several forms in a pattern; the first of them in a replacement."""
+        if not forms:
+            raise RuleError("any_of needs at least one form.")
+        return forms[0]
+
+    def optional(self, tensor: Any) -> Any:
+        """A node that may be left out in a pattern (its first input then stands for it); left out in a replacement."""
+        return tensor.inputs[0].inputs[0] if getattr(tensor, "inputs", None) else tensor
+
+    def capture(self, name: str, tensor: Any) -> Any:
+        """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
+        return tensor
+
+    def literal(self, value: Any, *, rtol: float | None = None) -> Any:
+        """A constant by value, with a relative tolerance of its own."""
+        return value
+
+    def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
+        """Add a node as gs's own `layer` does, for helpers written in the style of its examples."""
+        op = kwargs.get("op", args[0] if args else "")
+        attributes = dict(kwargs.get("attrs") or {})
+        wanted = list(outputs or [])
+        found = self.emit(kwargs.get("domain") or "", op, list(inputs or []), attributes, max(len(wanted), 1))
+        for tensor, given in zip(found, wanted, strict=False):
+            if isinstance(given, gs.Tensor):
+                tensor.dtype, tensor.shape = given.dtype, given.shape
+        return found
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Add one node whose arguments are already sorted into inputs and attributes."""
+        tensors = [self._tensor(value) for value in self._typed(domain, op, inputs)]
+        made = [Inner(self._fresh(op)) for _ in range(outputs)]
+        given = {name: value for name, value in attributes.items() if value is not None}
+        self.nodes.append(gs.Node(op=op, domain=domain or None, attrs=given, inputs=tensors, outputs=made))
+        self._type_outputs(domain, op, tensors, made)
+        return made
+
+    def _fresh(self, stem: str) -> str:
+        self.made += 1
+        return f"{stem}_{self.made}"
+
+    def _tensor(self, value: Any) -> Any:
+        if isinstance(value, gs.Tensor):
+            return value
+        return gs.Variable.empty() if value is None else Number(self._fresh("constant"), np.asarray(value), None)
+
+    def _typed(self, domain: str, op: str, inputs: Sequence[Any]) -> Iterator[Any]:
+        """Give each plain number the dtype of the siblings that share its type variable, or remember one of them."""
+        known = schema(domain, op, self.version(domain))
+        for position, value in enumerate(inputs):
+            if value is None or isinstance(value, gs.Tensor):
+                yield value
+                continue
+            formal = _formal(known.inputs, position).type if known else "T"
+            if formal.startswith("tensor("):
+                yield Number(self._fresh("constant"), np.asarray(value).astype(_numpy(formal)), None)
+                continue
+            shares = [
+                other
+                for place, other in enumerate(inputs)
+                if isinstance(other, gs.Tensor) and (known is None or _formal(known.inputs, place).type == formal)
+            ]
+            yield self._like(np.asarray(value), shares)
+
+    def _like(self, value: np.ndarray[Any, Any], siblings: Sequence[Any]) -> Any:
+        for sibling in siblings:
+            if sibling.dtype is not None:
+                return Number(self._fresh("constant"), value.astype(sibling.dtype), None)
+        if value.dtype == np.float64:
+            value = value.astype(np.float32)
+        return Number(self._fresh("constant"), value, siblings[0] if siblings else None)
+
+    def _type_outputs(self, domain: str, op: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Let an output take its dtype from an input that shares its type variable in the schema."""
+        known = schema(domain, op, self.version(domain))
+        if known is None:
+            return
+        for position, tensor in enumerate(outputs):
+            formal = _formal(known.outputs, position).type
+            for place, source in enumerate(inputs):
+                if source.name and _formal(known.inputs, place).type == formal:
+                    tensor.like = source
+                    break
+
+
+class Inner(gs.Variable):  # type: ignore[misc]  # gs ships no types
+    """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
+
+    def __init__(self, name: str) -> None:
+        self.like: Any = None
+        self._dtype: Any = None
+        super().__init__(name)
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype, or None where it is unknown."""
+        return self._dtype if self._dtype is not None or self.like is None else self.like.dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        self._dtype = value
+
+
+class Number(gs.Constant):  # type: ignore[misc]  # gs ships no types
+    """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
+
+    def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
+        super().__init__(name, np.asarray(values))
+        self.like = like
+
+
+def _formal(formals: Sequence[Any], position: int) -> Any:
+    return formals[min(position, len(formals) - 1)]
+
+
+def _numpy(type_string: str) -> np.dtype[Any]:
+    from onnx import TensorProto, helper
+
+    kind = type_string[len("tensor(") : -1]
+    name = {"float": "FLOAT", "double": "DOUBLE"}.get(kind, kind.upper())
+    return np.dtype(helper.tensor_dtype_to_np_dtype(getattr(TensorProto, name)))
+
+
+def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
+    """The helper that a user registered under this name and that rules of package `home` may see."""
+    found = [by_name[name] for version, by_name in gs.Graph.OPSET_FUNC_MAP.items() if name in by_name and
+             opset in (None, version)]
+    if name in gs.Graph.GLOBAL_FUNC_MAP:
+        found.append(gs.Graph.GLOBAL_FUNC_MAP[name])
+    found = [helper for helper in dict.fromkeys(found) if _ours.get(name) is not helper]
+    if home and found and home in _packs():
+        found = [helper for helper in found if helper.__module__.partition(".")[0] == home]
+    if not found:
+        return None
+    if opset is not None or len(found) == 1:
+        return found[0]
+    return lambda graph, *args, **kwargs: graph.any_of(*(helper(graph, *args, **kwargs) for helper in found))
+
+
+@cache
+def _packs() -> frozenset[str]:
+    """Top-level packages whose rules are found through the entry point group `surgeon.rules`."""
+    return frozenset(point.module.partition(".")[0] for point in importlib.metadata.entry_points(group="surgeon.rules"))
+
+
+@cache
+def _vocabulary() -> dict[str, tuple[str, str]]:
+    return {helper_name(domain, op): (domain, op) for domain in DOMAINS for op in operators(domain)}
+
+
+def register_helpers() -> None:
+    """Register every helper on `gs.Graph`, so that a plain gs graph has them; helpers that are there already stay."""
+    for name, (domain, op) in _vocabulary().items():
+        if name in gs.Graph.GLOBAL_FUNC_MAP or hasattr(gs.Graph, name):
+            continue
+        _ours[name] = gs.Graph.GLOBAL_FUNC_MAP[name] = _plain_helper(name, domain, op)
+
+
+def _plain_helper(name: str, domain: str, op: str) -> Callable[..., Any]:
+    def helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        versions = {item.domain: item.version for item in self.import_domains or ()}
+        bound = bind(domain, op, args, kwargs, versions.get(domain) if domain else self.opset)
+        inputs = [gs.Variable.empty() if value is None else value for value in bound.inputs]
+        outputs = [f"{name}_out" for _ in range(bound.outputs)]
+        attrs = {key: value for key, value in bound.attributes.items() if value is not None}
+        found = self.layer(op=op, domain=domain or None, inputs=inputs, outputs=outputs, attrs=attrs)
+        return tuple(found) if bound.several else found[0]
+
+    helper.__name__ = name
+    helper.__doc__ = f"`{domain or 'ai.onnx'}::{op}`, arguments in the order of its schema."
+    return helper

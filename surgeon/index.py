@@ -1,0 +1,181 @@
+"""Who makes and who uses each tensor, in all scopes of a model.
+
+The index is the working copy of a rewrite: `surgeon.splice` edits it, and what it says at the end is what gets written.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from surgeon.constants import Constants
+from surgeon.errors import GraphError
+from surgeon.model import Model
+from surgeon.scope import DEFAULT_DOMAINS, Node, Scope, qualified
+from surgeon.types import Types
+
+GRAPH_FIELD, FUNCTION_FIELD = 7, 25
+
+
+class Index:
+    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        proto = model.skeleton
+        self.ir_version = int(proto.ir_version)
+        self.scopes: list[Scope] = []
+        versions = _versions(proto.opset_import)
+        self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
+        self._fill(self.main)
+        self.functions: list[Scope] = []
+        for position, function in enumerate(proto.functions):
+            label = f"function {function.domain}::{function.name}"
+            address = ((FUNCTION_FIELD, position),)
+            scope = Scope(function, address, _versions(function.opset_import) or versions, label=label)
+            self.functions.append(scope)
+            self._fill(scope)
+        _hold_training(self.main, proto)
+        self.constants = Constants(model, self.ir_version)
+        self.types = Types(model, self.constants, self.scopes)
+
+    def _fill(self, scope: Scope) -> None:
+        self.scopes.append(scope)
+        if scope.parent is not None:
+            scope.parent.bodies.append(scope)
+        proto = scope.proto
+        if isinstance(proto, onnx.FunctionProto):
+            scope.inputs.update(proto.input)
+            outputs = list(proto.output)
+        else:
+            scope.inputs.update([value.name for value in proto.input])
+            scope.initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
+            scope.sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
+            outputs = [value.name for value in proto.output]
+            for note in proto.quantization_annotation:
+                scope.held[note.tensor_name] = "it has a quantization annotation"
+                for entry in note.quant_parameter_tensor_names:
+                    scope.held[entry.value] = "a quantization annotation uses it"
+        bodies = _add_nodes(scope)
+        where = scope.label or "the graph"
+        for name in outputs:
+            home = scope.home(name) or scope
+            home.held[name] = f"it is an output of {where}"
+        if scope.parent is not None:
+            _record_captures(scope)
+        for node, attribute_index, graph_index, field, graph in bodies:
+            address = (*scope.address, (_node_field(scope), node.slot), (5, attribute_index), (field, graph_index))
+            label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
+            self._fill(Scope(graph, address, scope.versions, scope, node, label))
+
+    def held(self, scope: Scope, name: str) -> str | None:
+        """Why the tensor must stay even if no node reads it, or None."""
+        home = scope.home(name)
+        return home.held.get(name) if home is not None else None
+
+    def check(self) -> None:
+        """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""
+        for scope in self.scopes:
+            unsorted = False
+            for node in scope.nodes:
+                for name in node.inputs:
+                    producer = scope.producers.get(name)
+                    if producer is not None:
+                        unsorted = unsorted or producer.slot >= node.slot
+                    elif name and scope.home(name) is None:
+                        raise GraphError(
+                            f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
+                            "mend the model or export it again."
+                        )
+            if unsorted:
+                _refuse_cycle(scope)
+
+
+def _node_field(scope: Scope) -> int:
+    return 7 if scope.is_function else 1
+
+
+def _versions(imports: Any) -> dict[str, int]:
+    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
+
+
+def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:
+    """Index the nodes of a scope; returns the bodies that they hold."""
+    producers, consumers, by_op, nodes = scope.producers, scope.consumers, scope.by_op, scope.nodes
+    bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
+    ops: dict[tuple[str, str], str] = {}
+    for slot, proto in enumerate(scope.proto.node):
+        key = (proto.domain, proto.op_type)
+        op = ops.get(key)
+        if op is None:
+            op = ops[key] = qualified(*key)
+        inputs, outputs = tuple(proto.input), tuple(proto.output)
+        node = Node(op, inputs, outputs, proto, scope, slot)
+        nodes.append(node)
+        by_op[op].append(node)
+        for name in outputs:
+            if name:
+                if name in producers:
+                    _refuse_twice(name, producers[name], node)
+                producers[name] = node
+        for name in inputs:
+            consumers[name].append(node)
+        if proto.attribute:
+            bodies.extend(_bodies(node))
+    consumers.pop("", None)
+    return bodies
+
+
+def _bodies(node: Node) -> Iterator[tuple[Node, int, int, int, onnx.GraphProto]]:
+    for position, attribute in enumerate(node.proto.attribute):
+        if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+            yield node, position, 0, 6, attribute.g
+        for place, graph in enumerate(attribute.graphs):
+            yield node, position, place, 11, graph
+
+
+def _record_captures(scope: Scope) -> None:
+    """Move the uses of outer tensors from a body to the scope that makes them."""
+    for name in [name for name in scope.consumers if not scope.defines(name)]:
+        home = scope.home(name)
+        if home is not None:
+            home.consumers[name].extend(scope.consumers.pop(name))
+
+
+def _hold_training(scope: Scope, proto: onnx.ModelProto) -> None:
+    for info in proto.training_info:
+        for binding in (*info.initialization_binding, *info.update_binding):
+            for name in (binding.key, binding.value):
+                scope.held[name] = "a training binding uses it"
+        for node in (*info.algorithm.node, *info.initialization.node):
+            for name in node.input:
+                scope.held.setdefault(name, "the training graph uses it")
+
+
+def _refuse_twice(name: str, first: Node, second: Node) -> None:
+    raise GraphError(
+        f"Tensor {name!r} is made twice, by {first.label!r} and by {second.label!r}; "
+        "ONNX wants every name made once, so mend the model or export it again."
+    )
+
+
+def _refuse_cycle(scope: Scope) -> None:
+    """Kahn's algorithm over a scope that is not sorted; unsorted is accepted, a cycle is not."""
+    waiting = {
+        id(node): len({name for name in node.inputs if name in scope.producers}) for node in scope.nodes
+    }
+    ready = [node for node in scope.nodes if not waiting[id(node)]]
+    done = 0
+    while ready:
+        node = ready.pop()
+        done += 1
+        for name in node.outputs:
+            for reader in {id(item): item for item in scope.consumers.get(name, ())}.values():
+                if id(reader) in waiting:
+                    waiting[id(reader)] -= 1
+                    if not waiting[id(reader)]:
+                        ready.append(reader)
+    if done < len(scope.nodes):
+        stuck = next(node for node in scope.nodes if waiting[id(node)] > 0)
+        raise GraphError(f"The graph has a cycle through node {stuck.label!r}; mend the model or export it again.")

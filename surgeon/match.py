@@ -1,0 +1,317 @@
+"""Pattern on index: where a compiled pattern fits, and if it does not, how far it came.  Nothing here edits."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.compile import Compiled
+from surgeon.index import Index
+from surgeon.pattern import Pattern
+from surgeon.scope import Node, Scope
+from surgeon.state import State, Trace
+from surgeon.types import Dim
+
+CLIMB_LIMIT = 4096
+
+
+class Refused(Exception):
+    """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
+
+
+def require(condition: object, why: str) -> None:
+    """State what a match must satisfy: `require(x.rank == 3, "x must have three axes")`.
+
+    For use in the conditions and replacements of a rule; raises Refused when the condition does not hold.
+    """
+    if not condition:
+        raise Refused(why)
+
+
+class Captured(gs.Variable):  # type: ignore[misc]  # gs ships no types
+    """A tensor of the model that a match bound.  dtype and shape are looked up when asked for."""
+
+    def __init__(self, name: str, match: "Match") -> None:
+        self._match = match
+        super().__init__(name)
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The element type, or None where it is unknown."""
+        self._match.inspected = True
+        found = self._match.index.types.dtype(self._match.scope, self.name)
+        return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
+
+    @dtype.setter
+    def dtype(self, value: object) -> None:
+        """gs sets a dtype when it makes a variable; the model knows better."""
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """The shape, symbols as strings, unknown dims None; None where the rank is unknown."""
+        self._match.inspected = True
+        return self._match.index.types.shape(self._match.scope, self.name)
+
+    @shape.setter
+    def shape(self, value: object) -> None:
+        """As for dtype."""
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dims, or None where it is unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def values(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """The value of a constant, read from the file now.  Raises Refused for a tensor that is none."""
+        self._match.inspected = True
+        found = self._match.index.constants.array(self._match.scope, self.name)
+        if found is None:
+            raise Refused(f"{self.name!r} is not a constant")
+        return found
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is fixed in the file."""
+        self._match.inspected = True
+        return self._match.index.constants.is_constant(self._match.scope, self.name)
+
+
+@dataclass(eq=False, slots=True)
+class Match:
+    """A place where a pattern fits.
+
+    nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
+    of a number or list, tuple of tensor names for *rest, or None for an input left out.
+    """
+
+    index: Index
+    scope: Scope
+    pattern: Pattern
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    bound: dict[str, Any]
+    inspected: bool = False
+
+    @property
+    def root(self) -> Node:
+        """The node that makes the first output."""
+        return self.scope.producers[self.outputs[0]]
+
+    def __getitem__(self, name: str) -> Any:
+        """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
+        held = self.bound[name]
+        if isinstance(held, str):
+            return Captured(held, self)
+        if isinstance(held, tuple):
+            if len(held) == 1 and not isinstance(held[0], str):
+                return held[0]
+            return [Captured(item, self) for item in held]
+        return held
+
+    def tensor(self, key: tuple[str, int]) -> str:
+        """The name of a captured tensor; key: the capture and, for *rest, the position in it."""
+        held = self.bound[key[0]]
+        return str(held if isinstance(held, str) else held[key[1]])
+
+    def __repr__(self) -> str:
+        return f"<Match of {self.pattern.name} at {self.root.label}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a pattern does not fit: the sentence, the node where it was tried, and how much of it matched."""
+
+    pattern: str
+    node: str
+    reason: str
+    where: str
+    matched: int
+
+
+Accept = Callable[[Match], bool]
+
+
+def find(
+    index: Index, compiled: Compiled, scope: Scope, accept: Accept | None = None, trace: Trace | None = None
+) -> Iterator[Match]:
+    """Yield the matches of a pattern in one scope, in file order; the scope may be edited between two of them.
+
+    accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
+    """
+    for root in candidates(compiled, scope):
+        match = match_at(index, compiled, root, accept, trace)
+        if match is not None:
+            yield match
+
+
+def candidates(compiled: Compiled, scope: Scope) -> Iterator[Node]:
+    """Nodes at which a match may start: those above a node of the op that the pattern needs and the scope has least."""
+    tried: set[int] = set()
+    for anchor in _anchors(compiled, scope):
+        if not anchor.alive:
+            continue
+        for root in _climb(scope, compiled, anchor):
+            if id(root) not in tried and root.alive:
+                tried.add(id(root))
+                yield root
+            if not anchor.alive:
+                break
+
+
+def match_at(
+    index: Index, compiled: Compiled, root: Node, accept: Accept | None = None, trace: Trace | None = None
+) -> Match | None:
+    """The match whose first output is made by this node, or None."""
+    key = compiled.keys[0]
+    position = key[1] if key is not None else 0
+    if position >= len(root.outputs):
+        return None
+    state = State(index, root.scope, trace)
+    found: list[Match] = []
+
+    def finish(names: tuple[str, ...]) -> bool:
+        if len(names) < len(compiled.outputs):
+            return _further_output(state, compiled, names, finish)
+        match = _completed(state, compiled, names)
+        if match is None or (accept is not None and not accept(match)):
+            return False
+        found.append(match)
+        return True
+
+    name = root.outputs[position]
+    if name:
+        compiled.outputs[0](state, name, lambda: finish((name,)))
+    return found[0] if found else None
+
+
+def _anchors(compiled: Compiled, scope: Scope) -> list[Node]:
+    """Nodes of the op that the pattern needs and the scope has fewest of."""
+    if not compiled.required:
+        return list(scope.live_nodes())
+    by_op = scope.by_op
+    groups = [[node for op in group for node in by_op.get(op, ())] for group in compiled.required]
+    rarest = min(groups, key=len)
+    return sorted((node for node in rarest if node.alive), key=lambda node: node.slot)
+
+
+def _climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
+    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern."""
+    heads, allowed = compiled.heads[0], compiled.allowed
+    found: dict[int, Node] = {}
+    level, seen = [anchor], {id(anchor)}
+    for _ in range(compiled.depth):
+        above: list[Node] = []
+        for node in level:
+            if heads is None or node.op in heads:
+                found[id(node)] = node
+            for name in node.outputs:
+                for reader in scope.readers(name):
+                    if id(reader) in seen or reader.scope is not scope:
+                        continue
+                    if allowed is None or reader.op in allowed:
+                        seen.add(id(reader))
+                        above.append(reader)
+        if not above or len(seen) > CLIMB_LIMIT:
+            break
+        level = above
+    return list(found.values())
+
+
+def _further_output(
+    state: State, compiled: Compiled, names: tuple[str, ...], finish: Callable[[tuple[str, ...]], bool]
+) -> bool:
+    """Match the next output: the node it belongs to if that is known, else readers of what is bound."""
+    place = len(names)
+    key = compiled.keys[place]
+    node = state.made.get(key[0]) if key is not None else None
+    if key is not None and node is not None and key[1] < len(node.outputs):
+        name = node.outputs[key[1]]
+        return compiled.outputs[place](state, name, lambda: finish((*names, name)))
+    for name in _near(state, compiled, place):
+        if name not in names and compiled.outputs[place](state, name, lambda name=name: finish((*names, name))):  # type: ignore[misc]  # mypy cannot type the default
+            return True
+    return False
+
+
+def _near(state: State, compiled: Compiled, place: int) -> list[str]:
+    """Tensors that could be a further output: made above what is bound, by an op that heads it."""
+    heads, key = compiled.heads[place], compiled.keys[place]
+    position = key[1] if key is not None else 0
+    tensors = [held for held in state.bound.values() if isinstance(held, str)]
+    tensors += [name for node in state.nodes for name in node.outputs]
+    level = [reader for name in dict.fromkeys(tensors) for reader in state.scope.readers(name)]
+    found: dict[int, Node] = {}
+    for _ in range(compiled.depth):
+        fresh = [node for node in level if id(node) not in found and node.scope is state.scope]
+        found.update((id(node), node) for node in fresh)
+        if len(found) > CLIMB_LIMIT:
+            break
+        level = [
+            reader
+            for node in fresh
+            if compiled.allowed is None or node.op in compiled.allowed
+            for name in node.outputs
+            for reader in state.scope.readers(name)
+        ]
+    taken = {id(node) for node in state.nodes}
+    nodes = sorted((node for node in found.values() if id(node) not in taken), key=lambda node: node.slot)
+    return [
+        node.outputs[position]
+        for node in nodes
+        if (heads is None or node.op in heads) and position < len(node.outputs) and node.outputs[position]
+    ]
+
+
+def _completed(state: State, compiled: Compiled, names: tuple[str, ...]) -> Match | None:
+    """Everything matched: refuse what would take a tensor away from someone else."""
+    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=lambda node: node.slot))
+    blocked = _escape(state, nodes, names)
+    if blocked is None and len(names) > 1:
+        blocked = _comes_back(state, nodes, names)
+    if blocked is not None:
+        if state.trace is not None:
+            state.trace.note(len(nodes) + 1, compiled.pattern.where, blocked)
+        return None
+    return Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound))
+
+
+def _escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
+    """Why an inner tensor must stay, or None."""
+    inside = set(nodes)
+    scope = state.scope
+    for node in nodes:
+        for name in node.outputs:
+            if not name or name in names:
+                continue
+            if name in scope.held:
+                return f"{name!r}, made by {node.label!r} inside the match, must stay: {scope.held[name]}"
+            for reader in scope.readers(name):
+                if reader not in inside:
+                    where = "" if reader.scope is scope else f" (in {reader.scope.label})"
+                    return f"{name!r}, made by {node.label!r} inside the match, is also used by {reader.label!r}{where}"
+    return None
+
+
+def _comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
+    """Whether a path leaves through an output, by a body's capture too, and comes back as an input."""
+    inside = set(nodes)
+    scope = state.scope
+    needed = {name for node in nodes for name in node.inputs}
+    level = [reader for name in names for reader in scope.readers(name)]
+    seen: set[int] = set()
+    while level:
+        node = level.pop()
+        while node.scope is not scope and node.scope.owner is not None:
+            node = node.scope.owner
+        if id(node) in seen or node in inside:
+            continue
+        seen.add(id(node))
+        for name in node.outputs:
+            if name in needed:
+                return f"a path leaves the match and comes back through {node.label!r}"
+            level.extend(scope.readers(name))
+    return None

@@ -1,0 +1,197 @@
+"""What onnx.checker says of the parts of a model that a rewrite changed.
+
+onnx.checker stops at the first error and its cost grows with the graph, so it is given one piece at a time: the
+model's frame, each new initializer, each new node, each changed function.  Payloads that were cut out, or that lie
+in files, are emptied first.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, checker
+
+WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))  # of the default domain
+GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+_TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
+_SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
+_WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
+
+
+def domain_of(domain: str) -> str:
+    """Return a domain by its plain spelling: `ai.onnx` is the default domain."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def imports_of(opsets: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Return the imported version of each domain."""
+    return {domain_of(entry.domain): entry.version for entry in opsets}
+
+
+def bodies_of(attribute: AttributeProto) -> list[GraphProto]:
+    """Return the graphs that an attribute of kind GRAPH or GRAPHS holds."""
+    return [attribute.g] if attribute.type == AttributeProto.GRAPH else list(attribute.graphs)
+
+
+def check_changes(before: ModelProto, after: ModelProto) -> list[str]:
+    """Let onnx.checker judge what `after` has and `before` has not."""
+    complaints = []
+    shell = _shell_complaint(after)
+    if shell and shell != _shell_complaint(before):
+        complaints.append(shell)
+    context = _context(after.ir_version, imports_of(after.opset_import))
+    old_tensors = {tensor.SerializeToString() for tensor in before.graph.initializer}
+    for tensor in after.graph.initializer:
+        if tensor.SerializeToString() not in old_tensors:
+            complaints.extend(_tensor_complaint(tensor, context))
+    complaints.extend(_check_nodes(before, after, context))
+    complaints.extend(_check_functions(before, after))
+    return complaints
+
+
+def _context(ir_version: int, imports: dict[str, int]) -> checker.C.CheckerContext:
+    context = checker.C.CheckerContext()
+    context.ir_version = ir_version
+    context.opset_imports = imports
+    return context
+
+
+def _shell_complaint(model: ModelProto) -> str | None:
+    """Return onnx.checker's complaint of a model without nodes, initializers and functions, or None."""
+    shell = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    shell.metadata_props.extend(model.metadata_props)
+    shell.graph.name = model.graph.name
+    shell.graph.input.extend(model.graph.input)
+    shell.graph.output.extend(model.graph.output)
+    try:
+        checker.check_model(shell)
+    except checker.ValidationError as error:
+        return f"The model is not valid ONNX: {_first_line(error)}"
+    return None
+
+
+def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) -> list[str]:
+    """Return onnx.checker's complaint of a new initializer, if any; one whose payload lies elsewhere is taken as is."""
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return []
+    try:
+        checker.check_tensor(tensor, context)
+    except checker.ValidationError as error:
+        return [f"Initializer '{tensor.name}' is not valid ONNX: {_first_line(error)}"]
+    return []
+
+
+def _check_nodes(before: ModelProto, after: ModelProto, context: checker.C.CheckerContext) -> list[str]:
+    """Check the nodes of `after`, bodies included, that `before` does not have letter for letter."""
+    old = {node.SerializeToString() for node in before.graph.node}
+    changed = [node for node in after.graph.node if node.SerializeToString() not in old]
+    if not changed:
+        return []
+    if any(_has_bodies(node) for node in changed):
+        old.update(node.SerializeToString() for node in _nested(before.graph.node))
+        changed.extend(node for node in _nested(changed) if node.SerializeToString() not in old)
+    complaints = []
+    for node in changed:
+        text = _node_complaint(node, context)
+        if text is not None and not _had_same(before, node, text):
+            what = f"{node.domain or 'ai.onnx'}::{node.op_type} '{node.name or ', '.join(node.output)}'"
+            complaints.append(f"New node {what} is not valid ONNX: {text}")
+    return complaints
+
+
+def _has_bodies(node: NodeProto) -> bool:
+    return any(attribute.type in GRAPHS for attribute in node.attribute)
+
+
+def _nested(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Yield the nodes inside the bodies of these nodes, at every depth."""
+    for node in nodes:
+        if domain_of(node.domain) or node.op_type in WITH_BODIES:
+            for attribute in node.attribute:
+                if attribute.type in GRAPHS:
+                    for graph in bodies_of(attribute):
+                        yield from graph.node
+                        yield from _nested(graph.node)
+
+
+def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str | None:
+    """Return onnx.checker's complaint of one node, or None; its bodies are left to be checked node by node."""
+    if domain_of(node.domain) not in context.opset_imports:
+        return None  # said once already, for the domain
+    if node.domain == "ai.onnx" or any(attribute.type in _WEIGHTY for attribute in node.attribute):
+        node = _lightened(node)
+    try:
+        checker.check_node(node, context)
+    except checker.ValidationError as error:
+        return _first_line(error)
+    return None
+
+
+def _lightened(node: NodeProto) -> NodeProto:
+    """Return a copy of a node with empty bodies, without payloads that lie elsewhere, in the plain default domain."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.domain = domain_of(copy.domain)
+    for attribute in copy.attribute:
+        if attribute.type in GRAPHS:
+            for graph in bodies_of(attribute):
+                graph.Clear()
+                graph.name = "body"
+        for tensor in (attribute.t, *attribute.tensors) if attribute.type in _TENSORS else ():
+            if tensor.data_location == TensorProto.EXTERNAL:
+                _empty(tensor)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors) if attribute.type in _SPARSE else ():
+            for tensor in (sparse.values, sparse.indices):
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    _empty(tensor)
+    return copy
+
+
+def _empty(tensor: TensorProto) -> None:
+    """Make a tensor one of no elements, which needs no payload."""
+    name, data_type = tensor.name, tensor.data_type
+    tensor.Clear()
+    tensor.name, tensor.data_type, tensor.raw_data = name, data_type, b""
+    tensor.dims.append(0)
+
+
+def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
+    """Whether `before` has a node of the same operator that earns the same complaint."""
+    context = _context(before.ir_version, imports_of(before.opset_import))
+    for nodes in (before.graph.node, _nested(before.graph.node)):
+        for other in nodes:
+            same_op = other.op_type == node.op_type and domain_of(other.domain) == domain_of(node.domain)
+            if same_op and _node_complaint(other, context) == text:
+                return True
+    return False
+
+
+def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
+    """Check the local functions of `after` that `before` does not have letter for letter."""
+    old = {(f.domain, f.name, f.overload): f for f in before.functions}
+    complaints = []
+    for function in after.functions:
+        known = old.get((function.domain, function.name, function.overload))
+        if known == function:
+            continue
+        text = _function_complaint(function, after.ir_version)
+        if text is not None and (known is None or text != _function_complaint(known, before.ir_version)):
+            complaints.append(f"Function '{function.name}' is not valid ONNX: {text}")
+    return complaints
+
+
+def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
+    """Return onnx.checker's complaint of a local function, or None."""
+    light = FunctionProto()
+    light.CopyFrom(function)
+    for node in light.node:
+        node.CopyFrom(_lightened(node))
+    try:
+        checker.check_function(light, _context(ir_version, imports_of(function.opset_import)))
+    except checker.ValidationError as error:
+        return _first_line(error)
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message, without the end mark that sentences here bring themselves."""
+    return str(error).strip().splitlines()[0].rstrip(".") + "."

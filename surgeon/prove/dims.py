@@ -1,0 +1,179 @@
+"""Sizes for the free dimensions of graph inputs: by name, by place, and in several sets.
+
+A free dimension is one without a fixed size.  Its key is its `dim_param`, or `input[axis]` where it has no name.
+A key that is an arithmetic expression of other keys (`past_len + seq_len`, `2*s0`) follows them.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from surgeon.errors import UsageError
+
+_FLOATS = frozenset(
+    (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
+)
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+# Sizes of a kind of dimension in the usual and in the small set.
+_SIZES = {
+    "batch": (2, 1),
+    "sequence": (5, 2),
+    "past": (3, 2),
+    "image": (32, 64),
+    "audio": (1600, 800),
+    "frames": (48, 32),
+    "other": (3, 2),
+}
+# Tried in turn, every free dimension alike, when the model refuses the sizes above.
+FALLBACK_SIZES = (4, 1, 8, 2, 16, 32, 64, 224)
+
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(expression, re.IGNORECASE))
+    for kind, expression in (
+        ("batch", r"batch|bsz|(^|_)bs$"),
+        ("past", r"past|cache|kv"),
+        ("audio", r"audio|sample|wave"),
+        ("frames", r"frame|mel"),
+        ("image", r"height|width|image|pixel|^[hw]$"),
+        ("sequence", r"seq|len|token|text|time|^[lst]$"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDim:
+    """A free dimension and where it is first seen: axis of an input of some rank and element type."""
+
+    key: str
+    axis: int
+    rank: int
+    elem_type: int
+
+    def kind(self) -> str:
+        """What the dimension counts: by its name, else by its place."""
+        if "[" not in self.key:
+            for kind, expression in _KINDS:
+                if expression.search(self.key):
+                    return kind
+        if self.axis == 0:
+            return "batch"
+        if self.elem_type in _FLOATS:
+            return "image" if self.rank == 4 and self.axis >= 2 else "other"
+        return "sequence"
+
+
+def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
+    """Return the shape of a tensor input: a size, or the key of a free dimension, per axis."""
+    dims: list[int | str] = []
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            dims.append(dim.dim_value)
+        else:
+            dims.append(dim.dim_param.strip() or f"{value.name}[{axis}]")
+    return dims
+
+
+def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
+    """Return the free dimensions of all inputs by key, in the order of their first use."""
+    found: dict[str, FreeDim] = {}
+    for value in inputs:
+        dims = input_dims(value)
+        for axis, key in enumerate(dims):
+            if isinstance(key, str) and key not in found:
+                found[key] = FreeDim(key, axis, len(dims), value.type.tensor_type.elem_type)
+    return found
+
+
+def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> None:
+    """Raise UsageError when a chosen dimension is none of the inputs', nor part of an expression of theirs."""
+    known = {*free, *(name for key in free for name in re.findall(r"[A-Za-z_]\w*", key))}
+    for name in chosen:
+        if name not in known:
+            listed = ", ".join(f"'{key}'" for key in free) or "none"
+            raise UsageError(f"No input has a free dimension '{name}': choose among {listed}.")
+
+
+def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return sets of sizes to use: usual, small, all ones; without repeats, `chosen` sizes kept in each."""
+    usual = {key: _SIZES[dim.kind()][0] for key, dim in free.items()}
+    small = {key: _SIZES[dim.kind()][1] for key, dim in free.items()}
+    return _distinct([_settle(free, sizes, chosen) for sizes in (usual, small, dict.fromkeys(free, 1))])
+
+
+def fallback_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return further sets, for a model that refuses all of `size_sets`.
+
+    Kinds that a network cannot take as small as others (pictures, sound) keep their size at first, then follow too.
+    """
+    sets = []
+    for size in FALLBACK_SIZES:
+        large = {key: _SIZES[dim.kind()][0] for key, dim in free.items() if dim.kind() in ("image", "audio", "frames")}
+        if large:
+            sets.append(_settle(free, dict.fromkeys(free, size) | large, chosen))
+        batch_kept = {key: 2 if dim.kind() == "batch" else size for key, dim in free.items()}
+        sets.append(_settle(free, dict.fromkeys(free, size), chosen))
+        sets.append(_settle(free, batch_kept, chosen))
+    return _distinct(sets)
+
+
+def _distinct(sets: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+    """Drop repeated sets, keeping order."""
+    kept: list[dict[str, int]] = []
+    for sizes in sets:
+        if sizes not in kept:
+            kept.append(sizes)
+    return kept
+
+
+def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
+    """Apply the caller's sizes, then those that follow from others: expressions, and totals of past and new."""
+    settled = {**sizes, **chosen}
+    past = next((key for key in free if "past" in key.lower() and "+" not in key), None)
+    sequence = next((key for key, dim in free.items() if dim.kind() == "sequence" and "total" not in key.lower()), None)
+    for key in free:
+        if key in chosen:
+            continue
+        value = evaluate(key, settled)
+        if value is None and past and "total" in key.lower():
+            value = settled[past] + (settled[sequence] if sequence else 1)
+        if value is not None and value >= 0:
+            settled[key] = value
+    return settled
+
+
+def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
+    """Return the value of a key that is an expression of integers and known keys, else None.
+
+    Examples: `past + seq`, `s0 + 1`, `2*s1`, `floor(s0/2)` is not one.  A dash without spaces is part of a name.
+    """
+    if not re.search(r"[+*/%]| - ", key):
+        return None
+    try:
+        return _value(ast.parse(key, mode="eval").body, sizes)
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    """Evaluate one node of an expression; raises ValueError for anything but integers, names and arithmetic."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.Name):
+        if node.id in sizes:
+            return sizes[node.id]
+        return _SIZES[FreeDim(node.id, 1, 2, onnx.TensorProto.INT64).kind()][0]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
+    raise ValueError("not an expression of sizes")

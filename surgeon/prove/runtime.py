@@ -1,0 +1,175 @@
+"""ONNX Runtime sessions for proofs: unoptimised, single-threaded, quiet, and frugal with memory.
+
+The only module that imports onnxruntime, and only when a session is opened.
+"""
+
+import ctypes
+import math
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import ml_dtypes
+import numpy as np
+import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped] # protobuf ships no stubs
+
+from surgeon.errors import SurgeonError
+
+_QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
+_LONGEST_LINE = 400
+# Types that numpy knows only through ml_dtypes: ORT takes and returns them as OrtValue alone.
+_BITS: dict[str, tuple[Any, int, Any]] = {
+    "tensor(bfloat16)": (ml_dtypes.bfloat16, onnx.TensorProto.BFLOAT16, np.uint16),
+    "tensor(float8e4m3fn)": (ml_dtypes.float8_e4m3fn, onnx.TensorProto.FLOAT8E4M3FN, np.uint8),
+    "tensor(float8e4m3fnuz)": (ml_dtypes.float8_e4m3fnuz, onnx.TensorProto.FLOAT8E4M3FNUZ, np.uint8),
+    "tensor(float8e5m2)": (ml_dtypes.float8_e5m2, onnx.TensorProto.FLOAT8E5M2, np.uint8),
+    "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
+}
+# Domains whose operators ORT itself defines: a name that it does not know there is a mistake, not a plugin.
+_OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
+_UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
+_UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
+
+
+class SessionError(SurgeonError):
+    """ONNX Runtime does not load or run a model.
+
+    `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as ORT
+    can tell: it has no kernel for an operator, or does not know the operator's domain.
+    """
+
+    def __init__(self, line: str, *, missing: bool = False) -> None:
+        super().__init__(line)
+        self.line = line
+        self.missing = missing
+
+
+class Session:
+    """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
+
+    `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.
+    Raises SessionError when ORT does not load it.
+    """
+
+    def __init__(
+        self,
+        model: pathlib.Path | onnx.ModelProto,
+        custom_ops: Sequence[pathlib.Path | str] = (),
+        *,
+        optimised: bool = False,
+    ) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        level = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = level.ORT_ENABLE_EXTENDED if optimised else level.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = _QUIET
+        options.enable_cpu_mem_arena = False
+        options.enable_mem_pattern = False
+        self._run_options = onnxruntime.RunOptions()
+        self._run_options.log_severity_level = _QUIET
+        self._refusals = _exceptions()
+        try:
+            for library in custom_ops:
+                options.register_custom_ops_library(str(library))
+            source = str(model) if isinstance(model, pathlib.Path) else _serialized(model)
+            self._session: Any = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except self._refusals as error:
+            raise _refused(error) from error
+        self.inputs: tuple[str, ...] = tuple(port.name for port in self._session.get_inputs())
+        self.outputs: tuple[str, ...] = tuple(port.name for port in self._session.get_outputs())
+        types = [port.type for port in (*self._session.get_inputs(), *self._session.get_outputs())]
+        self._by_value = any(kind in _BITS for kind in types)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session = None
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Sequences come back as `name[i]`, maps as `name[key]`.  Raises SessionError."""
+        try:
+            if self._by_value:
+                values = self._session.run_with_ort_values(
+                    list(self.outputs), {name: _ort_value(array) for name, array in feeds.items()}, self._run_options
+                )
+                results = [_from_ort_value(value) for value in values]
+            else:
+                results = self._session.run(list(self.outputs), dict(feeds), self._run_options)
+        except self._refusals as error:
+            raise _refused(error) from error
+        flat: dict[str, np.ndarray] = {}
+        for name, result in zip(self.outputs, results, strict=True):
+            _flatten(name, result, flat)
+        return flat
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    """Return the model as bytes; raises SessionError above protobuf's 2 GiB."""
+    try:
+        return bytes(model.SerializeToString())
+    except (EncodeError, ValueError) as error:
+        raise SessionError(f"The model cannot be handed over in memory ({error}); give its path.") from error
+
+
+def _exceptions() -> tuple[type[Exception], ...]:
+    """Return the exception types by which ORT's Python API refuses a model or its inputs."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = {kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    return (*own, RuntimeError, ValueError, TypeError)
+
+
+def _refused(error: Exception) -> SessionError:
+    """Turn ORT's exception into the first line of its message, and judge whether an operator is merely missing."""
+    text = str(error).strip()
+    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
+    line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
+    named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
+    foreign = named is not None and named["domain"] not in _OWN_DOMAINS
+    no_kernel = type(error).__name__ == "NotImplemented"
+    return SessionError(line[:_LONGEST_LINE], missing=foreign or no_kernel)
+
+
+def _ort_value(array: np.ndarray) -> Any:
+    """Wrap an array, also of a type that only ml_dtypes knows."""
+    from onnxruntime import OrtValue
+
+    for dtype, elem_type, bits in _BITS.values():
+        if array.dtype == dtype:
+            return OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array).view(bits), elem_type)
+    return OrtValue.ortvalue_from_numpy(array)
+
+
+def _from_ort_value(value: Any) -> Any:
+    """Unwrap a result; tensors of ml_dtypes' types are copied from ORT's memory, for ORT has no numpy type for them."""
+    if not value.is_tensor():
+        raise SessionError("An output is no tensor, beside tensors of a type that numpy lacks.")
+    if value.data_type() not in _BITS:
+        return value.numpy()
+    dtype = np.dtype(_BITS[value.data_type()][0])
+    shape = tuple(value.shape())
+    size = math.prod(shape)
+    data = ctypes.string_at(value.data_ptr(), size * dtype.itemsize) if size else b""
+    return np.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def _flatten(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
+    """Store a result under its name, a sequence or map element by element.  An absent optional is an empty array."""
+    if isinstance(result, list):
+        into[f"len({name})"] = np.asarray(len(result))
+        for position, element in enumerate(result):
+            _flatten(f"{name}[{position}]", element, into)
+    elif isinstance(result, dict):
+        into[f"keys({name})"] = np.asarray([str(key) for key in result], dtype=object)
+        for key, element in result.items():
+            _flatten(f"{name}[{key}]", element, into)
+    else:
+        into[name] = np.empty(0, dtype=np.float32) if result is None else np.asarray(result)

@@ -1,0 +1,155 @@
+"""Nodes and scopes as the matcher sees them.
+
+A scope is the main graph, the body of an If, Loop or Scan at any depth, or a local function.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from surgeon.model import Address
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+class Node:
+    """A node as the matcher sees it.
+
+    op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: the place in the scope's original node order; a new
+    node has the slot of the node whose place it takes.  original: whether it is in the source file.
+    """
+
+    __slots__ = ("alive", "inputs", "op", "original", "outputs", "proto", "scope", "slot", "step")
+
+    def __init__(
+        self,
+        op: str,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        proto: onnx.NodeProto,
+        scope: "Scope",
+        slot: int,
+        original: bool = True,
+    ) -> None:
+        self.op, self.inputs, self.outputs = op, inputs, outputs
+        self.proto, self.scope, self.slot = proto, scope, slot
+        self.original, self.alive = original, True
+        self.step: Any = None
+
+    @property
+    def name(self) -> str:
+        """The node's name in the file; may be empty."""
+        return str(self.proto.name)
+
+    @property
+    def label(self) -> str:
+        """What to call the node when speaking to a person."""
+        return self.name or (self.outputs[0] if self.outputs else self.op)
+
+    def attribute(self, name: str) -> AttributeProto | None:
+        """The attribute as stored, or None where it is absent."""
+        for item in self.proto.attribute:
+            if item.name == name:
+                return item
+        return None
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.label}>"
+
+
+class Scope:
+    """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it."""
+
+    def __init__(
+        self,
+        proto: onnx.GraphProto | onnx.FunctionProto,
+        address: Address,
+        versions: dict[str, int],
+        parent: "Scope | None" = None,
+        owner: Node | None = None,
+        label: str = "",
+    ) -> None:
+        self.proto, self.address, self.versions = proto, address, versions
+        self.parent, self.owner, self.label = parent, owner, label
+        self.is_function = isinstance(proto, onnx.FunctionProto)
+        self.nodes: list[Node] = []
+        self.added: dict[int, list[Node]] = {}
+        self.producers: dict[str, Node] = {}
+        self.consumers: dict[str, list[Node]] = defaultdict(list)
+        self.retired: dict[str, int] = {}
+        self.by_op: dict[str, list[Node]] = defaultdict(list)
+        self.held: dict[str, str] = {}
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self.sparse: dict[str, onnx.SparseTensorProto] = {}
+        self.inputs: set[str] = set()
+        self.bodies: list["Scope"] = []
+        self.moved: dict[int, int] = {}
+        self.new_initializers: list[onnx.TensorProto] = []
+        self.dropped_initializers: set[str] = set()
+
+    @property
+    def opset(self) -> int | None:
+        """The version of ai.onnx in force here."""
+        return self.versions.get("")
+
+    @property
+    def function(self) -> "Scope | None":
+        """The function this scope lies in, or None."""
+        scope: Scope | None = self
+        while scope is not None and not scope.is_function:
+            scope = scope.parent
+        return scope
+
+    def defines(self, name: str) -> bool:
+        """Whether the tensor is made here: by a node, as an input or as an initializer."""
+        return name in self.producers or name in self.initializers or name in self.inputs or name in self.sparse
+
+    def home(self, name: str) -> "Scope | None":
+        """The innermost scope from here outwards that makes the tensor."""
+        scope: Scope | None = self
+        while scope is not None and not scope.defines(name):
+            scope = scope.parent
+        return scope
+
+    def readers(self, name: str) -> list[Node]:
+        """The nodes that read a tensor made here, those of nested bodies included; once per input."""
+        found = self.consumers.get(name)
+        if not found or name not in self.retired:
+            return found or []
+        return [node for node in found if node.alive]
+
+    def is_read(self, name: str) -> bool:
+        """Whether any node reads a tensor made here, at no cost for a constant that thousands share."""
+        found = self.consumers.get(name)
+        return bool(found) and len(found) > self.retired.get(name, 0)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the node that holds this body, or one further out, has been replaced."""
+        outer: Scope | None = self
+        while outer is not None:
+            if outer.owner is not None and not outer.owner.alive:
+                return True
+            outer = outer.parent
+        return False
+
+    def live_nodes(self) -> Iterator[Node]:
+        """All nodes that a file written now would hold, in order."""
+        for slot, node in enumerate(self.nodes):
+            if node.alive and id(node) not in self.moved:
+                yield node
+            yield from self.added.get(slot, ())
+
+
+def qualified(domain: str, op: str) -> str:
+    """The one-string key of an op: its bare name in ai.onnx, "domain::Name" elsewhere."""
+    return op if domain in DEFAULT_DOMAINS else f"{domain}::{op}"
+
+
+def split_op(op: str) -> tuple[str, str]:
+    """(domain, name) of a qualified op."""
+    domain, _, name = op.rpartition("::")
+    return domain, name

@@ -1,0 +1,332 @@
+"""The only module that edits: takes a match out of the index and puts a fragment in its place."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from surgeon.fragment import FixedTensor, Fragment, Made, Ref
+from surgeon.index import Index
+from surgeon.match import Match, require
+from surgeon.schemas import knows_domain, schema
+from surgeon.scope import Node, Scope, qualified
+
+FROM, RULE = "surgeon.from", "surgeon.rule"
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One rewrite in the edit log.  before: the steps whose nodes it took out, which it depends on."""
+
+    rule: str
+    pattern: str
+    scope: Scope
+    root: str
+    outputs: tuple[str, ...]
+    removed: tuple[Node, ...]
+    added: list[Node] = field(default_factory=list)
+    orphans: list[Node] = field(default_factory=list)
+
+    @property
+    def before(self) -> list["Step"]:
+        """Earlier steps whose nodes this one replaced."""
+        return list(dict.fromkeys(node.step for node in self.removed if node.step is not None))
+
+
+class Splicer:
+    """Applies rewrites to an index, one after the other, and keeps names unique across all scopes."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.steps: list[Step] = []
+        self._names: set[str] | None = None
+        self._counters: dict[str, int] = {}
+        self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
+
+    def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
+        """Replace a match.  Raises Refused, before any edit, where the result could not be written."""
+        scope = match.scope
+        root = match.root
+        self._require_writable(match, fragment)
+        step = Step(rule, match.pattern.name, scope, root.label, match.outputs, match.nodes)
+        slot, place, late = _place(match)
+        names = self._tensor_names(match, fragment, root)
+        for node in match.nodes:
+            _detach(scope, node)
+        made = [*self._constants(scope, fragment, names, root, slot)]
+        made += [self._node(scope, node, names, root, slot) for node in fragment.nodes]
+        made += self._loose_outputs(match, fragment, names, slot)
+        _annotate(made, match, root, rule)
+        scope.added.setdefault(slot, [])[place:place] = made
+        for node in made:
+            node.step = step
+            _attach(scope, node)
+        for position, node in enumerate(late):
+            _move(scope, node, slot, place + len(made) + position)
+        step.added = made
+        self._import_domains(scope, made)
+        step.orphans = self._drop_orphans(scope, {name for node in match.nodes for name in node.inputs})
+        self.steps.append(step)
+        return step
+
+    def _require_writable(self, match: Match, fragment: Fragment) -> None:
+        scope, opset = match.scope, match.scope.opset or 0
+        if scope.function is not None and any(item.like is not None for item in fragment.constants):
+            require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
+                why = match.index.held(scope, name)
+                require(why is None, f"{name!r} must keep its name: {why}")
+
+    def _tensor_names(self, match: Match, fragment: Fragment, root: Node) -> dict[Ref, str]:
+        """A name for every tensor of the fragment: the pattern's outputs keep theirs."""
+        names: dict[Ref, str] = {Ref("empty"): ""}
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if ref.kind == "inner":
+                names.setdefault(ref, name)
+        for node in fragment.nodes:
+            for ref in node.inputs:
+                if ref.kind == "capture":
+                    names[ref] = match.tensor(ref.key)
+            for place, number in enumerate(node.outputs):
+                if Ref("inner", number) not in names:
+                    names[Ref("inner", number)] = self.fresh(f"{_stem(root, node.op)}_output_{place}")
+        for ref in fragment.outputs:
+            if ref.kind == "capture":
+                names[ref] = match.tensor(ref.key)
+        for item in fragment.constants:
+            if item.like is not None and item.like.kind == "capture":
+                names[item.like] = match.tensor(item.like.key)
+        return names
+
+    def _constants(
+        self, scope: Scope, fragment: Fragment, names: dict[Ref, str], root: Node, slot: int
+    ) -> Iterable[Node]:
+        """Constants become initializers; in a function, which has none, Constant nodes (cast where need be)."""
+        for place, item in enumerate(fragment.constants):
+            ref = Ref("constant", place)
+            if scope.function is None:
+                names[ref] = self._initializer(scope, item, root)
+                continue
+            names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
+            attribute = onnx.helper.make_attribute("value", item.proto(""))
+            yield self._node(scope, Made("", "Constant", (), (0,), (attribute,)), {Ref("inner", 0): names[ref]}, root, slot)
+            if item.like is not None:
+                cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
+                tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", 0): cast}
+                yield self._node(scope, Made("", "CastLike", (ref, item.like), (0,), ()), tensors, root, slot)
+                names[ref] = cast
+
+    def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
+        """The name of an initializer with this value; equal ones of one scope are shared."""
+        values = item.values
+        key = (id(scope), values.dtype.str + values.dtype.name, values.shape, values.tobytes())
+        if key not in self._shared:
+            name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
+            tensor = item.proto(name)
+            scope.new_initializers.append(tensor)
+            scope.initializers[name] = tensor
+        return self._shared[key]
+
+    def _node(self, scope: Scope, made: Made, names: dict[Ref, str], root: Node, slot: int) -> Node:
+        inputs = tuple(names[ref] for ref in made.inputs)
+        outputs = tuple(names[Ref("inner", number)] for number in made.outputs)
+        proto = onnx.NodeProto(
+            input=inputs, output=outputs, op_type=made.op, name=self.fresh(_stem(root, made.op)), domain=made.domain
+        )
+        proto.attribute.extend(made.attributes)
+        return Node(qualified(made.domain, made.op), inputs, outputs, proto, scope, slot, original=False)
+
+    def _loose_outputs(self, match: Match, fragment: Fragment, names: dict[Ref, str], slot: int) -> list[Node]:
+        """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
+        scope, made = match.scope, []
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if names.get(ref) == name:
+                continue
+            if ref.kind == "constant":
+                attribute = onnx.helper.make_attribute("value", fragment.constants[ref.key].proto(""))
+                node = Made("", "Constant", (), (0,), (attribute,))
+                made.append(self._node(scope, node, {Ref("inner", 0): name}, match.root, slot))
+            elif ref.kind == "capture" and match.index.held(scope, name) is None:
+                self._redirect(scope, name, names[ref])
+            else:
+                node = Made("", "Identity", (ref,), (0,), ())
+                made.append(self._node(scope, node, {ref: names[ref], Ref("inner", 0): name}, match.root, slot))
+        return made
+
+    def _redirect(self, scope: Scope, old: str, new: str) -> None:
+        """Let every reader of one tensor read another."""
+        home = scope.home(new) or scope
+        readers = dict.fromkeys(scope.readers(old))
+        scope.consumers.pop(old, None)
+        scope.retired.pop(old, None)
+        for reader in readers:
+            reader.inputs = tuple(new if name == old else name for name in reader.inputs)
+            if not reader.original:
+                reader.proto.input[:] = reader.inputs
+            home.consumers[new].extend(reader for name in reader.inputs if name == new)
+
+    def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
+        for node in made:
+            domain = node.op.rpartition("::")[0]
+            if domain and domain not in scope.versions:
+                found = schema(domain, node.proto.op_type, None) if knows_domain(domain) else None
+                scope.versions[domain] = found.since_version if found is not None else 1
+
+    def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
+        """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
+        dropped: list[Node] = []
+        waiting = [name for name in names if name]
+        while waiting:
+            name = waiting.pop()
+            home = scope.home(name)
+            if home is None or home.is_read(name) or name in home.held:
+                continue
+            if name in home.initializers or name in home.sparse:
+                if name not in home.inputs or (self.index.ir_version < 4 and home.parent is None):
+                    home.dropped_initializers.add(name)
+                    home.initializers.pop(name, None)
+                    home.sparse.pop(name, None)
+                    home.inputs.discard(name)
+                continue
+            node = home.producers.get(name)
+            if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
+                continue
+            _detach(home, node)
+            dropped.append(node)
+            waiting.extend(item for item in node.inputs if item)
+        return dropped
+
+    def fresh(self, stem: str) -> str:
+        """A name that no node or tensor of any scope has."""
+        if self._names is None:
+            self._names = _all_names(self.index)
+        name = stem
+        while name in self._names:
+            self._counters[stem] = self._counters.get(stem, 0) + 1
+            name = f"{stem}_{self._counters[stem]}"
+        self._names.add(name)
+        return name
+
+
+def _all_names(index: Index) -> set[str]:
+    names: set[str] = set()
+    for scope in index.scopes:
+        names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
+        names.update([node.proto.name for node in scope.nodes])
+    return names
+
+
+def _stem(root: Node, op: str) -> str:
+    """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
+    name = root.label
+    folder, slash, leaf = name.rpartition("/")
+    if slash:
+        return f"{folder}/{op}"
+    old = root.op.rpartition("::")[2]
+    replaced = re.sub(rf"(?<![a-zA-Z]){re.escape(old)}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
+    return replaced if replaced != leaf else f"{leaf}_{op}"
+
+
+def _is_used(scope: Scope, node: Node) -> bool:
+    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
+
+
+def _detach(scope: Scope, node: Node) -> None:
+    node.alive = False
+    for name in node.outputs:
+        scope.producers.pop(name, None)
+    for name in node.inputs:
+        home = scope.home(name) if name else None
+        if home is not None:
+            home.retired[name] = home.retired.get(name, 0) + 1
+    if not node.original or node in scope.added.get(node.slot, ()):
+        scope.added[node.slot].remove(node)
+
+
+def _attach(scope: Scope, node: Node) -> None:
+    for name in node.outputs:
+        if name:
+            scope.producers[name] = node
+    for name in node.inputs:
+        home = scope.home(name) if name else None
+        if home is not None:
+            home.consumers[name].append(node)
+    scope.by_op[node.op].append(node)
+
+
+def _annotate(made: Sequence[Node], match: Match, root: Node, rule: str) -> None:
+    """Provenance: the root's metadata and doc string, the names of what was replaced, and the rule."""
+    carried = [item for item in root.proto.metadata_props if item.key not in (FROM, RULE)]
+    sources: list[str] = []
+    for node in match.nodes:
+        earlier = [item.value for item in node.proto.metadata_props if item.key == FROM]
+        sources += earlier[0].split(", ") if earlier else [node.label]
+    origin = ", ".join(dict.fromkeys(sources))
+    for node in made:
+        node.proto.doc_string = root.proto.doc_string
+        if carried:
+            node.proto.metadata_props.extend(carried)
+        node.proto.metadata_props.add(key=FROM, value=origin)
+        node.proto.metadata_props.add(key=RULE, value=rule)
+
+
+def _place(match: Match) -> tuple[int, int, list[Node]]:
+    """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order."""
+    scope, root = match.scope, match.root
+    if len(match.outputs) == 1:
+        return root.slot, _within(scope, root, set(match.nodes)), []
+    taken = set(match.nodes)
+    needed = {name for node in match.nodes for name in node.inputs} - {n for node in match.nodes for n in node.outputs}
+    made_at = [_key(scope, scope.producers[name]) for name in needed if name in scope.producers]
+    earliest = max(made_at, default=(-1, -1))
+    readers = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
+    latest = min((_key(scope, reader) for reader in readers if reader not in taken), default=(len(scope.nodes), 0))
+    fitting = [node for node in match.nodes if earliest < _key(scope, node) < latest]
+    if fitting:
+        last = fitting[-1]
+        return last.slot, _within(scope, last, taken), []
+    last = max(match.nodes, key=lambda node: _key(scope, node))
+    return last.slot, _within(scope, last, taken), _late(scope, match, taken, _key(scope, last))
+
+
+def _within(scope: Scope, node: Node, taken: set[Node]) -> int:
+    """The position in its slot's list at which new nodes go once those of the match (`taken`) are out of it."""
+    listed = scope.added.get(node.slot, [])
+    before = listed[: listed.index(node)] if node in listed else []
+    return sum(item not in taken for item in before)
+
+
+def _key(scope: Scope, node: Node) -> tuple[int, int]:
+    listed = scope.added.get(node.slot, [])
+    return node.slot, listed.index(node) if node in listed else -1
+
+
+def _lift(scope: Scope, node: Node) -> Node:
+    while node.scope is not scope and node.scope.owner is not None:
+        node = node.scope.owner
+    return node
+
+
+def _late(scope: Scope, match: Match, taken: set[Node], last: tuple[int, int]) -> list[Node]:
+    """Readers of the outputs, and what reads them, that stand before the new place; in their order."""
+    found: dict[int, Node] = {}
+    level = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
+    while level:
+        node = level.pop()
+        if node in taken or id(node) in found or _key(scope, node) > last:
+            continue
+        found[id(node)] = node
+        level.extend(_lift(scope, reader) for name in node.outputs for reader in scope.readers(name))
+    return sorted(found.values(), key=lambda node: _key(scope, node))
+
+
+def _move(scope: Scope, node: Node, slot: int, position: int) -> None:
+    """Put a node behind the new ones; its record moves as it lies in the file."""
+    if node in scope.added.get(node.slot, ()):
+        scope.added[node.slot].remove(node)
+    if node.original:
+        scope.moved.setdefault(id(node), node.slot)
+    node.slot = slot
+    scope.added[slot].insert(position, node)

@@ -1,0 +1,174 @@
+"""Dtypes and shapes of tensors: as the file states them, else inferred once, on demand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from surgeon.constants import Constants
+from surgeon.model import Model
+from surgeon.schemas import schema
+from surgeon.scope import Scope
+
+Dim = int | str | None
+FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
+FLOAT_STRINGS = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"})
+DEPTH = 24
+
+
+class Types:
+    """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None."""
+
+    def __init__(self, model: Model, constants: Constants, scopes: Sequence[Scope]) -> None:
+        self._model, self._constants, self._scopes = model, constants, scopes
+        self._stated: dict[int, dict[str, onnx.ValueInfoProto]] = {}
+        self._inferred: dict[int, dict[str, onnx.ValueInfoProto]] | None = None
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The element type, or None where nothing tells it."""
+        found = self._by_producer(scope, name, DEPTH)
+        if found is None:
+            info = self._info_inferred(scope, name)
+            found = info.type.tensor_type.elem_type if info is not None else None
+        return found or None
+
+    def shape(self, scope: Scope, name: str) -> tuple[Dim, ...] | None:
+        """The shape with symbols where dims are symbolic, or None where the rank is unknown."""
+        constant = self._constants.shape(scope, name)
+        if constant is not None:
+            return constant
+        for info in (self._info(scope, name), self._info_inferred(scope, name)):
+            if info is not None and info.type.tensor_type.HasField("shape"):
+                return tuple(_dim(dim) for dim in info.type.tensor_type.shape.dim)
+        return None
+
+    def rank(self, scope: Scope, name: str) -> int | None:
+        """The number of dims, or None where it is unknown."""
+        shape = self.shape(scope, name)
+        return None if shape is None else len(shape)
+
+    def is_float(self, scope: Scope, name: str, depth: int = DEPTH) -> bool:
+        """Whether the tensor is known to hold floats; the exact type may be unknown (as in a function)."""
+        dtype = self._by_producer(scope, name, DEPTH)
+        if dtype is not None:
+            return dtype in FLOATS
+        home = scope.home(name)
+        node = home.producers.get(name) if home is not None else None
+        if home is not None and node is not None and depth:
+            known = _schema_of(home, node.op)
+            if known is not None:
+                formal = known.outputs[min(node.outputs.index(name), len(known.outputs) - 1)].type
+                if known.types.get(formal, frozenset({formal})) <= FLOAT_STRINGS:
+                    return True
+                sources = _tied_inputs(known, node.inputs, formal)
+                if any(self.is_float(home, source, depth - 1) for source in sources):
+                    return True
+        return self.dtype(scope, name) in FLOATS
+
+    def _by_producer(self, scope: Scope, name: str, depth: int) -> int | None:
+        """The dtype as stated, or carried over nodes whose schema ties output to input."""
+        home = scope.home(name)
+        if home is None:
+            return None
+        stored = home.initializers.get(name)
+        if stored is not None:
+            return int(stored.data_type)
+        info = self._info(home, name)
+        if info is not None and info.type.tensor_type.elem_type:
+            return int(info.type.tensor_type.elem_type)
+        node = home.producers.get(name)
+        if node is None or not depth:
+            return None
+        if node.op == "Cast":
+            target = node.attribute("to")
+            return int(target.i) if target is not None and not target.ref_attr_name else None
+        if node.op == "Constant":
+            value = self._constants.get(home, name)
+            return None if value is None else _enum(value.array.dtype)
+        known = _schema_of(home, node.op)
+        if known is None or not known.outputs:
+            return None
+        formal = known.outputs[min(node.outputs.index(name), len(known.outputs) - 1)].type
+        if formal.startswith("tensor("):
+            return _enum_of_string(formal)
+        for source in _tied_inputs(known, node.inputs, formal):
+            found = self._by_producer(home, source, depth - 1)
+            if found is not None:
+                return found
+        return None
+
+    def _info(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
+        home = scope.home(name)
+        if home is None:
+            return None
+        stated = self._stated.get(id(home))
+        if stated is None:
+            stated = self._stated[id(home)] = _value_infos(home.proto)
+        return stated.get(name)
+
+    def _info_inferred(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
+        home = scope.home(name)
+        if home is None:
+            return None
+        if self._inferred is None:
+            self._inferred = self._infer()
+        return self._inferred.get(id(home), {}).get(name)
+
+    def _infer(self) -> dict[int, dict[str, onnx.ValueInfoProto]]:
+        """Run onnx's shape inference over the whole skeleton; what it cannot type stays unknown."""
+        try:
+            model = onnx.shape_inference.infer_shapes(self._model.skeleton, data_prop=True)
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+            # The input's own type errors are not ours to report here: what is stated still counts.
+            return {}
+        return {
+            id(scope): _value_infos(_at(model, scope.address))
+            for scope in self._scopes
+            if scope.function is None
+        }
+
+
+def _at(model: onnx.ModelProto, address: Any) -> Any:
+    """The message of an inferred model at the address of a scope."""
+    message: Any = model
+    for field, position in address:
+        value = getattr(message, message.DESCRIPTOR.fields_by_number[field].name)
+        message = value[position] if message.DESCRIPTOR.fields_by_number[field].is_repeated else value
+    return message
+
+
+def _value_infos(proto: Any) -> dict[str, onnx.ValueInfoProto]:
+    infos = {value.name: value for value in proto.value_info}
+    if isinstance(proto, onnx.GraphProto):
+        infos.update({value.name: value for value in (*proto.output, *proto.input)})
+    return infos
+
+
+def _schema_of(scope: Scope, op: str) -> Any:
+    domain, _, name = op.rpartition("::")
+    return schema(domain, name, scope.versions.get(domain))
+
+
+def _tied_inputs(known: Any, inputs: tuple[str, ...], formal: str) -> list[str]:
+    """Inputs whose type variable is the given one."""
+    return [
+        name
+        for position, name in enumerate(inputs)
+        if name and known.inputs and known.inputs[min(position, len(known.inputs) - 1)].type == formal
+    ]
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return dim.dim_param or None
+
+
+def _enum(dtype: Any) -> int:
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype)) if dtype != object else int(TensorProto.STRING)
+
+
+def _enum_of_string(type_string: str) -> int | None:
+    name = type_string[len("tensor(") : -1]
+    return getattr(TensorProto, {"float": "FLOAT", "double": "DOUBLE"}.get(name, name.upper()), None)

@@ -1,0 +1,314 @@
+"""The protobuf wire format: where each record of a message lies in the bytes, read without parsing any value.
+
+A *record* is one tag with what follows it; its *body* is what lies behind tag and length.  A *message* is one or more
+spans of bytes (*frames*): a singular message that is written twice counts as one message in two frames, as protobuf
+merges it, and its repeated fields count across the frames.  A field of a wire type that the schema does not allow, an
+unknown field and a group are skipped whole, as protobuf keeps them for unknown.
+
+The limits are those of protobuf's own parser: tags and lengths of at most five bytes, varints of at most ten, 100
+levels of nesting.  See https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from mmap import mmap
+from typing import Protocol
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from onnx import ModelProto
+
+Buffer = bytes | mmap
+
+VARINT, FIXED64, LEN, START_GROUP, END_GROUP, FIXED32 = range(6)
+MAX_DEPTH = 100
+MAX_SIZE = 2**31 - 1  # protobuf holds no message of 2 GiB or more
+
+_WIRE_TYPES = {
+    FieldDescriptor.TYPE_DOUBLE: FIXED64,
+    FieldDescriptor.TYPE_FIXED64: FIXED64,
+    FieldDescriptor.TYPE_SFIXED64: FIXED64,
+    FieldDescriptor.TYPE_FLOAT: FIXED32,
+    FieldDescriptor.TYPE_FIXED32: FIXED32,
+    FieldDescriptor.TYPE_SFIXED32: FIXED32,
+    FieldDescriptor.TYPE_STRING: LEN,
+    FieldDescriptor.TYPE_BYTES: LEN,
+    FieldDescriptor.TYPE_MESSAGE: LEN,
+    FieldDescriptor.TYPE_GROUP: START_GROUP,
+}
+
+
+class WireError(ValueError):
+    """The bytes break the wire format at `position` (a byte offset)."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(f"{why} at byte {position}")
+        self.position = position
+
+
+def read_varint(data: Buffer, at: int, most: int = 10) -> tuple[int, int]:
+    """Decode the varint at `at`, of at most `most` bytes: (value, position behind it)."""
+    value = shift = 0
+    for position in range(at, min(at + most, len(data))):
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise WireError(at, "a varint without an end")
+
+
+def write_varint(value: int) -> bytes:
+    """The shortest varint of a number >= 0."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_tag(data: Buffer, at: int) -> tuple[int, int]:
+    """Decode the tag (field number << 3 | wire type) at `at`: (tag, position behind it)."""
+    tag, position = read_varint(data, at, 5)
+    if not 8 <= tag <= 0xFFFFFFFF:
+        raise WireError(at, "a tag without a valid field number")
+    return tag, position
+
+
+class _HasDescriptor(Protocol):
+    DESCRIPTOR: Descriptor
+
+
+class Schema:
+    """What the wire says about one message type: the tags it knows and the messages it holds.
+
+    name     of the message type, `GraphProto` for one
+    tags     tag -> field number, for every tag that protobuf would take for this field (packed and not)
+    form     field number -> the tag that new records of this field get
+    types    field number -> descriptor of the message that it holds
+    single   numbers of the fields that hold one message, which merges when it is given twice
+    leads    numbers of the fields through which a TensorProto can be reached
+    """
+
+    __slots__ = ("form", "leads", "name", "single", "tags", "types")
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self.name: str = descriptor.name
+        self.tags: dict[int, int] = {}
+        self.form: dict[int, int] = {}
+        self.types: dict[int, Descriptor] = {}
+        self.single: set[int] = set()
+        toward = _toward_tensors()
+        for field in descriptor.fields:
+            number, wire_type = field.number, _WIRE_TYPES.get(field.type, VARINT)
+            repeated = _is_repeated(field)
+            self.tags[number << 3 | wire_type] = number
+            if repeated and wire_type in (VARINT, FIXED32, FIXED64):
+                wire_type = LEN
+                self.tags[number << 3 | LEN] = number
+            self.form[number] = number << 3 | wire_type
+            if field.message_type is not None:
+                self.types[number] = field.message_type
+                if not repeated:
+                    self.single.add(number)
+        self.leads = [number for number, inner in self.types.items() if inner.name in toward]
+
+    def child(self, field: int) -> "Schema":
+        """Schema of the message that `field` holds; KeyError when it holds none."""
+        return schema_of(self.types[field])
+
+
+@cache
+def schema_of(descriptor: Descriptor) -> Schema:
+    """The schema of a message type, made once."""
+    return Schema(descriptor)
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    new = getattr(field, "is_repeated", None)  # protobuf >= 6.31; `label` is on its way out
+    return bool(new) if new is not None else field.label == FieldDescriptor.LABEL_REPEATED
+
+
+@cache
+def _toward_tensors() -> frozenset[str]:
+    """Names of the ONNX message types that are, or can hold, a TensorProto."""
+    found = {"TensorProto"}
+    types = ModelProto.DESCRIPTOR.file.message_types_by_name
+    before = 0
+    while len(found) != before:
+        before = len(found)
+        for name, descriptor in types.items():
+            if any(f.message_type is not None and f.message_type.name in found for f in descriptor.fields):
+                found.add(name)
+    return frozenset(found)
+
+
+class Frame:
+    """One span of a message's body.  `[length_at, start)` is the varint of its length (none at the root)."""
+
+    __slots__ = ("depth", "end", "length_at", "parent", "start")
+
+    def __init__(self, parent: "Frame | None", length_at: int, start: int, end: int) -> None:
+        self.parent = parent
+        self.length_at = length_at
+        self.start = start
+        self.end = end
+        self.depth: int = 0 if parent is None else parent.depth + 1
+
+
+class Records:
+    """The records of one field in file order: `[starts[i], ends[i])`, from the tag to the end of the body."""
+
+    __slots__ = ("ends", "starts")
+
+    def __init__(self) -> None:
+        self.starts = array("q")
+        self.ends = array("q")
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+_NONE = Records()
+
+
+class Message:
+    """A message in the bytes: its frames, and, scanned when first asked for, where its records lie."""
+
+    __slots__ = ("_children", "_records", "data", "frames", "schema")
+
+    def __init__(self, data: Buffer, schema: Schema, frames: Sequence[Frame]) -> None:
+        self.data = data
+        self.schema = schema
+        self.frames = frames
+        self._records: dict[int, Records] | None = None
+        self._children: dict[tuple[int, int], Message] = {}
+
+    def records(self, field: int) -> Records:
+        """The records of a field number; raises WireError when the message breaks the wire format."""
+        if self._records is None:
+            self._records = scan(self.data, self.frames, self.schema)
+        return self._records.get(field, _NONE)
+
+    def forget(self) -> None:
+        """Drop what was scanned; it is scanned again when asked for."""
+        self._records = None
+
+    def frame_at(self, position: int) -> Frame:
+        """The frame that holds the record starting at `position`."""
+        if len(self.frames) == 1:
+            return self.frames[0]
+        return next(frame for frame in self.frames if frame.start <= position < frame.end)
+
+    def bytes(self) -> bytes:
+        """The whole message, its frames joined, which is how protobuf merges them."""
+        return b"".join(self.data[frame.start : frame.end] for frame in self.frames)
+
+    def body(self, field: int, index: int) -> tuple[int, int, int]:
+        """(start of the length, start of the body, end) of a record; without a length the first two are equal."""
+        records = self.records(field)
+        if not 0 <= index < len(records):
+            raise IndexError(f"{self.schema.name} has {len(records)} records of field {field}, asked for {index}")
+        tag, at = read_tag(self.data, records.starts[index])
+        start = read_varint(self.data, at, 5)[1] if tag & 7 == LEN else at
+        return at, start, records.ends[index]
+
+    def child(self, field: int, index: int) -> "Message":
+        """The message number `index` in `field`; a singular message has number 0 and all its records as frames."""
+        found = self._children.get((field, index))
+        if found is None:
+            if field in self.schema.single:
+                if index:
+                    raise IndexError(f"field {field} of {self.schema.name} is one message, asked for number {index}")
+                numbers = range(max(1, len(self.records(field))))
+            else:
+                numbers = range(index, index + 1)
+            frames = [self._frame(field, number) for number in numbers]
+            found = self._children[field, index] = Message(self.data, self.schema.child(field), frames)
+        return found
+
+    def _frame(self, field: int, index: int) -> Frame:
+        length_at, start, end = self.body(field, index)
+        frame = Frame(self.frame_at(length_at), length_at, start, end)
+        if frame.depth > MAX_DEPTH:
+            raise WireError(start, f"messages nested more than {MAX_DEPTH} deep")
+        return frame
+
+
+def root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
+    """The message that `data` holds as a whole."""
+    return Message(data, schema_of(kind.DESCRIPTOR), [Frame(None, 0, 0, len(data))])
+
+
+def scan(data: Buffer, frames: Sequence[Frame], schema: Schema) -> dict[int, Records]:
+    """Where the records of each known field lie, in file order across the frames.
+
+    A graph of 120,000 nodes takes 140,000 turns of this loop: tags of one byte and lengths of one or two are decoded
+    in place.
+    """
+    found: dict[int, Records] = {number: Records() for number in schema.form}
+    slots = {tag: (found[number].starts.append, found[number].ends.append) for tag, number in schema.tags.items()}
+    get = slots.get
+    for frame in frames:
+        at, end = frame.start, frame.end
+        while at < end:
+            start = at
+            tag = data[at]
+            at += 1
+            if tag & 7 != LEN or not 8 < tag < 0x80:
+                tag, at = read_tag(data, start)
+                if tag & 7 != LEN:
+                    at = _skip(data, tag, at, end)
+            if tag & 7 == LEN:
+                if at >= end:
+                    raise WireError(start, "a record that is cut off")
+                length = data[at]
+                at += 1
+                if length > 0x7F:
+                    if at >= end:
+                        raise WireError(start, "a record that is cut off")
+                    high = data[at]
+                    at += 1
+                    length += (high << 7) - 0x80
+                    if high > 0x7F:
+                        length, at = read_varint(data, at - 2, 5)
+                at += length
+            slot = get(tag)
+            if slot is not None:
+                slot[0](start)
+                slot[1](at)
+        if at != end:
+            raise WireError(start, "a record that runs past the end of its message")
+    return found
+
+
+def _skip(data: Buffer, tag: int, at: int, end: int) -> int:
+    """The position behind the value at `at` of a record other than a length-delimited one; groups go whole."""
+    open_groups: list[int] = []
+    while True:
+        if at > end:
+            raise WireError(at, "a record that runs past the end of its message")
+        kind = tag & 7
+        if kind == VARINT:
+            at = read_varint(data, at)[1]
+        elif kind == FIXED64:
+            at += 8
+        elif kind == FIXED32:
+            at += 4
+        elif kind == LEN:
+            length, at = read_varint(data, at, 5)
+            at += length
+        elif kind == START_GROUP:
+            open_groups.append(tag >> 3)
+            if len(open_groups) > MAX_DEPTH:
+                raise WireError(at, f"groups nested more than {MAX_DEPTH} deep")
+        elif kind != END_GROUP or not open_groups or open_groups.pop() != tag >> 3:
+            raise WireError(at, "an end of a group that was not begun" if kind == END_GROUP else "a bad wire type")
+        if not open_groups:
+            return at
+        if at >= end:
+            raise WireError(at, "a group without an end")
+        tag, at = read_tag(data, at)

@@ -1,0 +1,1 @@
+"""Tests of surgeon and of the rules that ship with it."""

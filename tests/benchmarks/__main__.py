@@ -1,0 +1,122 @@
+"""`python -m tests.benchmarks`: `surgeon rewrite --rules gelu --check none` beside its peers, file to file."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.bars import BARS
+from tests.benchmarks.measure import Contender, Result, rounds
+
+HERE = Path(__file__).parent
+RIVALS = ("onnxscript", "gs", "ort", "limit")
+WORKS = {
+    "n200": ("1,200 nodes, 200 GELUs", RIVALS),
+    "n2000": ("12,000 nodes, 2,000 GELUs", RIVALS),
+    "n20000": ("120,000 nodes, 20,000 GELUs", RIVALS),
+    "big": ("1.7 GB of weights inside the file, 12 GELUs", ("cp + fsync", "limit")),
+    "sparse": ("20 GB of sparse external data, 140 GELUs", ()),
+    "growth": ("surgeon alone on 12,000, 120,000 and 1,200,000 nodes", ()),
+}
+SIZES = ("n2000", "n20000", "n200000")
+EXPLAINED = """\
+Seconds: median of {runs} rounds, whole processes, start of Python included.  MB: peak resident memory.
+Ratios: medians of the ratios within one round.  GELUs: fused ones in the output.
+onnxscript: its rewriter with one equal rule; gs: import and export, changing nothing; ort: the offline optimizer;
+limit: onnx.load and onnx.save, changing nothing.
+"""
+
+
+def main() -> int:
+    """Measure, print tables and bars; 1 when `--bars` is given and one is missed."""
+    options = _arguments()
+    generator = hashlib.sha256((HERE / "works.py").read_bytes()).hexdigest()[:8]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-benchmarks"
+    folder = cache / generator
+    held = True
+    print(EXPLAINED.format(runs=options.runs))
+    try:
+        for work in options.works:
+            print(f"{work}: {WORKS[work][0]}", file=sys.stderr, flush=True)
+            results = rounds(_contenders(work, folder), options.runs, _gelus)
+            print("\n".join(_table(work, results)), flush=True)
+            for bar in BARS[work](results) if work in BARS else ():
+                held &= bar.held
+                print(f"- {bar.text}: {bar.figure}, {'held' if bar.held else 'MISSED'}", flush=True)
+            print(flush=True)
+    finally:
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        if not options.keep:
+            shutil.rmtree(cache, ignore_errors=True)
+    return int(options.bars and not held)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("works", nargs="*", default=list(WORKS), help=f"of {', '.join(WORKS)} (default: all)")
+    parser.add_argument("--runs", type=int, default=3, help="rounds (default 3)")
+    parser.add_argument("--bars", action="store_true", help="exit with 1 when a bar is missed")
+    parser.add_argument("--keep", action="store_true", help="keep the generated models for the next time (4 GB)")
+    options = parser.parse_args()
+    if unknown := set(options.works) - set(WORKS):
+        parser.error(f"no work is named {', '.join(sorted(unknown))}; there are {', '.join(WORKS)}")
+    return options
+
+
+def _contenders(work: str, folder: Path) -> list[Contender]:
+    if work == "growth":
+        return [_surgeon(size, _model(size, folder), folder / "out") for size in SIZES]
+    source, out = _model(work, folder), folder / "out"
+    return [_surgeon("surgeon", source, out), *(_rival(name, source, out) for name in WORKS[work][1])]
+
+
+def _surgeon(name: str, source: Path, out: Path) -> Contender:
+    target = out / source.name
+    program = Path(sysconfig.get_path("scripts")) / "surgeon"
+    command = (str(program), "rewrite", str(source), str(target), "--rules", "gelu", "--check", "none")
+    return Contender(name, command, target)
+
+
+def _rival(name: str, source: Path, out: Path) -> Contender:
+    target = out / source.name
+    if name == "cp + fsync":
+        command = ("sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", str(source), str(target))
+    else:
+        command = (sys.executable, str(HERE / "peers.py"), name, str(source), str(target))
+    return Contender(name, command, target)
+
+
+def _model(work: str, folder: Path) -> Path:
+    """The generated model; a folder with its final name holds a whole one."""
+    path = folder / work / f"{work}.onnx"
+    if not path.exists():
+        partial = folder / f"{work}.partial"
+        partial.mkdir(parents=True, exist_ok=True)
+        subprocess.run((sys.executable, "-m", "tests.benchmarks.works", work, str(partial / path.name)), check=True)
+        partial.rename(path.parent)
+    return path
+
+
+def _gelus(target: Path) -> int:
+    command = (sys.executable, str(HERE / "peers.py"), "gelus", str(target), "-")
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def _table(work: str, results: dict[str, Result]) -> Iterator[str]:
+    yield f"| {work}: {WORKS[work][0]} | seconds | MB | time | memory | GELUs |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    first = next(iter(results.values()))
+    for name, result in results.items():
+        ratios = f"x{result.times(first):.2f} | x{result.megabytes / first.megabytes:.2f}"
+        yield f"| {name} | {result.seconds:.2f} | {result.megabytes:.0f} | {ratios} | {result.gelus} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Whole processes measured side by side: wall-clock seconds and peak resident memory.
+
+Imports the standard library alone: on Linux the peak that a child reports starts at the memory of its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process: wall-clock seconds from its start to its end, and the most memory it held, in MB (10⁶ bytes)."""
+
+    seconds: float
+    megabytes: float
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A command that writes `target`."""
+
+    name: str
+    command: tuple[str, ...]
+    target: Path
+
+
+@dataclass
+class Result:
+    """The runs of one contender, in the order of the rounds, and the fused GELUs in what it wrote."""
+
+    runs: list[Run]
+    gelus: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return median(run.seconds for run in self.runs)
+
+    @property
+    def megabytes(self) -> float:
+        return max(run.megabytes for run in self.runs)
+
+    def times(self, other: Result) -> float:
+        """Median over the rounds of this one's seconds by the other's in the same round."""
+        return median(a.seconds / b.seconds for a, b in zip(self.runs, other.runs, strict=True))
+
+    def beyond(self, other: Result) -> float:
+        """Median over the rounds of this one's seconds less the other's in the same round."""
+        return median(a.seconds - b.seconds for a, b in zip(self.runs, other.runs, strict=True))
+
+
+def rounds(contenders: Sequence[Contender], count: int, gelus: Callable[[Path], int]) -> dict[str, Result]:
+    """Run every contender once in each of `count` rounds, each round starting with another one.
+
+    Before each run the target's folder is emptied and all pending writes reach the disk, so that none pays for another.
+    """
+    results = {contender.name: Result([]) for contender in contenders}
+    for number in range(count):
+        shift = number % len(contenders)
+        for contender in (*contenders[shift:], *contenders[:shift]):
+            shutil.rmtree(contender.target.parent, ignore_errors=True)
+            contender.target.parent.mkdir(parents=True)
+            os.sync()
+            run = measure(contender.command)
+            print(f"  {contender.name:12} {run.seconds:8.2f} s {run.megabytes:8.0f} MB", file=sys.stderr, flush=True)
+            results[contender.name].runs.append(run)
+            if number == 0:
+                results[contender.name].gelus = gelus(contender.target)
+    return results
+
+
+def measure(command: Sequence[str]) -> Run:
+    """Run a command to its end; a command that fails ends the benchmark with its last words."""
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            output.seek(0)
+            words = output.read()[-2000:].decode(errors="replace")
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{words}")
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB here
+    return Run(seconds, usage.ru_maxrss * unit / 1e6)

@@ -1,0 +1,31 @@
+"""Options of the test run, and the real exports as a fixture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import exports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--all-exports` takes every export in place of the fixed sample."""
+    parser.addoption("--all-exports", action="store_true", help="test every real export, not the sample (minutes)")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `real_export` runs once for each chosen case."""
+    if "real_export" in metafunc.fixturenames:
+        chosen = exports.cases() if metafunc.config.getoption("all_exports") else exports.sample()
+        metafunc.parametrize("real_export", chosen, indirect=True, scope="module", ids=lambda case: case.name)
+
+
+@pytest.fixture(scope="module")
+def real_export(request: pytest.FixtureRequest) -> tuple[exports.Case, Path, exports.Truth]:
+    """One real export: its case, the file, and what torch ran."""
+    path, truth = exports.export(request.param)
+    return request.param, path, truth

@@ -1,0 +1,47 @@
+"""Models with large tensors in every place, and what tests of files share."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from surgeon.model import Address
+
+GRAPH: Address = ((7, 0),)
+
+
+def tensor(name: str, count: int = 600) -> TensorProto:
+    """A float tensor of `count` different elements."""
+    return numpy_helper.from_array(np.arange(count, dtype=np.float32) + len(name), name)
+
+
+def sparse(name: str) -> onnx.SparseTensorProto:
+    """600 values at the even positions of 1200."""
+    return helper.make_sparse_tensor(tensor(name), numpy_helper.from_array(np.arange(0, 1200, 2), name + "i"), [1200])
+
+
+def everywhere() -> onnx.ModelProto:
+    """A model with large tensors in every place that ONNX has for them."""
+    constant = helper.make_node("Constant", [], ["c"], value=tensor("deep"))
+    inner = helper.make_graph([constant], "inner", [], [], [tensor("body")])
+    attributes = helper.make_node("Odd", ["x"], ["y"], domain="my", then=inner, t=tensor("t"), s=sparse("st"))
+    attributes.attribute.append(helper.make_attribute("ts", [tensor("ts0"), tensor("ts1")]))
+    attributes.attribute.append(helper.make_attribute("gs", [inner, inner]))
+    attributes.attribute.append(helper.make_attribute("sts", [sparse("sts0")]))
+    graph = helper.make_graph([attributes], "g", [], [], [tensor("w"), tensor("small", 3)])
+    graph.sparse_initializer.append(sparse("sw"))
+    function = helper.make_function("my", "F", ["a"], ["b"], [helper.make_node("C", [], ["b"], value=tensor("f"))], [])
+    function.attribute_proto.append(helper.make_attribute("default", tensor("fa")))
+    model = helper.make_model(graph, functions=[function])
+    info = model.training_info.add()
+    info.initialization.initializer.append(tensor("ti"))
+    info.algorithm.initializer.append(tensor("ta"))
+    return model
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal dtype, shape and bits (strings: elements)."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return bool((one == other).all()) if one.dtype == object else one.tobytes() == other.tobytes()

@@ -1,0 +1,86 @@
+"""The benchmark's own parts: its models are sound, its processes are measured, its bars can be missed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from tests.benchmarks.bars import BARS
+from tests.benchmarks.measure import Contender, Result, Run, measure, rounds
+from tests.benchmarks.peers import PEERS
+from tests.benchmarks.works import Stack, generate
+
+
+def test_generated_stack_is_sound_and_typed(tmp_path: Path) -> None:
+    """Six nodes a layer, every tensor between them typed, accepted by the checker and run by ONNX Runtime."""
+    path = tmp_path / "stack.onnx"
+    generate(Stack(3), path)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    assert len(model.graph.node) == 18
+    assert len(model.graph.value_info) == 17
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert np.isfinite(session.run(None, {"x": np.ones((2, 8), np.float32)})[0]).all()
+
+
+def test_sparse_data_take_no_room(tmp_path: Path) -> None:
+    """External data are as long as the weights and hold nothing."""
+    path = tmp_path / "stack.onnx"
+    generate(Stack(4, hidden=1000, external=True, value_info=False), path)
+    data = (tmp_path / "stack.onnx.data").stat()
+    assert data.st_size == 16_000_000
+    assert data.st_blocks == 0
+    onnx.checker.check_model(str(path))
+
+
+def test_the_equal_rule_fuses_every_gelu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """onnxscript's rule fits the generated form, so that the comparison is one of like with like."""
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    generate(Stack(5), source)
+    PEERS["onnxscript"](str(source), str(target))
+    PEERS["gelus"](str(target), "-")
+    assert capsys.readouterr().out == "5"
+
+
+def test_rounds_measure_each_command_and_rotate(tmp_path: Path) -> None:
+    """Every contender runs once in each round, in a clean folder, and its memory is seen."""
+    target = tmp_path / "out" / "file"
+    write = "import sys; block = bytearray({}); open(sys.argv[1], 'x').close()"
+    sizes = {"small": 1, "large": 200_000_000}
+    commands = {name: (sys.executable, "-c", write.format(size), str(target)) for name, size in sizes.items()}
+    contenders = [Contender(name, command, target) for name, command in commands.items()]
+    results = rounds(contenders, 2, lambda path: int(path.exists()))
+    assert [len(result.runs) for result in results.values()] == [2, 2]
+    assert [result.gelus for result in results.values()] == [1, 1]
+    assert results["large"].megabytes > 200
+
+
+def test_a_failing_command_ends_the_benchmark() -> None:
+    """What the command said last is passed on."""
+    with pytest.raises(SystemExit, match="ended with 3"):
+        measure((sys.executable, "-c", "raise SystemExit(3)"))
+
+
+@pytest.mark.parametrize(
+    ("work", "good", "bad"),
+    [
+        ("n20000", {"surgeon": (1, 100), "onnxscript": (5, 200), "gs": (5, 200)}, {"surgeon": (2, 190)}),
+        ("big", {"surgeon": (2, 100), "cp + fsync": (1.5, 10)}, {"surgeon": (3, 300)}),
+        ("sparse", {"surgeon": (0.5, 100)}, {"surgeon": (1.5, 100)}),
+        ("growth", {"n2000": (1, 1), "n20000": (11, 1), "n200000": (121, 1)}, {"n20000": (13, 1), "n200000": (170, 1)}),
+    ],
+)
+def test_bars_are_held_and_missed(work: str, good: dict[str, tuple], bad: dict[str, tuple]) -> None:
+    """Figures inside the bars hold all of them, figures beyond miss all of them."""
+
+    def held(figures: dict[str, tuple]) -> list[bool]:
+        results = {name: Result([Run(*figure)]) for name, figure in figures.items()}
+        return [bar.held for bar in BARS[work](results)]
+
+    assert all(held(good))
+    assert not any(held(good | bad))

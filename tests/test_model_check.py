@@ -1,0 +1,367 @@
+"""The whole-model check: right rewrites prove, wrong ones fail with numbers, and what tells nothing is unproved."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+
+from surgeon.errors import UsageError
+from surgeon.prove import CheckResult, Outcome, check_model
+from surgeon.prove.compare import compare, tolerance
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'
+ERF = """<{t} r = {{1.4142135}}, {t} one = {{1}}, {t} half = {{0.5}}>
+    {{ d = Div(x, r) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half) }}"""
+TANH = """<{t} c = {{0.7978845608}}, {t} k = {{0.044715}}, {t} one = {{1}}, {t} half = {{0.5}}, {t} three = {{3}}>
+    {{ p = Pow(x, three) q = Mul(p, k) s = Add(x, q) v = Mul(s, c) w = Tanh(v) a = Add(w, one) m = Mul(x, a)
+    y = Mul(m, half) }}"""
+
+
+def read(text: str) -> ModelProto:
+    """A model from ONNX text."""
+    return parser.parse_model(HEAD + text)
+
+
+def body(nodes: str) -> ModelProto:
+    """A model from x to y, both float[b, 8], with these nodes."""
+    return read(f"g (float[b, 8] x) => (float[b, 8] y) {{ {nodes} }}")
+
+
+def gelu(form: str, dtype: str = "float") -> ModelProto:
+    """A GELU of shape [batch, 64] in one of its forms."""
+    return read(f"g ({dtype}[batch, 64] x) => ({dtype}[batch, 64] y) " + form.format(t=dtype))
+
+
+def check(original: ModelProto, rewritten: ModelProto, **options: float) -> CheckResult:
+    """Check two models in memory, the original being its own skeleton."""
+    return check_model(original, rewritten, original, **options)
+
+
+FUSED = "{{ y = com.microsoft.Gelu(x) }}"
+
+
+def test_a_right_rewrite_is_proved() -> None:
+    """The fused op is the decomposed one, to rounding, at several sizes."""
+    result = check(gelu(ERF), gelu(FUSED))
+    assert result.outcome is Outcome.PROVED
+    assert result.reason == ""
+    assert result.runs == 3
+    assert result.worst is not None
+    assert 0 <= result.worst.max_abs <= result.worst.allowed < 1e-4
+    assert result.tolerance == {"float32 rtol": 1e-5, "float32 atol": 1e-6}
+
+
+def test_the_tanh_form_is_not_the_erf_form() -> None:
+    """A difference of some 3e-4 is caught in float32, and told in numbers."""
+    result = check(gelu(ERF), gelu(TANH))
+    assert result.outcome is Outcome.FAILED
+    worst = result.worst
+    assert worst is not None
+    assert not worst.ok
+    assert 1e-4 < worst.max_abs < 1e-3
+    assert worst.allowed < 1e-4
+    assert result.reason.startswith("Output 'y' differs by 0.000")
+    assert result.reason.endswith(").")
+
+
+HALF = """g (float16[batch, 64] x) => (float16[batch, 64] y)
+    <float r32 = {{1.4142135}}, float one32 = {{1}}, float half32 = {{{half}}}> {{
+    r = Cast<to = 10>(r32) one = Cast<to = 10>(one32) half = Cast<to = 10>(half32)
+    d = Div(x, r) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half) }}"""
+
+
+def test_float16_has_its_own_tolerance() -> None:
+    """A right float16 rewrite passes at half precision's tolerance, a wrong factor does not."""
+    original = read(HALF.format(half=0.5))
+    fused = gelu("{{ e = Cast<to = 1>(x) f = com.microsoft.Gelu(e) y = Cast<to = 10>(f) }}", "float16")
+    right = check(original, fused)
+    assert right.outcome is Outcome.PROVED, right.reason
+    assert right.tolerance["float16 rtol"] == 5e-3
+    assert check(original, read(HALF.format(half=0.4))).outcome is Outcome.FAILED
+
+
+def test_bfloat16_passes_through() -> None:
+    """Inputs and outputs of bfloat16 are made and compared although numpy has no such type."""
+    model = read("g (bfloat16[b, 4] x) => (bfloat16[b, 4] y) { y = Identity(x) }")
+    assert check(model, model).outcome is Outcome.PROVED
+    negated = read("g (bfloat16[b, 4] x) => (bfloat16[b, 4] y) { f = Cast<to = 1>(x) n = Neg(f) y = Cast<to = 16>(n) }")
+    assert check(model, negated).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ("t = Relu(x) y = Transpose(t)", "Output 'y' has shape [8, 2] where the original's is [2, 8]."),
+        ("t = Relu(x) y = Cast<to = 11>(t)", "Output 'y' is float64 where the original's is float32."),
+        ("t = Relu(q) y = Abs(t)", "Node input 'q' is not a graph input"),
+        ("y = com.microsoft.Reluu(x)", "com.microsoft:Reluu(-1) is not a registered function/op"),
+        ("t = Relu(x) s = Constant<value_ints = [3, 7]>() y = Reshape(t, s)", "the rewritten model does not: "),
+        ("z = Constant<value_float = 0.0>() y = Div(x, z)", "Output 'y' has infinity in other places"),
+        (
+            "n = Neg(x) r = Relu(n) l = Neg(r) s = Sqrt(l) a = Relu(x) y = Add(a, s)",
+            "Output 'y' has NaN in other places",
+        ),
+    ],
+)
+def test_wrong_rewrites_fail_with_the_reason(nodes: str, reason: str) -> None:
+    """Shape, dtype, loading, running, infinity and NaN: each fails by its own name."""
+    rewritten = body(nodes)
+    if "Transpose" in nodes or "Cast" in nodes:
+        rewritten.graph.output[0].type.tensor_type.ClearField("shape")
+        rewritten.graph.output[0].type.tensor_type.elem_type = 11 if "Cast" in nodes else 1
+    result = check(body("y = Relu(x)"), rewritten)
+    assert result.outcome is Outcome.FAILED
+    assert reason in result.reason
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ("y = mylib.Placeholder(x)", "ONNX Runtime does not load the original: FAIL : Fatal error: mylib:Placeholder"),
+        (
+            "r = RandomNormalLike(x) y = Add(x, r)",
+            "Two runs of the original differ in output 'y' (RandomNormalLike 'r' is",
+        ),
+        ("a = Abs(x) n = Neg(a) l = Log(n) y = Add(l, x)", "No output tells anything: 'y' is all NaN in the original."),
+        ("y = Sub(x, x)", "No output tells anything: 'y' is 0.0 throughout in the original."),
+        (
+            "s = Constant<value_ints = [3, 7]>() y = Reshape(x, s)",
+            "The original does not run on the inputs made for it:",
+        ),
+    ],
+)
+def test_what_cannot_be_told_is_unproved(nodes: str, reason: str) -> None:
+    """The model against itself: no failure, no proof, and the reason."""
+    result = check(body(nodes), body(nodes))
+    assert result.outcome is Outcome.UNPROVED
+    assert result.reason.startswith(reason), result.reason
+
+
+def test_no_kernel_is_unproved() -> None:
+    """An op that ORT knows and has no kernel for in this dtype says so."""
+    model = read("g (bfloat16[b, 4] x) => (bfloat16[b, 4] y) { y = Erf(x) }")
+    result = check(model, model)
+    assert result.outcome is Outcome.UNPROVED
+    assert "Could not find an implementation for Erf" in result.reason
+
+
+def test_a_rewrite_for_another_runtime_is_unproved_not_failed() -> None:
+    """ORT cannot judge an op of a domain that it does not know."""
+    result = check(body("y = Relu(x)"), body("y = mylib.FastRelu(x)"))
+    assert result.outcome is Outcome.UNPROVED
+    assert "mylib:FastRelu" in result.reason
+
+
+def test_no_outputs_empty_outputs_and_unmakeable_inputs_are_unproved() -> None:
+    """Nothing to compare, nothing compared, nothing to run on."""
+    model = body("y = Relu(x)")
+    del model.graph.output[:]
+    assert check(model, model).reason == "The model has no outputs to compare."
+    empty = read("g (float[0, 2] x) => (float[0, 2] y) { y = Relu(x) }")
+    assert check(empty, empty).reason == "No output tells anything: 'y' is empty in the original."
+    sequence = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
+    result = check(sequence, sequence)
+    assert result.outcome is Outcome.UNPROVED
+    assert result.reason == "Inputs cannot be made: input 'x' is a sequence, for which no values can be made."
+
+
+def test_one_random_output_does_not_hide_a_wrong_one() -> None:
+    """Outputs that repeat are compared, whatever another does."""
+    text = "g (float[8] x) => (float[8] y, float[8] z) {{ r = RandomNormalLike(x) y = Add(x, r) z = {op}(x) }}"
+    assert check(read(text.format(op="Relu")), read(text.format(op="Relu"))).outcome is Outcome.UNPROVED
+    result = check(read(text.format(op="Relu")), read(text.format(op="Abs")))
+    assert result.outcome is Outcome.FAILED
+    assert result.reason.startswith("Output 'z' differs")
+
+
+def test_a_constant_output_beside_a_telling_one_is_mentioned() -> None:
+    """Proved by the one; the other is named."""
+    model = read("g (float[8] x) => (float[8] y, float[8] z) { y = Relu(x) z = Sub(x, x) }")
+    result = check(model, model)
+    assert result.outcome is Outcome.PROVED
+    assert result.reason == "Not every output tells something: 'z' is 0.0 throughout."
+
+
+BRANCHES = """g (float[2] x, bool c) => (float[2] y) {{ y = If (c)
+    <then_branch = t () => (float[2] a) {{ a = Relu(x) }}, else_branch = e () => (float[2] b) {{ b = {op}(x) }}> }}"""
+
+
+@pytest.mark.parametrize("branch", ["Relu", "Neg"])
+def test_a_fault_in_either_branch_is_found(branch: str) -> None:
+    """Conditions take both values over the runs."""
+    right = read(BRANCHES.format(op="Neg"))
+    assert check(right, right).outcome is Outcome.PROVED
+    wrong = read(BRANCHES.format(op="Neg").replace(f"{branch}(x)", "Abs(x)"))
+    assert check(right, wrong).outcome is Outcome.FAILED
+
+
+def test_scalars_strings_integers_and_lists() -> None:
+    """0-d tensors, exact types and sequences compare as they should."""
+    scalar = read("g (float x) => (float y) { y = Neg(x) }")
+    assert check(scalar, scalar).outcome is Outcome.PROVED
+    text = read("g (string[4] x) => (string[4] y) { y = Identity(x) }")
+    assert check(text, text).outcome is Outcome.PROVED
+    whole = "g (int64[b, 4] x) => (int64[b, 4] y) {{ one = Constant<value = int64 {{{c}}}>() y = Mul(x, one) }}"
+    assert check(read(whole.format(c=1)), read(whole.format(c=1))).outcome is Outcome.PROVED
+    wrong = check(read(whole.format(c=3)), read(whole.format(c=2)))
+    assert wrong.outcome is Outcome.FAILED
+    assert "elements, by" in wrong.reason
+    listed = "g (float[2] x) => (seq(float[2]) y) {{ n = {op}(x) y = SequenceConstruct(x, n) }}"
+    assert check(read(listed.format(op="Neg")), read(listed.format(op="Neg"))).outcome is Outcome.PROVED
+    assert "'y[1]'" in check(read(listed.format(op="Neg")), read(listed.format(op="Abs"))).reason
+
+
+def test_a_changed_interface_fails() -> None:
+    """A lost input, a new one, another output: the caller's code would break."""
+    two = read("g (float[8] x, float[8] z) => (float[8] y) { y = Relu(x) }")
+    one = read("g (float[8] x) => (float[8] y) { y = Relu(x) }")
+    other = read("g (float[8] x) => (float[8] w) { w = Relu(x) }")
+    assert check(two, one).reason == "The rewritten model has lost the input 'z'."
+    assert check(one, two).reason == "The rewritten model wants an input 'z' that the original has not."
+    assert check(one, other).reason == "The rewritten model's outputs are ['w'] where the original's are ['y']."
+    assert {check(two, one).outcome, check(one, two).outcome, check(one, other).outcome} == {Outcome.FAILED}
+
+
+def test_values_that_answer_nan_are_replaced_by_tamer_ones() -> None:
+    """Log of Sqrt of normal values is NaN for half of them; a Log of minus a square for all, and stays unproved."""
+    model = read("g (float[4] x) => (float[4] y) { l = Log(x) s = ReduceSum(l) y = Mul(x, s) }")
+    result = check(model, model)
+    assert result.outcome is Outcome.PROVED, result.reason
+    tripled = read("g (float[4] x) => (float[4] y) { l = Log(x) s = ReduceSum(l) t = Mul(x, s) y = Add(t, t) }")
+    assert check(model, tripled).outcome is Outcome.FAILED
+
+
+def test_sizes_that_the_model_refuses_are_skipped() -> None:
+    """A fixed product of free dimensions is found among the sizes that are tried."""
+    model = read("g (float[b, k] x) => (float[c, 8] y) { s = Constant<value_ints = [-1, 8]>() y = Reshape(x, s) }")
+    result = check(model, model)
+    assert result.outcome is Outcome.PROVED, result.reason
+    chosen = check_model(model, model, model, dims={"b": 1, "k": 24})
+    assert chosen.outcome is Outcome.PROVED
+    with pytest.raises(UsageError, match="'batch'"):
+        check_model(model, model, model, dims={"batch": 1})
+
+
+def chain(factors: list[str], tail: str) -> ModelProto:
+    """x times each factor in turn, then `tail` from t."""
+    nodes = [f"t{i + 1} = Mul(t{i}, f{i})" for i in range(len(factors))]
+    constants = [f"f{i} = Constant<value_float = {factor}>()" for i, factor in enumerate(factors)]
+    steps = " ".join(["t0 = Identity(x)", *constants, *nodes, f"t = Identity(t{len(factors)})", tail])
+    return read(f"g (float[b, 64] x) => (float[b, 64] y) {{ {steps} }}")
+
+
+def test_rounding_that_the_original_magnifies_is_not_held_against_a_rewrite() -> None:
+    """sin(300 x) moves by far more than the tolerance when x moves by one unit in the last place."""
+    right = check(chain(["3.7", "81.3"], "y = Sin(t)"), chain(["300.81"], "y = Sin(t)"))
+    assert right.outcome is Outcome.PROVED, right.reason
+    wrong = check(chain(["3.7", "81.3"], "y = Sin(t)"), chain(["300.9"], "y = Sin(t)"))
+    assert wrong.outcome is Outcome.FAILED
+
+
+def test_where_noise_drowns_everything_the_outcome_is_unproved() -> None:
+    """sin(3e6 x) is chaos in float32: a difference says nothing, and so does none."""
+    result = check(chain(["3700.0", "813.0"], "y = Sin(t)"), chain(["3008100.0"], "y = Sin(t)"))
+    assert result.outcome is Outcome.UNPROVED
+    assert "when rounding changes" in result.reason
+
+
+def test_tolerances_can_be_set() -> None:
+    """A looser one lets the tanh form pass, and is stated."""
+    result = check(gelu(ERF), gelu(TANH), rtol=1e-3, atol=1e-3)
+    assert result.outcome is Outcome.PROVED
+    assert result.tolerance == {"float32 rtol": 1e-3, "float32 atol": 1e-3}
+
+
+def test_files_with_external_data_are_opened_by_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Data resolve beside each file; the skeleton holds no weight; ORT prints nothing."""
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32), "w")
+    model = read("g (float[batch, 64] x) => (float[batch, 64] y) { y = MatMul(x, w) }")
+    model.graph.initializer.append(weight)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        if name == "b":
+            copy.graph.node[0].op_type = "MatMulNoSuch"
+        onnx.save(copy, tmp_path / name / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    skeleton = ModelProto()
+    skeleton.CopyFrom(model)
+    skeleton.graph.initializer[0].ClearField("raw_data")
+    skeleton.graph.initializer[0].data_location = TensorProto.EXTERNAL
+    skeleton.graph.initializer[0].external_data.add(key="surgeon.payload", value="0")
+    good = tmp_path / "a" / "m.onnx"
+    assert check_model(good, good, skeleton).outcome is Outcome.PROVED
+    result = check_model(good, tmp_path / "b" / "m.onnx", skeleton)
+    assert result.outcome is Outcome.FAILED
+    assert "MatMulNoSuch" in result.reason
+    assert str(tmp_path) not in result.reason
+    missing = check_model(tmp_path / "none.onnx", good, skeleton)
+    assert missing.outcome is Outcome.UNPROVED
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_result_survives_json() -> None:
+    """Also with infinite errors in it."""
+    result = check(body("y = Relu(x)"), body("z = Constant<value_float = 0.0>() y = Div(x, z)"))
+    loaded = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert loaded["outcome"] == "failed"
+    assert loaded["worst"] == "y"
+    assert loaded["outputs"][0]["max_abs"] == "inf"
+
+
+floats = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=20)
+
+
+@settings(deadline=None, max_examples=60)
+@given(values=floats, dtype=st.sampled_from(["float64", "float32", "float16"]), factor=st.sampled_from([0.4, 2.5]))
+def test_the_tolerance_is_a_sharp_line(values: list[float], dtype: str, factor: float) -> None:
+    """Equal is equal; an error of the largest element below the allowance passes, one above does not."""
+    a = np.array(values, dtype=dtype)
+    assert compare("y", a, a.copy(), None, None).error.ok
+    wide = a.astype(np.float64)
+    rtol, atol = tolerance(dtype)
+    b = wide.copy()
+    top = int(np.argmax(np.abs(wide)))
+    b[top] += math.copysign(factor * (atol + rtol * abs(wide[top])), wide[top])
+    moved = b.astype(dtype)
+    gap = abs(float(moved[top]) - float(wide[top]))
+    verdict = compare("y", a, moved, None, None).error
+    assert verdict.ok == (gap <= verdict.allowed)
+    assert verdict.max_abs == pytest.approx(gap, rel=1e-3)
+
+
+def test_infinities_and_nan_must_agree_in_place_and_sign() -> None:
+    """The same special values pass; another sign or place does not."""
+    a = np.array([1, np.inf, -np.inf, np.nan], np.float32)
+    assert compare("y", a, a.copy(), None, None).error.ok
+    for swapped in ([1, 2], [0, 1], [0, 3]):
+        b = a.copy()
+        b[swapped] = b[swapped[::-1]]
+        assert not compare("y", a, b, None, None).error.ok
+
+
+def test_random_small_networks_prove_against_themselves() -> None:
+    """Conv, LSTM and a mask: whole models of other kinds run on what is made."""
+    rng = np.random.default_rng(0)
+    conv = read(
+        "g (float[n, 3, height, width] image) => (float[n, 4, h, w] y) { y = Conv<strides = [2, 2]>(image, k) }"
+    )
+    conv.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "k"))
+    assert check(conv, conv).outcome is Outcome.PROVED
+    lstm = read(
+        """g (float[seq, batch, 3] x, int32[batch] lengths) => (float[s, d, b, 4] y)
+        { y = LSTM<hidden_size = 4>(x, w, r, b, lengths) }"""
+    )
+    for name, shape in (("w", (1, 16, 3)), ("r", (1, 16, 4)), ("b", (1, 32))):
+        lstm.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name))
+    result = check(lstm, lstm)
+    assert result.outcome is Outcome.PROVED, result.reason
+    assert result.runs == 4
+    bare = helper.make_model(helper.make_graph([], "g", [], []), opset_imports=[helper.make_opsetid("", 17)])
+    assert check(bare, bare).outcome is Outcome.UNPROVED
