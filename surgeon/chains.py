@@ -120,6 +120,8 @@ def chain_matcher(chain: Chain) -> Matcher:
         node = _producer(state, name, chain.family, state.nodes)
         if node is None:
             del state.nodes[mark:]
+            if state.trace is None:
+                return False
             return state.missed(chain.where, f"wanted {_spelled(chain)}, found {state.found(name)}")
         before = state.made.get(chain.key)
         state.made[chain.key] = node
@@ -214,9 +216,8 @@ def _settle(
     if missing == 0:
         return _compare(state, chain, leaves, constants, then)
     if missing < 0 or missing > sum(term.takes_number for term in chain.terms):
-        return state.missed(
-            chain.where, f"wanted {len(chain.terms)} operands in {_spelled(chain)}, found {len(leaves)}"
-        )
+        found = ", ".join(state.found(name) for name, _ in leaves) if state.trace is not None else ""
+        return state.missed(chain.where, f"wanted {len(chain.terms)} operands in {_spelled(chain)}, found {found}")
     for chosen in combinations([item for item in constants if item[5]], missing):
         rest = tuple(item for item in constants if not any(item is one for one in chosen))
         more = tuple((item[5], item[4]) for item in chosen)
@@ -234,6 +235,8 @@ def _compare(
         eps, rank, is_float = eps + its_eps / 2, max(rank, its_rank), is_float or floating
     if chain.capture is None:
         if not _agrees(chain, total, eps, constants):
+            if state.trace is None:
+                return False
             found = ", ".join(f"{item[0]:.10g}" for item in constants if item[5]) or "none"
             return state.missed(
                 chain.where, f"wanted the constant {chain.number:.10g} in {_spelled(chain)}, found {found}"
@@ -304,7 +307,7 @@ def _assign(
         rest = (*leaves[:place], *leaves[place + 1 :])
         if term.matcher(state, name, lambda rest=rest: _assign(state, chain, position + 1, rest, then)):  # type: ignore[misc]  # mypy cannot type the default
             return True
-    if not fitting:
+    if not fitting and state.trace is not None:
         found = " and ".join(state.found(name) for name, _ in leaves)
         state.missed(chain.where, f"wanted {term.label} in {_spelled(chain)}, found {found}")
     return False

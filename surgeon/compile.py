@@ -129,6 +129,8 @@ class _Compiler:
             before = state.made.get(key)
             if node is None or not accepts(node):
                 del nodes[mark:]
+                if state.trace is None:
+                    return False
                 return state.missed(where, f"wanted {label}, found {state.found(name)}")
             if len(node.outputs) <= position or node.outputs[position] != name or (is_random and before not in (None, node)):
                 del nodes[mark:]
@@ -268,6 +270,8 @@ def var_matcher(var: Var) -> Matcher:
             held = bound[key]
             if held == name or (isinstance(held, str) and state.same(held, name)):
                 return then()
+            if state.trace is None:
+                return False
             wanted = state.found(held) if isinstance(held, str) else held
             return state.missed(state_where(state), f"wanted {key!r} to be {wanted} again, found {state.found(name)}")
         if kind == "constant" and not state.index.constants.is_constant(state.scope, name):
@@ -321,6 +325,8 @@ def _literal(literal: Literal) -> Matcher:
     def match(state: State, name: str, then: Next) -> bool:
         if state.equals(name, literal):
             return then()
+        if state.trace is None:
+            return False
         return state.missed(literal.where, f"wanted the constant {wanted}, found {state.found(name)}")
 
     return match

@@ -37,10 +37,10 @@ def describe(head: bytes, name: str) -> str | None:
     start = text.lstrip()
     if start.startswith("{"):
         return f"{name} is JSON, not a binary ONNX model: convert it first with onnx.load(path, format='json')."
+    if "=>" in text or start.startswith("<ir_version"):
+        return f"{name} is ONNX text, not a binary model: convert it first with onnx.parser.parse_model."
     if "ir_version:" in text or "graph {" in text:
         return f"{name} is in protobuf text format: convert it first with onnx.load(path, format='textproto')."
-    if "ir_version" in text or "=>" in text:
-        return f"{name} is ONNX text, not a binary model: convert it first with onnx.parser.parse_model."
     return f"{name} is a text file, not an ONNX model."
 
 

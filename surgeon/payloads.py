@@ -5,13 +5,13 @@ the payload, and the data location EXTERNAL, so that nobody takes it for an empt
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx
 from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.edits import Edits
-from surgeon.wire import Message, read_varint, write_varint
+from surgeon.wire import VARINT, Frame, Message, read_varint, schema_of, walk, write_varint
 
 KEY = "surgeon.payload"
 MARK = b"\x0a\x0f" + KEY.encode()  # the key as it lies in a StringStringEntryProto
@@ -22,17 +22,22 @@ DATA_FIELDS = (4, 5, 6, 7, RAW, 10, 11)  # float, int32, string, int64, raw, dou
 EXTERNAL_DATA = 13
 LOCATION = 14
 
+_DATA_TAGS = {tag for tag, field in schema_of(onnx.TensorProto.DESCRIPTOR).tags.items() if field in DATA_FIELDS}
+_RAW_TAG = schema_of(onnx.TensorProto.DESCRIPTOR).form[RAW]
+_LOCATION_TAG = LOCATION << 3 | VARINT
 
-@dataclass(frozen=True)
-class Payload:
+
+class Payload(NamedTuple):
     """The data of one tensor.
 
     tensor   the message that holds them, all its frames
-    raw      the span `[start, end)` of the data when they are one `raw_data` record and nothing else
+    spans    where they lie: (frame, start, end), neighbours joined
+    raw      the span `[start, end)` of the bytes when they are one `raw_data` record and nothing else
     size     bytes that they take
     """
 
     tensor: Message
+    spans: list[tuple[Frame, int, int]]
     raw: tuple[int, int] | None
     size: int
 
@@ -59,30 +64,42 @@ def tensors_in(message: Message, least: int) -> Iterator[Message]:
 def find_payloads(message: Message, threshold: int) -> Iterator[Payload]:
     """The tensors below `message` with more than `threshold` bytes of data."""
     for tensor in tensors_in(message, threshold):
-        used = [field for field in DATA_FIELDS if tensor.records(field)]
-        raw = None
-        if used == [RAW] and len(tensor.records(RAW)) == 1:
-            _, start, end = tensor.body(RAW, 0)
-            raw = (start, end)
-            size = end - start
-        else:
-            size = sum(sum(tensor.records(field).ends) - sum(tensor.records(field).starts) for field in used)
-        if size > threshold:
-            yield Payload(tensor, None if _may_be_external(tensor) else raw, size)
+        payload = _payload(tensor)
+        if payload.size > threshold:
+            yield payload
+
+
+def _payload(tensor: Message) -> Payload:
+    spans: list[tuple[Frame, int, int]] = []
+    raw: tuple[int, int] | None = None
+    size = count = 0
+    external = False
+    for frame in tensor.frames:
+        before = -1
+        for tag, start, body, end in walk(tensor.data, frame.start, frame.end):
+            if tag in _DATA_TAGS:
+                count += 1
+                size += end - body
+                if tag == _RAW_TAG:
+                    raw = (body, end)
+                if start == before:
+                    spans[-1] = (frame, spans[-1][1], end)
+                else:
+                    spans.append((frame, start, end))
+                before = end
+            elif tag == _LOCATION_TAG and read_varint(tensor.data, body)[0]:
+                external = True  # inline data are ignored then
+    return Payload(tensor, spans, None if external or count > 1 else raw, size)
 
 
 def cut(payload: Payload, number: int, edits: Edits) -> None:
     """Cut the data of a tensor and put the mark `number` at its end, where no later record undoes it."""
-    tensor = payload.tensor
-    for field in DATA_FIELDS:
-        records = tensor.records(field)
-        for start, end in _joined(zip(records.starts, records.ends, strict=True)):
-            edits.cut(tensor.frame_at(start), start, end)
+    for frame, start, end in payload.spans:
+        edits.cut(frame, start, end)
     value = str(number).encode()
     entry = MARK + b"\x12" + write_varint(len(value)) + value
-    last = tensor.frames[-1]
+    last = payload.tensor.frames[-1]
     edits.insert(last, last.end, b"\x6a" + write_varint(len(entry)) + entry + b"\x70\x01")
-    tensor.forget()
 
 
 def marked(message: ProtoMessage) -> Iterator[onnx.TensorProto]:
@@ -112,23 +129,3 @@ def restore(tensor: onnx.TensorProto, source: onnx.TensorProto) -> None:
         tensor.data_location = source.data_location
     else:
         tensor.ClearField("data_location")
-
-
-def _may_be_external(tensor: Message) -> bool:
-    """Whether a record of the tensor says that its data lie elsewhere, inline data or not."""
-    for index in range(len(tensor.records(LOCATION))):
-        if read_varint(tensor.data, tensor.body(LOCATION, index)[1])[0]:
-            return True
-    return False
-
-
-def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans in ascending order with neighbours joined."""
-    first, last = next(spans, (0, 0))
-    for start, end in spans:
-        if start != last:
-            yield first, last
-            first = start
-        last = end
-    if last:
-        yield first, last

@@ -10,7 +10,7 @@ levels of nesting.  See https://protobuf.dev/programming-guides/encoding/.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from mmap import mmap
 from typing import Protocol
@@ -19,6 +19,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from onnx import ModelProto
 
 Buffer = bytes | mmap
+Append = Callable[[int], None]
 
 VARINT, FIXED64, LEN, START_GROUP, END_GROUP, FIXED32 = range(6)
 MAX_DEPTH = 100
@@ -185,17 +186,13 @@ class Message:
         self.schema = schema
         self.frames = frames
         self._records: dict[int, Records] | None = None
-        self._children: dict[tuple[int, int], Message] = {}
+        self._children: dict[tuple[int, int], Message] | None = None  # made when needed: most messages are leaves
 
     def records(self, field: int) -> Records:
         """The records of a field number; raises WireError when the message breaks the wire format."""
         if self._records is None:
             self._records = scan(self.data, self.frames, self.schema)
         return self._records.get(field, _NONE)
-
-    def forget(self) -> None:
-        """Drop what was scanned; it is scanned again when asked for."""
-        self._records = None
 
     def frame_at(self, position: int) -> Frame:
         """The frame that holds the record starting at `position`."""
@@ -218,7 +215,10 @@ class Message:
 
     def child(self, field: int, index: int) -> "Message":
         """The message number `index` in `field`; a singular message has number 0 and all its records as frames."""
-        found = self._children.get((field, index))
+        children = self._children
+        if children is None:
+            children = self._children = {}
+        found = children.get((field, index))
         if found is None:
             if field in self.schema.single:
                 if index:
@@ -227,7 +227,7 @@ class Message:
             else:
                 numbers = range(index, index + 1)
             frames = [self._frame(field, number) for number in numbers]
-            found = self._children[field, index] = Message(self.data, self.schema.child(field), frames)
+            found = children[field, index] = Message(self.data, self.schema.child(field), frames)
         return found
 
     def _frame(self, field: int, index: int) -> Frame:
@@ -249,9 +249,9 @@ def scan(data: Buffer, frames: Sequence[Frame], schema: Schema) -> dict[int, Rec
     A graph of 120,000 nodes takes 140,000 turns of this loop: tags of one byte and lengths of one or two are decoded
     in place.
     """
-    found: dict[int, Records] = {number: Records() for number in schema.form}
-    slots = {tag: (found[number].starts.append, found[number].ends.append) for tag, number in schema.tags.items()}
-    get = slots.get
+    found: dict[int, Records] = {}
+    slots: dict[int, tuple[Append, Append]] = {}
+    get, number_of = slots.get, schema.tags.get
     for frame in frames:
         at, end = frame.start, frame.end
         while at < end:
@@ -277,12 +277,33 @@ def scan(data: Buffer, frames: Sequence[Frame], schema: Schema) -> dict[int, Rec
                         length, at = read_varint(data, at - 2, 5)
                 at += length
             slot = get(tag)
-            if slot is not None:
-                slot[0](start)
-                slot[1](at)
+            if slot is None:
+                number = number_of(tag)
+                if number is None:
+                    continue  # unknown to ONNX
+                records = found.setdefault(number, Records())
+                slot = slots[tag] = (records.starts.append, records.ends.append)
+            slot[0](start)
+            slot[1](at)
         if at != end:
             raise WireError(start, "a record that runs past the end of its message")
     return found
+
+
+def walk(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The records in `[at, end)` one by one, unknown ones too: (tag, start, start of the body, end)."""
+    while at < end:
+        start = at
+        tag, at = read_tag(data, at) if data[at] > 0x7F else (data[at], at + 1)
+        if tag & 7 == LEN and tag > 8:
+            length, at = read_varint(data, at, 5)
+            body, at = at, at + length
+        else:
+            body = at
+            at = _skip(data, read_tag(data, start)[0], at, end)
+        if at > end:
+            raise WireError(start, "a record that runs past the end of its message")
+        yield tag, start, body, at
 
 
 def _skip(data: Buffer, tag: int, at: int, end: int) -> int:

@@ -251,7 +251,7 @@ def test_only_enclosing_lengths_are_encoded_anew() -> None:
 
 def test_more_than_two_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit of protobuf is met before anything is written."""
-    monkeypatch.setattr(edits, "MAX_SIZE", 1000)
+    monkeypatch.setattr(edits, "MAX_SIZE", 900)
     patch = Patch(three())
     patch.insert(GRAPH, 10, 0, [bytes(900)])
     with pytest.raises(ModelFileError, match="2 GiB"):

@@ -46,11 +46,11 @@ _MASKED: dict[str, tuple[int, ...]] = {
 _COUNTED: dict[str, tuple[int, ...]] = {
     "Expand": (1,), "Tile": (1,), "ConstantOfShape": (0,), "Range": (0, 1, 2), "Slice": (2, 4), "Resize": (2, 3),
     "Upsample": (1,), "TopK": (1,), "Split": (1,), "OneHot": (1,), "NonMaxSuppression": (2,), "Pad": (1,),
-    "SplitToSequence": (1,), "Blackmanwindow": (0,), "HannWindow": (0,), "HammingWindow": (0,),
+    "SplitToSequence": (1,), "BlackmanWindow": (0,), "HannWindow": (0,), "HammingWindow": (0,),
 }  # fmt: skip
 _ZERO = {("Slice", 1), ("Slice", 3), ("Range", 0), ("Unsqueeze", 1), ("Squeeze", 1), ("Trilu", 1), ("CumSum", 1)}
 _LENGTHS: dict[str, tuple[int, ...]] = {
-    "ReverseSequence": (1,), "RNN": (4,), "GRU": (4,), "LSTM": (4,), "Attention@": (6,), "GroupQueryAttention": (5, 6),
+    "ReverseSequence": (1,), "RNN": (4,), "GRU": (4,), "LSTM": (4,), "Attention": (6,), "GroupQueryAttention": (5, 6),
 }  # fmt: skip
 _COMPARES = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
 

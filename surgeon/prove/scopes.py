@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.prove.changes import WITH_BODIES
 from surgeon.prove.dims import input_dims
@@ -24,7 +24,7 @@ class Scope:
     makers: dict[str, NodeProto] = field(default_factory=dict)
     bodies: dict[int, list[tuple[str, "Scope"]]] = field(default_factory=dict)  # by id() of the node
     initializers: dict[str, TensorProto] = field(default_factory=dict)
-    shapes: dict[str, list[int | str]] = field(default_factory=dict)
+    types: dict[str, ValueInfoProto] = field(default_factory=dict)
 
     def owner(self, name: str) -> "Scope":
         """Return the innermost scope that makes `name`, or this one if none does."""
@@ -61,16 +61,13 @@ class Scopes:
     def _graph(self, graph: GraphProto, parent: Scope | None) -> Scope:
         scope = Scope(parent, [value.name for value in graph.input], [value.name for value in graph.output])
         scope.initializers = {tensor.name: tensor for tensor in graph.initializer}
-        for value in (*graph.value_info, *graph.input, *graph.output):
-            if value.type.tensor_type.HasField("shape"):
-                scope.shapes[value.name] = input_dims(value)
+        scope.types = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
         self._nodes(graph.node, scope)
         return scope
 
     def _nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
         uses, makers = scope.uses, scope.makers
         for node in nodes:
-            self._alive.append(node)  # protobuf's views are made afresh; ids stay valid only while they live
             for slot, name in enumerate(node.input):
                 if name in uses:
                     uses[name].append((node, slot, scope))
@@ -80,6 +77,7 @@ class Scopes:
                 makers[name] = node
             if not node.domain and node.op_type not in WITH_BODIES:
                 continue
+            self._alive.append(node)  # bodies are kept by id(), which is good only while the node's view lives
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.GRAPH:
                     self._body(node, attribute.name, attribute.g, scope)
@@ -122,8 +120,8 @@ class Scopes:
             if dims is None and node is not None and node.op_type == "Constant":
                 value = next((list(a.t.dims) for a in node.attribute if a.type == AttributeProto.TENSOR), None)
                 dims = list(value) if value is not None else None
-            if dims is None:
-                dims = owner.shapes.get(name)
+            if dims is None and name in owner.types and owner.types[name].type.tensor_type.HasField("shape"):
+                dims = input_dims(owner.types[name])
             if dims is not None:
                 return dims[axis] if -len(dims) <= axis < len(dims) else None
             if node is None or not node.input:

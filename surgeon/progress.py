@@ -1,0 +1,48 @@
+"""A sign of life on the terminal for work that takes long; rich is loaded only when it does."""
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+DELAY = 0.5  # seconds of work before anything is shown
+STRIDE = 64  # steps between two looks at the display
+
+
+class Spinner:
+    """A line on stderr that appears after half a second and goes when the work is done."""
+
+    def __init__(self) -> None:
+        self._text = "working"
+        self._status: Status | None = None
+        self._lock = threading.Lock()
+        self._done = False
+        self._timer = threading.Timer(DELAY, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> "Spinner":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._done = True
+            if self._status is not None:
+                self._status.stop()
+
+    def update(self, rule: str, steps: int) -> None:
+        """Say how far the rewrite has come."""
+        self._text = f"{rule}: {steps:,} rewrites so far"
+        if self._status is not None and steps % STRIDE == 0:
+            self._status.update(self._text)
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.status import Status
+
+        with self._lock:
+            if not self._done:
+                self._status = Status(self._text, console=Console(stderr=True, highlight=False))
+                self._status.start()

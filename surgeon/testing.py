@@ -1,0 +1,101 @@
+"""A harness for the tests of rules: what fires, what is spared and why.
+
+    FIRES = [Case(gelu, "half applied first", parse('''...'''))]
+    SPARES = [Case(gelu, "0.4 is not one half", parse('''...'''), why="wanted the constant 0.5")]
+
+    @pytest.mark.parametrize("case", FIRES, ids=str)
+    def test_fires(case):
+        check_fires(case)
+
+The failures are AssertionErrors that say what was expected.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx
+import onnx.parser
+
+from surgeon.model import Model
+from surgeon.prove import Outcome, check_structure
+from surgeon.result import Report
+from surgeon.rewrite import CheckOptions, rewrite
+from surgeon.rule import Rule
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model and what a rule, or several in order, should do with it.
+
+    sites: how many places are rewritten.  why: for a spare, words of the reason that the report gives.  check: run
+    both models under ONNX Runtime (False only for what it cannot run).
+    """
+
+    rules: Rule | Sequence[Rule]
+    title: str
+    model: onnx.ModelProto
+    sites: int = 1
+    why: str = ""
+    target: str = "ort"
+    check: bool = True
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def parse(text: str, *, ir_version: int = 8) -> onnx.ModelProto:
+    """A model from ONNX text, which may leave out the header: `(float[n, 4] x) => (float[n, 4] y) { ... }`.
+
+    The header is then opset 17 of ai.onnx and version 1 of com.microsoft.  Raises onnx.parser.ParseError.
+    """
+    header = f'<ir_version: {ir_version}, opset_import: ["" : 17, "com.microsoft" : 1]>\nagraph '
+    return onnx.parser.parse_model(text if text.lstrip().startswith("<") else header + text.lstrip())
+
+
+def check_fires(case: Case) -> Report:
+    """Assert that the rules fire, that nothing else changes, and that the results agree.  Returns the report."""
+    before = case.model.SerializeToString()
+    after, report = rewrite(
+        case.model, _rules(case), target=case.target, check="model" if case.check else "none", options=CheckOptions(seed=1)
+    )
+    assert case.model.SerializeToString() == before, "the model that was passed in has changed"
+    told = "; ".join(f"{miss.node}: {miss.reason}" for miss in report.misses)
+    assert len(report.sites) == case.sites, f"{len(report.sites)} sites, wanted {case.sites} ({told})"
+    assert list(after.graph.input) == list(case.model.graph.input) or case.model.ir_version < 4
+    assert list(after.graph.output) == list(case.model.graph.output), "the outputs have changed"
+    complaints = check_structure(case.model, after)
+    assert not complaints, complaints
+    if case.check:
+        assert report.check is not None
+        assert report.check.outcome is Outcome.PROVED, report.check.reason
+    _assert_rest_untouched(case.model, after, report)
+    again, second = rewrite(after, _rules(case), target=case.target, check="none")
+    assert not second.sites, "a second run finds more"
+    assert again.SerializeToString() == after.SerializeToString()
+    return report
+
+
+def check_spares(case: Case) -> Report:
+    """Assert that no rule fires, that no byte changes, and that the report says why.  Returns the report."""
+    before = case.model.SerializeToString()
+    with Model.open(before):
+        after, report = rewrite(case.model, _rules(case), target=case.target, check="none")
+    assert not report.sites, f"fired at {report.sites[0].root}"
+    assert after.SerializeToString() == before, "nothing matched, yet the bytes differ"
+    reasons = [miss.reason for miss in report.misses]
+    assert any(case.why in reason for reason in reasons), f"wanted a reason with {case.why!r}, found {reasons}"
+    return report
+
+
+def _rules(case: Case) -> list[Rule]:
+    return [case.rules] if isinstance(case.rules, Rule) else list(case.rules)
+
+
+def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, report: Report) -> None:
+    """Every node that no site names is in the result as it was, in the same order."""
+    gone = {output for site in report.sites for node in (*site.replaced, *site.swept) for output in node.outputs}
+    made = {output for site in report.sites for node in site.added for output in node.outputs}
+    kept = [node.SerializeToString(deterministic=True) for node in before.graph.node if not gone.intersection(node.output)]
+    left = [node.SerializeToString(deterministic=True) for node in after.graph.node if not made.intersection(node.output)]
+    bodies = any(site.scope for site in report.sites)
+    assert bodies or kept == left, "a node that no rule touched has changed"
