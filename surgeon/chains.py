@@ -6,9 +6,11 @@ model's tree of binary nodes is cut at as many leaves as the pattern has operand
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
+from surgeon.constants import CONSTANT_OPS
 from surgeon.pattern import Literal, Output, Value, Var
 from surgeon.scope import Node
 from surgeon.state import RTOL, STEP_LIMIT, TRANSPARENT, State
@@ -173,17 +175,23 @@ def _cut(
 ) -> bool:
     """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
     wanted = len(chain.terms)
+    scalars = state.scalars
     while pending:
         state.steps += 1
         if state.steps > STEP_LIMIT:
             return state.missed(chain.where, f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous")
         (name, sign), pending = pending[0], pending[1:]
-        number = state.scalar(name)
-        if number is not None:
-            constants = (*constants, (*number, sign, name))
-            continue
+        node = state.producers.get(name)
+        if node is None or node.op in CONSTANT_OPS:
+            number = scalars[name] if name in scalars else state.scalar(name)
+            if number is not None:
+                constants = (*constants, (*number, sign, name))
+                continue
         if len(leaves) > wanted:
             return False
+        if node is None or not (node.op in chain.family or node.op in TRANSPARENT):
+            leaves = (*leaves, (name, sign))
+            continue
         passed: list[Node] = []
         node = _producer(state, name, chain.family, passed)
         if node is None:
@@ -297,6 +305,9 @@ def _assign(
     if state.steps > STEP_LIMIT:
         return state.missed(chain.where, f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous")
     term = chain.terms[position]
+    if position + 1 == len(chain.terms) and len(leaves) == 1 and term.heads is None:
+        name, sign = leaves[0]
+        return sign == term.sign and term.matcher(state, name, then)
     tried: set[str] = set()
     fitting = False
     for place, (name, sign) in enumerate(leaves):
@@ -305,7 +316,7 @@ def _assign(
         fitting = True
         tried.add(name)
         rest = (*leaves[:place], *leaves[place + 1 :])
-        if term.matcher(state, name, lambda rest=rest: _assign(state, chain, position + 1, rest, then)):  # type: ignore[misc]  # mypy cannot type the default
+        if term.matcher(state, name, partial(_assign, state, chain, position + 1, rest, then)):
             return True
     if not fitting and state.trace is not None:
         found = " and ".join(state.found(name) for name, _ in leaves)

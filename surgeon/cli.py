@@ -245,3 +245,38 @@ def _progress(quiet: bool) -> "Iterator[Callable[[str, int], None] | None]":
 
     with Spinner() as spinner:
         yield spinner.update
+
+
+@main.command()
+@click.argument("name", required=False)
+def rules(name: str | None) -> None:
+    """List the rules, or print the manual of those that NAME leads to.
+
+    NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.
+    """
+    from surgeon.catalogue import all_rules, flat, resolve
+    from surgeon.manual import print_list, print_manual
+
+    if name is None:
+        print_list(all_rules(), sys.stdout)
+        return
+    for place, rule in enumerate(flat(resolve(name))):
+        if place:
+            click.echo()
+        print_manual(rule, sys.stdout)
+
+
+@main.command()
+@click.argument("model", metavar="MODEL")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+def inspect(model: str, as_json: bool) -> None:
+    """Show opsets, ops, custom ops, inputs, outputs and the size of the weights.  Payloads are not read."""
+    from surgeon.inspection import inspect_model, print_inspection
+
+    found = inspect_model(model)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        print_inspection(found, sys.stdout)

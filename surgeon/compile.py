@@ -13,7 +13,7 @@ from surgeon.chains import Chain, Flat, Matcher, Next, Term, chain_matcher, flat
 from surgeon.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
 from surgeon.schemas import moved, schema
 from surgeon.scope import Node, qualified
-from surgeon.state import RANDOM, TRANSPARENT, State, close, plain
+from surgeon.state import RANDOM, TRANSPARENT, Several, State, close, plain
 
 COMMUTATIVE = frozenset(
     {"And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Sum", "Mean"}
@@ -393,7 +393,7 @@ def _inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Cal
         if operation.rest is not None:
             if operation.rest.name in state.bound:
                 return state.bound[operation.rest.name] == inputs[count:] and run(state, node, inputs, 0, then)
-            state.bound[operation.rest.name] = inputs[count:]
+            state.bound[operation.rest.name] = Several(inputs[count:])
             if run(state, node, inputs, 0, then):
                 return True
             del state.bound[operation.rest.name]

@@ -39,14 +39,23 @@ class Constants:
 
     def __init__(self, model: Model, ir_version: int) -> None:
         self._model, self._ir_version = model, ir_version
-        self._found: dict[tuple[int, str], Value | None] = {}
+        self._found: dict[int, dict[str, Value | None]] = {}
+        self._scalars: dict[int, dict[str, tuple[float, float, int, bool] | None]] = {}
 
     def get(self, scope: Scope, name: str) -> Value | None:
         """The value of a constant of at most FOLD_LIMIT elements, else None.  Larger weights are not read."""
-        key = (id(scope), name)
-        if key not in self._found:
-            self._found[key] = self._find(scope, name, 0)
-        return self._found[key]
+        return self._get(scope, name, 0)
+
+    def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
+        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher's most frequent question."""
+        known = self.scalars_of(scope)
+        if name not in known:
+            known[name] = _as_scalar(self.get(scope, name))
+        return known[name]
+
+    def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
+        """What `scalar` has found so far in a scope."""
+        return self._scalars.setdefault(id(scope), {})
 
     def is_constant(self, scope: Scope, name: str) -> bool:
         """Whether the tensor's value is fixed, of whatever size; reads no weights."""
@@ -95,13 +104,20 @@ class Constants:
 
     def forget(self, scope: Scope, name: str) -> None:
         """Drop what is remembered of a tensor that is made anew."""
-        self._found.pop((id(scope), name), None)
+        self._found.get(id(scope), {}).pop(name, None)
+        self._scalars.get(id(scope), {}).pop(name, None)
 
     def _stored(self, home: Scope, name: str) -> onnx.TensorProto | onnx.SparseTensorProto | None:
         """The initializer of this name, unless a caller of the model may override it."""
         if name in home.inputs and (self._ir_version >= 4 or home.parent is not None):
             return None
         return home.initializers.get(name) or home.sparse.get(name)
+
+    def _get(self, scope: Scope, name: str, depth: int) -> Value | None:
+        known = self._found.setdefault(id(scope), {})
+        if name not in known:
+            known[name] = self._find(scope, name, depth)
+        return known[name]
 
     def _find(self, scope: Scope, name: str, depth: int) -> Value | None:
         home = scope.home(name)
@@ -140,12 +156,12 @@ class Constants:
         return np.asarray(helper.get_attribute_value(item), object)
 
     def _fold(self, scope: Scope, node: Node, depth: int) -> Value | None:
-        compute = _FOLDS.get(node.op)
+        compute = FOLDS.get(node.op)
         if compute is None or depth >= FOLD_DEPTH or not node.inputs:
             return None
         values = []
         for name in node.inputs:
-            value = self._find(scope, name, depth + 1) if name else None
+            value = self._get(scope, name, depth + 1) if name else None
             if name and value is None:
                 return None
             values.append(value)
@@ -155,6 +171,13 @@ class Constants:
         if array is None or array.size > FOLD_LIMIT:
             return None
         return Value(array, max([_eps(array.dtype), *(value.eps for value in values if value is not None)]))
+
+
+def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
+    number = value.scalar if value is not None else None
+    if value is None or number is None:
+        return None
+    return number, value.eps, value.array.ndim, value.array.dtype.kind not in "biu"
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
@@ -233,7 +256,7 @@ def _shape(node: Node, arrays: list[Any]) -> Array | None:
     return np.asarray(arrays[0].shape, np.int64)
 
 
-_FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
+FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     "Identity": lambda _, arrays: np.asarray(arrays[0]),
     "Cast": _cast,
     "Sqrt": _same_type(np.sqrt),
@@ -252,3 +275,4 @@ _FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     "Reshape": _reshape,
     "Shape": _shape,
 }
+CONSTANT_OPS = frozenset({"Constant", *FOLDS})

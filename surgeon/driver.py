@@ -32,6 +32,8 @@ class Choice:
 
     def allows(self, match: Match) -> bool:
         """Whether a match is wanted."""
+        if not self.only and not self.skip:
+            return True
         names = [node.label for node in match.nodes]
         if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
             return False
@@ -146,9 +148,7 @@ class Driver:
     def _check_new(self, match: Match, fragment: Fragment) -> None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited."""
         scope, types = match.scope, self.index.types
-        names = {ref.key: match.tensor(ref.key) for node in fragment.nodes for ref in node.inputs
-                 if ref.kind == "capture"}
-        dtypes = {key: types.dtype(scope, name) for key, name in names.items()}
+        dtypes = {key: types.dtype(scope, match.tensor(key)) for key in fragment.captures}
         key = (id(fragment), tuple(dtypes.values()), scope.opset)
         if key in self._checked:
             return
@@ -162,13 +162,15 @@ class Driver:
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
+        if not any(node.step is not None for node in match.nodes):
+            return
         made = {name for node in match.nodes for name in node.outputs}
         outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))
         ops = tuple(sorted(node.op for node in match.nodes))
         place = (id(match.scope), match.outputs)
         history = self._seen.setdefault(place, [])
         state = f"{rule.name}|{ops}|{outside}"
-        if any(node.step is not None for node in match.nodes) and state in history:
+        if state in history:
             names = dict.fromkeys(item.partition("|")[0] for item in history[history.index(state) :])
             raise RewriteError(
                 f"Rules {' and '.join(names)} undo each other at {match.root.label!r}; run them one at a time."

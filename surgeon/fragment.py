@@ -49,11 +49,12 @@ class FixedTensor:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What replaces a match: nodes in order, the constants they read, and a Ref for each output of the pattern."""
+    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures they read."""
 
     nodes: tuple[Made, ...]
     constants: tuple[FixedTensor, ...]
     outputs: tuple[Ref, ...]
+    captures: tuple[tuple[str, int], ...]
 
     def as_protos(self) -> Iterator[onnx.NodeProto]:
         """The nodes with provisional names: a captured tensor is called by the text of its Ref's key."""
@@ -77,54 +78,72 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     scope = match.scope
     home = (function.__module__ or "").partition(".")[0]
     graph = Graph(opset=scope.opset, versions=scope.versions, home=home)
-    known: dict[int, Ref] = {}
-    names = _parameters(function, match, 1)
-    arguments = list(_arguments(match, names, known))
-    if any(item.kind is inspect.Parameter.VAR_POSITIONAL for item in inspect.signature(function).parameters.values()):
-        arguments = [*arguments[:-1], *arguments[-1]]
-    returned = function(graph, *arguments)
+    arguments, keywords = _arguments(function, match, 1)
+    returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
         raise RuleError(
             f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
             f"{match.pattern.name} has {len(match.outputs)} output tensor(s); return one tensor for each."
         )
-    return _freeze(graph, results, known)
+    fragment = _freeze(graph, results)
+    _refuse_inner(function, match, fragment)
+    return fragment
 
 
 def call_with_captures(function: Callable[..., Any], match: Match) -> None:
     """Run a condition: a function of the match's captures, by name, or of the whole `match`."""
-    names = _parameters(function, match, 0)
-    function(*[match if name == "match" else match[name] for name in names])
+    arguments, keywords = _arguments(function, match, 0)
+    function(*arguments, **keywords)
 
 
-def _parameters(function: Callable[..., Any], match: Match, first: int) -> list[str]:
-    """The captures that a function asks for by its parameters' names; those with a default may be missing."""
-    names = []
+def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[list[Any], dict[str, Any]]:
+    """What a function asks for by its parameters' names: captures, or the whole `match`.
+
+    A capture that the pattern does not bind takes the parameter's default.
+    """
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[first:]:
-        if parameter.name not in match.bound and parameter.name != "match":
-            if parameter.default is not inspect.Parameter.empty:
-                break
+        name, kind = parameter.name, parameter.kind
+        if name in match.bound:
+            value = match[name]
+        elif name == "match":
+            match.inspected = True
+            value = match
+        elif parameter.default is not inspect.Parameter.empty:
+            value = parameter.default
+        else:
             raise RuleError(
-                f"{function.__name__} asks for {parameter.name!r}, which pattern {match.pattern.name} does not bind; "
+                f"{function.__name__} asks for {name!r}, which pattern {match.pattern.name} does not bind; "
                 f"it binds {', '.join(sorted(match.bound)) or 'nothing'}."
             )
-        names.append(parameter.name)
-    return names
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            keywords.update(value)
+        elif kind is inspect.Parameter.KEYWORD_ONLY:
+            keywords[name] = value
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments += value
+        else:
+            arguments.append(value)
+    return arguments, keywords
 
 
-def _arguments(match: Match, names: Sequence[str], known: dict[int, Ref]) -> Iterator[Any]:
-    for name in names:
-        value = match[name]
-        items = value if isinstance(value, list) else [value]
-        for position, item in enumerate(items):
-            if isinstance(item, Captured):
-                known[id(item)] = Ref("capture", (name, position))
-        yield value
+def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
+    """A replacement may not read a tensor whose node goes."""
+    made = {name for node in match.nodes for name in node.outputs}
+    handed_on = [ref.key for ref in fragment.outputs if ref.kind == "capture"]
+    for key in (*fragment.captures, *handed_on):
+        if match.tensor(key) in made:
+            raise RuleError(
+                f"Replacement {function.__name__} reads {key[0]!r}, which the match of {match.pattern.name} takes out; "
+                "build it anew from the pattern's inputs, or let the pattern return it."
+            )
 
 
-def _freeze(graph: Graph, results: Sequence[Any], known: dict[int, Ref]) -> Fragment:
+def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
     """Keep the nodes that the outputs need and number their tensors."""
+    known: dict[int, Ref] = {}
     needed = {id(item) for item in results}
     kept: list[Any] = []
     for node in reversed(graph.nodes):
@@ -138,6 +157,8 @@ def _freeze(graph: Graph, results: Sequence[Any], known: dict[int, Ref]) -> Frag
     def ref(tensor: Any) -> Ref:
         if id(tensor) in known:
             return known[id(tensor)]
+        if isinstance(tensor, Captured):
+            return Ref("capture", tensor.key)
         if id(tensor) in numbers:
             return Ref("inner", numbers[id(tensor)])
         if isinstance(tensor, gs.Constant):
@@ -156,7 +177,8 @@ def _freeze(graph: Graph, results: Sequence[Any], known: dict[int, Ref]) -> Frag
         outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
         nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes))
     outputs_ = tuple(ref(tensor) for tensor in results)
-    return Fragment(tuple(nodes), tuple(constants), outputs_)
+    read = dict.fromkeys(ref.key for node in nodes for ref in node.inputs if ref.kind == "capture")
+    return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(read))
 
 
 def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> Iterator[AttributeProto]:

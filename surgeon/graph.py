@@ -25,6 +25,10 @@ DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 _ours: dict[str, Callable[..., Any]] = {}
 
 
+class UnknownHelper(RuleError, AttributeError):
+    """A graph has no helper of this name; an AttributeError too, so that `hasattr` works."""
+
+
 class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
     """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`.
 
@@ -56,8 +60,8 @@ class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
             domain, op = operator
             return lambda *args, **kwargs: self.call(domain, op, args, kwargs)
         near = difflib.get_close_matches(name, list(_vocabulary()), n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise AttributeError(f"no helper is called {name!r}{hint} Register your own with @gs.Graph.register().")
+        hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
+        raise UnknownHelper(f"No helper is called {name!r}; {hint}")
 
     def helper_opset(self) -> int | None:
         """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
@@ -78,7 +82,7 @@ class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
         """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
         return self.versions.get(domain) if domain else int(self.opset)
 
-    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    def op(self, kind: str, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx.
 
         In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.

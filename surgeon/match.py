@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from surgeon.compile import Compiled
 from surgeon.index import Index
 from surgeon.pattern import Pattern
 from surgeon.scope import Node, Scope
-from surgeon.state import State, Trace
+from surgeon.state import Several, State, Trace
 from surgeon.types import Dim
 
 CLIMB_LIMIT = 4096
@@ -32,10 +33,13 @@ def require(condition: object, why: str) -> None:
 
 
 class Captured(gs.Variable):  # type: ignore[misc]  # gs ships no types
-    """A tensor of the model that a match bound.  dtype and shape are looked up when asked for."""
+    """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
 
-    def __init__(self, name: str, match: "Match") -> None:
-        self._match = match
+    key: the name that the pattern gives it and, for *rest, the position in it.
+    """
+
+    def __init__(self, name: str, match: "Match", key: tuple[str, int]) -> None:
+        self._match, self.key = match, key
         super().__init__(name)
 
     @property
@@ -85,7 +89,7 @@ class Match:
     """A place where a pattern fits.
 
     nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
-    of a number or list, tuple of tensor names for *rest, or None for an input left out.
+    of a number or list, Several tensor names for *rest, or None for an input left out.
     """
 
     index: Index
@@ -105,12 +109,10 @@ class Match:
         """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
         held = self.bound[name]
         if isinstance(held, str):
-            return Captured(held, self)
-        if isinstance(held, tuple):
-            if len(held) == 1 and not isinstance(held[0], str):
-                return held[0]
-            return [Captured(item, self) for item in held]
-        return held
+            return Captured(held, self, (name, 0))
+        if isinstance(held, Several):
+            return [Captured(item, self, (name, position)) for position, item in enumerate(held)]
+        return held[0] if isinstance(held, tuple) else held
 
     def tensor(self, key: tuple[str, int]) -> str:
         """The name of a captured tensor; key: the capture and, for *rest, the position in it."""
@@ -170,22 +172,33 @@ def match_at(
     position = key[1] if key is not None else 0
     if position >= len(root.outputs):
         return None
-    state = State(index, root.scope, trace)
-    found: list[Match] = []
-
-    def finish(names: tuple[str, ...]) -> bool:
-        if len(names) < len(compiled.outputs):
-            return _further_output(state, compiled, names, finish)
-        match = _completed(state, compiled, names)
-        if match is None or (accept is not None and not accept(match)):
-            return False
-        found.append(match)
-        return True
-
     name = root.outputs[position]
-    if name:
-        compiled.outputs[0](state, name, lambda: finish((name,)))
-    return found[0] if found else None
+    if not name:
+        return None
+    attempt = _Attempt(compiled, State(index, root.scope, trace), accept)
+    compiled.outputs[0](attempt.state, name, partial(attempt.finish, (name,)))
+    return attempt.found
+
+
+class _Attempt:
+    """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
+    which only the garbage collector frees."""
+
+    __slots__ = ("accept", "compiled", "found", "state")
+
+    def __init__(self, compiled: Compiled, state: State, accept: Accept | None) -> None:
+        self.compiled, self.state, self.accept = compiled, state, accept
+        self.found: Match | None = None
+
+    def finish(self, names: tuple[str, ...]) -> bool:
+        """All outputs so far are matched: go on to the next, or have the last word."""
+        if len(names) < len(self.compiled.outputs):
+            return _further_output(self, names)
+        match = _completed(self.state, self.compiled, names)
+        if match is None or (self.accept is not None and not self.accept(match)):
+            return False
+        self.found = match
+        return True
 
 
 def _anchors(compiled: Compiled, scope: Scope) -> list[Node]:
@@ -221,20 +234,19 @@ def _climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
     return list(found.values())
 
 
-def _further_output(
-    state: State, compiled: Compiled, names: tuple[str, ...], finish: Callable[[tuple[str, ...]], bool]
-) -> bool:
+def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:
     """Match the next output: the node it belongs to if that is known, else readers of what is bound."""
-    place = len(names)
-    key = compiled.keys[place]
+    state, compiled, place = attempt.state, attempt.compiled, len(names)
+    matcher, key = compiled.outputs[place], compiled.keys[place]
     node = state.made.get(key[0]) if key is not None else None
     if key is not None and node is not None and key[1] < len(node.outputs):
         name = node.outputs[key[1]]
-        return compiled.outputs[place](state, name, lambda: finish((*names, name)))
-    for name in _near(state, compiled, place):
-        if name not in names and compiled.outputs[place](state, name, lambda name=name: finish((*names, name))):  # type: ignore[misc]  # mypy cannot type the default
-            return True
-    return False
+        return matcher(state, name, partial(attempt.finish, (*names, name)))
+    return any(
+        matcher(state, name, partial(attempt.finish, (*names, name)))
+        for name in _near(state, compiled, place)
+        if name not in names
+    )
 
 
 def _near(state: State, compiled: Compiled, place: int) -> list[str]:
@@ -269,7 +281,7 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
 def _completed(state: State, compiled: Compiled, names: tuple[str, ...]) -> Match | None:
     """Everything matched: refuse what would take a tensor away from someone else."""
     nodes = tuple(sorted(dict.fromkeys(state.nodes), key=lambda node: node.slot))
-    blocked = _escape(state, nodes, names)
+    blocked = _escape(state, nodes, names) or _swallowed(state, compiled, nodes)
     if blocked is None and len(names) > 1:
         blocked = _comes_back(state, nodes, names)
     if blocked is not None:
@@ -293,6 +305,16 @@ def _escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> st
                 if reader not in inside:
                     where = "" if reader.scope is scope else f" (in {reader.scope.label})"
                     return f"{name!r}, made by {node.label!r} inside the match, is also used by {reader.label!r}{where}"
+    return None
+
+
+def _swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> str | None:
+    """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
+    made = {name for node in nodes for name in node.outputs}
+    for key, held in state.bound.items():
+        names = (held,) if isinstance(held, str) else held if isinstance(held, Several) else ()
+        if key not in compiled.pattern.inner and any(name in made for name in names):
+            return f"the input {key!r} of the pattern is made inside the match, by {state.producers[names[0]].label!r}"
     return None
 
 

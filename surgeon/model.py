@@ -83,7 +83,7 @@ class Model:
             if not source:
                 raise ModelFileError("The model is empty: there are no bytes to read.")
             return cls(bytes(source), None, threshold)
-        path = Path(source)
+        path = Path(os.path.abspath(source))  # the working folder may change before the save
         return cls(_map(path), path, threshold)
 
     def value(self, tensor: onnx.TensorProto) -> Array:
@@ -179,7 +179,8 @@ class Model:
                 f"{self.path or 'The model'} holds the mark {KEY!r} that surgeon keeps for itself: "
                 "it is a skeleton, not a model; use the file that it was made from."
             )
-        return onnx.ModelProto.FromString(data)
+        skeleton: onnx.ModelProto = onnx.ModelProto.FromString(data)
+        return skeleton
 
     def _payload(self, tensor: onnx.TensorProto) -> Payload | None:
         for entry in tensor.external_data:
@@ -192,12 +193,13 @@ class Model:
     def _rebuild(self, payload: Payload) -> onnx.TensorProto:
         """The tensor of a payload as the file has it."""
         try:
-            return onnx.TensorProto.FromString(payload.tensor.bytes())
+            full: onnx.TensorProto = onnx.TensorProto.FromString(payload.tensor.bytes())
         except DecodeError:
             raise ModelFileError(
                 f"{self.path or 'The model'} is damaged inside the tensor at byte {payload.tensor.frames[0].start}: "
                 "export or download it again."
             ) from None
+        return full
 
     def _external(self, tensor: onnx.TensorProto) -> onnx.TensorProto | None:
         """`tensor` without its mark, when its data lie in an external file."""
@@ -243,6 +245,20 @@ class Patch:
         start = records.starts[index]
         self._edits.cut(message.frame_at(start), start, records.ends[index], _records(message, field, bodies))
 
+    def delete_all(self, where: Address, field: int, indices: Sequence[int]) -> None:
+        """Take out many records, given in ascending order; neighbours in the file become one edit.  As `delete`."""
+        message = self._model.message(where)
+        records = message.records(field)
+        place, count = 0, len(indices)
+        while place < count:
+            first = last = indices[place]
+            frame = message.frame_at(records.starts[first])
+            place += 1
+            while place < count and records.starts[indices[place]] == records.ends[last] < frame.end:
+                last = indices[place]
+                place += 1
+            self._edits.cut(frame, records.starts[first], records.ends[last])
+
     def insert(self, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
         """Put these records before record `index`; `index` = count means behind the last one.
 
@@ -277,7 +293,8 @@ class Patch:
 
     def to_proto(self) -> onnx.ModelProto:
         """The edited model as a ModelProto, all inline data loaded.  Errors as for `pieces`."""
-        return onnx.ModelProto.FromString(self.apply())
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.apply())
+        return proto
 
 
 def stamp(path: Path) -> Where | None:
@@ -296,7 +313,9 @@ def _map(path: Path) -> mmap.mmap:
             if not size:
                 raise ModelFileError(f"{path} is empty: export or download it again.")
             if size > MAX_SIZE:
-                raise ModelFileError(f"{path} takes {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data.")
+                raise ModelFileError(
+                    f"{path} takes {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data."
+                )
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ModelFileError(unreadable(path, error)) from None

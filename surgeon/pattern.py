@@ -92,13 +92,14 @@ Value = Var | Literal | Output | AnyOf | Named
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A traced function.  outputs: the tensors it returns.  captures: every name it binds."""
+    """A traced function.  outputs: the tensors it returns.  captures: every name it binds; inner: those of g.capture."""
 
     name: str
     outputs: tuple[Value, ...]
     captures: frozenset[str]
     where: str
     function: Callable[..., Any] = field(repr=False)
+    inner: frozenset[str] = frozenset()
 
 
 class Symbol(gs.Variable):  # type: ignore[misc]  # gs ships no types
@@ -227,7 +228,9 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         if isinstance(root, (Var, Literal)):
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
         outputs = (root, *further)
-        patterns.append(Pattern(function.__name__, outputs, frozenset(captured(outputs)), where, function))
+        names = frozenset(captured(outputs))
+        inner = frozenset(value.name for value in walk(outputs) if isinstance(value, Named))
+        patterns.append(Pattern(function.__name__, outputs, names, where, function, inner))
     return tuple(patterns)
 
 

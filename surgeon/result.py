@@ -27,18 +27,46 @@ class NodeInfo(NamedTuple):
 class Site:
     """One region: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
-    rule: the last rule that wrote here; rules: all of them in order.  scope: "" for the main graph.  swept: nodes
-    that only the replaced ones used.
+    steps: its part of the edit log.  outcome: of the check that covers it.
     """
 
-    rule: str
-    rules: tuple[str, ...]
-    scope: str
-    root: str
-    replaced: tuple[NodeInfo, ...]
-    added: tuple[NodeInfo, ...]
-    swept: tuple[NodeInfo, ...]
+    steps: Sequence[Step]
     outcome: str = "unchecked"
+
+    @property
+    def rule(self) -> str:
+        """The last rule that wrote here."""
+        return self.steps[-1].rule
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """All rules that wrote here, in order."""
+        return tuple(dict.fromkeys(step.rule for step in self.steps))
+
+    @property
+    def scope(self) -> str:
+        """The body or function it lies in; "" for the main graph."""
+        return self.steps[-1].scope.label
+
+    @property
+    def root(self) -> str:
+        """The node that made the first output."""
+        return self.steps[-1].root
+
+    @property
+    def replaced(self) -> tuple[NodeInfo, ...]:
+        """Nodes of the source that went."""
+        return tuple(_info(node) for step in self.steps for node in step.removed if node.original)
+
+    @property
+    def added(self) -> tuple[NodeInfo, ...]:
+        """Nodes that came and stayed."""
+        return tuple(_info(node) for step in self.steps for node in step.added if node.alive)
+
+    @property
+    def swept(self) -> tuple[NodeInfo, ...]:
+        """Nodes of the source that only the replaced ones used."""
+        return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the site as JSON can hold it."""
@@ -141,23 +169,6 @@ def regions(steps: Sequence[Step]) -> list[list[Step]]:
         for member in merged:
             group[id(member)] = merged
     return list({id(members): members for members in group.values()}.values())
-
-
-def site_of(region: Sequence[Step]) -> Site:
-    """The net change of a region."""
-    last = region[-1]
-    removed = [node for step in region for node in step.removed if node.original]
-    added = [node for step in region for node in step.added if node.alive]
-    swept = [node for step in region for node in step.orphans if node.original]
-    return Site(
-        last.rule,
-        tuple(dict.fromkeys(step.rule for step in region)),
-        last.scope.label,
-        last.root,
-        tuple(map(_info, removed)),
-        tuple(map(_info, added)),
-        tuple(map(_info, swept)),
-    )
 
 
 def miss_of(rule: str, found: Mismatch) -> Miss:

@@ -1,8 +1,10 @@
 """The one function: open, match, rewrite, check, save."""
 
+import gc
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +19,7 @@ from surgeon.index import Index
 from surgeon.match import Match
 from surgeon.model import Model
 from surgeon.prove import CheckResult, Outcome, check_model, check_structure
-from surgeon.result import Report, regions, site_of
+from surgeon.result import Report, Site, regions
 from surgeon.rule import TARGETS, Rule
 from surgeon.save import save
 from surgeon.write import patch_of
@@ -78,7 +80,7 @@ def rewrite(
     if is_file and output is None and not dry_run:
         raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
     run = _Run(check, require_proof, options or CheckOptions())
-    with run.phase("read"):
+    with run.phase("read"), paused_collector():
         selection = resolve(rules)
         model = Model.open(source)
         index = Index(model)
@@ -88,13 +90,13 @@ def rewrite(
         {name: tuple(rule.name for rule in found) for name, found in selection.items()},
     )
     run.report = report
-    with run.phase("match"):
+    with run.phase("match"), paused_collector():
         report.nodes_before = _count(index)
         choice = Choice((only,) if isinstance(only, str) else only, (skip,) if isinstance(skip, str) else skip)
         driver = Driver(index, flat(selection), target, choice, progress)
         driver.run()
         report.nodes_after = _count(index)
-        report.sites = [site_of(region) for region in regions(driver.log)]
+        report.sites = [Site(region) for region in regions(driver.log)]
         report.misses = driver.misses
     patch = patch_of(index)
     if dry_run:
@@ -128,6 +130,18 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
                 if not taken.intersection(match.nodes):
                     taken.update(match.nodes)
                     yield match
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keep the cyclic garbage collector out: an index is many small objects and no garbage, so its passes only cost."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @dataclass(slots=True)

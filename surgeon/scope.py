@@ -47,7 +47,7 @@ class Node:
     @property
     def label(self) -> str:
         """What to call the node when speaking to a person."""
-        return self.name or (self.outputs[0] if self.outputs else self.op)
+        return str(self.proto.name) or (self.outputs[0] if self.outputs else self.op)
 
     def attribute(self, name: str) -> AttributeProto | None:
         """The attribute as stored, or None where it is absent."""
@@ -113,6 +113,10 @@ class Scope:
         while scope is not None and not scope.defines(name):
             scope = scope.parent
         return scope
+
+    def home_of_read(self, name: str) -> "Scope | None":
+        """As `home`, for a tensor that a node here reads: uses are kept in the scope that makes the tensor."""
+        return self if name in self.consumers else self.home(name)
 
     def readers(self, name: str) -> list[Node]:
         """The nodes that read a tensor made here, those of nested bodies included; once per input."""

@@ -12,6 +12,7 @@ from surgeon.match import Match, require
 from surgeon.schemas import knows_domain, schema
 from surgeon.scope import Node, Scope, qualified
 
+EMPTY = Ref("empty")
 FROM, RULE = "surgeon.from", "surgeon.rule"
 
 
@@ -40,6 +41,7 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[Step] = []
+        self._made = onnx.GraphProto()  # new nodes share its memory: a message of its own costs each some kilobytes
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
         self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
@@ -81,7 +83,7 @@ class Splicer:
 
     def _tensor_names(self, match: Match, fragment: Fragment, root: Node) -> dict[Ref, str]:
         """A name for every tensor of the fragment: the pattern's outputs keep theirs."""
-        names: dict[Ref, str] = {Ref("empty"): ""}
+        names: dict[Ref, str] = {EMPTY: ""}
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "inner":
                 names.setdefault(ref, name)
@@ -132,9 +134,8 @@ class Splicer:
     def _node(self, scope: Scope, made: Made, names: dict[Ref, str], root: Node, slot: int) -> Node:
         inputs = tuple(names[ref] for ref in made.inputs)
         outputs = tuple(names[Ref("inner", number)] for number in made.outputs)
-        proto = onnx.NodeProto(
-            input=inputs, output=outputs, op_type=made.op, name=self.fresh(_stem(root, made.op)), domain=made.domain
-        )
+        name = self.fresh(_stem(root, made.op))
+        proto = self._made.node.add(input=inputs, output=outputs, op_type=made.op, name=name, domain=made.domain)
         proto.attribute.extend(made.attributes)
         return Node(qualified(made.domain, made.op), inputs, outputs, proto, scope, slot, original=False)
 
@@ -180,7 +181,7 @@ class Splicer:
         waiting = [name for name in names if name]
         while waiting:
             name = waiting.pop()
-            home = scope.home(name)
+            home = scope.home_of_read(name)
             if home is None or home.is_read(name) or name in home.held:
                 continue
             if name in home.initializers or name in home.sparse:
@@ -201,20 +202,23 @@ class Splicer:
     def fresh(self, stem: str) -> str:
         """A name that no node or tensor of any scope has."""
         if self._names is None:
-            self._names = _all_names(self.index)
+            self._names = _names_beside(self.index)
+        main = self.index.main
         name = stem
-        while name in self._names:
+        while name in self._names or name in main.consumers or main.defines(name):
             self._counters[stem] = self._counters.get(stem, 0) + 1
             name = f"{stem}_{self._counters[stem]}"
         self._names.add(name)
         return name
 
 
-def _all_names(index: Index) -> set[str]:
+def _names_beside(index: Index) -> set[str]:
+    """All names in use but the main graph's tensors, which its own tables tell."""
     names: set[str] = set()
     for scope in index.scopes:
-        names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
         names.update([node.proto.name for node in scope.nodes])
+        if scope is not index.main:
+            names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
     return names
 
 
@@ -238,7 +242,7 @@ def _detach(scope: Scope, node: Node) -> None:
     for name in node.outputs:
         scope.producers.pop(name, None)
     for name in node.inputs:
-        home = scope.home(name) if name else None
+        home = scope.home_of_read(name) if name else None
         if home is not None:
             home.retired[name] = home.retired.get(name, 0) + 1
     if not node.original or node in scope.added.get(node.slot, ()):
@@ -250,7 +254,7 @@ def _attach(scope: Scope, node: Node) -> None:
         if name:
             scope.producers[name] = node
     for name in node.inputs:
-        home = scope.home(name) if name else None
+        home = scope.home_of_read(name) if name else None
         if home is not None:
             home.consumers[name].append(node)
     scope.by_op[node.op].append(node)
@@ -261,7 +265,8 @@ def _annotate(made: Sequence[Node], match: Match, root: Node, rule: str) -> None
     carried = [item for item in root.proto.metadata_props if item.key not in (FROM, RULE)]
     sources: list[str] = []
     for node in match.nodes:
-        earlier = [item.value for item in node.proto.metadata_props if item.key == FROM]
+        properties = node.proto.metadata_props
+        earlier = [item.value for item in properties if item.key == FROM] if properties else ()
         sources += earlier[0].split(", ") if earlier else [node.label]
     origin = ", ".join(dict.fromkeys(sources))
     for node in made:

@@ -20,6 +20,12 @@ RANDOM = frozenset(
 TRANSPARENT = frozenset({"Identity", "Dropout", "Cast"})
 
 
+class Several(tuple[str, ...]):
+    """The tensors that a *rest stands for; a plain tuple of one holds a number, a list or a string."""
+
+    __slots__ = ()
+
+
 class Trace:
     """Keeps the deepest of all misses seen: how many nodes had matched, and what was wanted and found there."""
 
@@ -37,11 +43,12 @@ class Trace:
 class State:
     """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
 
-    __slots__ = ("bound", "index", "made", "nodes", "producers", "scope", "steps", "trace")
+    __slots__ = ("bound", "index", "made", "nodes", "producers", "scalars", "scope", "steps", "trace")
 
     def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
         self.index, self.scope, self.trace = index, scope, trace
         self.producers = scope.producers
+        self.scalars = index.constants.scalars_of(scope)
         self.bound: dict[str, Any] = {}
         self.nodes: list[Node] = []
         self.made: dict[int, Node] = {}
@@ -71,11 +78,7 @@ class State:
 
     def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
         """(value, eps, rank, is float) of a scalar constant, or None."""
-        value = self.index.constants.get(self.scope, name)
-        if value is None or value.array.size != 1:
-            return None
-        number = value.scalar
-        return None if number is None else (number, value.eps, value.array.ndim, value.array.dtype.kind not in "biu")
+        return self.index.constants.scalar(self.scope, name)
 
     def passes(self, node: Node, name: str) -> bool:
         """Whether the node hands its first input on unchanged, so that the matcher may look through it."""

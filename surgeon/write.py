@@ -31,6 +31,7 @@ def patch_of(index: Index) -> Patch:
 def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
     field = FUNCTION_NODE if scope.is_function else GRAPH_NODE
     where = scope.address
+    gone: list[int] = []
     for slot, node in enumerate(scope.nodes):
         added = scope.added.get(slot)
         stays = node.alive and id(node) not in scope.moved
@@ -46,7 +47,8 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
         elif bodies:
             patch.replace(where, field, slot, bodies)
         else:
-            patch.delete(where, field, slot)
+            gone.append(slot)
+    patch.delete_all(where, field, gone)
 
 
 def _records(index: Index, where: Address, field: int, scope: Scope, nodes: Sequence[Node]) -> Iterator[bytes]:
@@ -75,22 +77,18 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     if touched:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
         made = {name for node in scope.nodes if not node.alive for name in node.outputs}
-        for position, value in enumerate(proto.value_info):
-            if value.name in made and value.name not in scope.producers:
-                patch.delete(where, field, position)
+        dead = made.difference(scope.producers)
+        patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
     if not isinstance(proto, onnx.GraphProto):
         return
     dropped = scope.dropped_initializers
     if dropped:
-        for position, tensor in enumerate(proto.initializer):
-            if tensor.name in dropped:
-                patch.delete(where, INITIALIZER, position)
-        for position, sparse in enumerate(proto.sparse_initializer):
-            if sparse.values.name in dropped:
-                patch.delete(where, SPARSE, position)
-        for position, value in enumerate(proto.input):
-            if value.name in dropped:
-                patch.delete(where, INPUT, position)
+        for field, names in (
+            (INITIALIZER, [tensor.name for tensor in proto.initializer]),
+            (SPARSE, [tensor.values.name for tensor in proto.sparse_initializer]),
+            (INPUT, [value.name for value in proto.input]),
+        ):
+            patch.delete_all(where, field, [place for place, name in enumerate(names) if name in dropped])
     fresh = [tensor for tensor in scope.new_initializers if scope.is_read(tensor.name)]
     if fresh:
         bodies = [tensor.SerializeToString() for tensor in fresh]

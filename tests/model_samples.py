@@ -1,14 +1,16 @@
 """Models with large tensors in every place, and what tests of files share."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon.model import Address
+from surgeon.model import Address, Model, Patch
 
 GRAPH: Address = ((7, 0),)
+WEIGHTS = np.random.default_rng(0).standard_normal(5000).astype(np.float32)
 
 
 def tensor(name: str, count: int = 600) -> TensorProto:
@@ -45,3 +47,32 @@ def same(one: Any, other: Any) -> bool:
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     return bool((one == other).all()) if one.dtype == object else one.tobytes() == other.tobytes()
+
+
+def external(path: Path, location: str = "w.data", *, write: bool = True, **entries: Any) -> Path:
+    """A model with WEIGHTS and a scalar in one data file."""
+    tensors = []
+    for name, dims, offset, length in (("w", [5000], 0, 20000), ("s", [], 20000, 4)):
+        one = TensorProto(name=name, data_type=1, dims=dims, data_location=TensorProto.EXTERNAL)
+        for key, value in ({"location": location, "offset": offset, "length": length} | entries).items():
+            one.external_data.add(key=key, value=str(value))
+        tensors.append(one)
+    path.parent.mkdir(exist_ok=True)
+    graph = helper.make_graph([onnx.NodeProto(name="n", op_type="Relu")], "g", [], [], tensors)
+    onnx.save(helper.make_model(graph), path)
+    if write:
+        (path.parent / location).parent.mkdir(exist_ok=True)
+        (path.parent / location).write_bytes(WEIGHTS.tobytes() + np.float32(2.5).tobytes())
+    return path
+
+
+def renamed(model: Model, name: bytes = b"renamed") -> Patch:
+    """A patch that names the graph."""
+    patch = Patch(model)
+    patch.replace(GRAPH, 2, 0, [name])
+    return patch
+
+
+def files_in(folder: Path) -> set[str]:
+    """Every file below a folder."""
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}

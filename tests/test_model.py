@@ -56,6 +56,10 @@ def test_skeleton_and_payloads_make_the_full_parse(data: bytes, threshold: int) 
                 expected = numpy_helper.to_array(original)
         except (ValueError, TypeError, KeyError, OverflowError):
             continue
+        if any(n < 0 for n in original.dims):  # numpy takes a negative size for "whatever is left"
+            with pytest.raises(ModelFileError, match="negative"):
+                model.value(cut)
+            continue
         assert same(model.value(cut), expected)
 
 

@@ -137,6 +137,22 @@ def test_many_edits_are_the_edits_one_by_one(data: bytes, draw: st.DataObject) -
     assert patch.to_proto() == expected
 
 
+@few
+@given(models(), st.data())
+def test_deleting_many_at_once_is_deleting_each(data: bytes, draw: st.DataObject) -> None:
+    """Neighbours are cut as one; what lies between others, unknown records and ends of frames included, stays."""
+    model = Model.open(data)
+    found = places(model)
+    assume(found)
+    where, number = draw.draw(st.sampled_from(found))
+    indices = sorted(draw.draw(st.sets(st.integers(0, model.count(where, number) - 1))))
+    at_once, each = Patch(model), Patch(model)
+    at_once.delete_all(where, number, indices)
+    for index in indices:
+        each.delete(where, number, index)
+    assert at_once.apply() == each.apply()
+
+
 def nodes(*names: str) -> list[bytes]:
     """Serialised nodes of these names."""
     return [onnx.NodeProto(name=name).SerializeToString() for name in names]
