@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from math import nan
 from typing import Any
 
 from surgeon.constants import CONSTANT_OPS
 from surgeon.pattern import Literal, Output, Value, Var
 from surgeon.scope import Node
-from surgeon.state import RTOL, STEP_LIMIT, TRANSPARENT, State
+from surgeon.state import RTOL, STEP_LIMIT, TRANSPARENT, State, close
 
 Next = Callable[[], bool]
 Matcher = Callable[[State, str, Next], bool]
 
 PRODUCT = frozenset({"Mul", "Div", "Neg", "Reciprocal"})
 SUM = frozenset({"Add", "Sub", "Neg"})
+LEGACY = 7  # from this opset on operands broadcast as in NumPy
+CANCELS = 100.0
 FAMILY = {"Mul": PRODUCT, "Div": PRODUCT, "Reciprocal": PRODUCT, "Add": SUM, "Sub": SUM, "Neg": PRODUCT}
 
 
@@ -36,20 +39,21 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A sum or product to look for.  number: the constant part; capture: the name that binds it instead."""
+    """A sum or product to look for.
+
+    identity: what changes nothing, 1 in a product and 0 in a sum.  number: the constant part; capture: the name that
+    binds it instead.  is_division: it is one Div, which means the same in integers only as it stands.
+    """
 
     family: frozenset[str]
     terms: tuple[Term, ...]
+    identity: float
     number: float
     rtol: float | None
     capture: str | None
     key: int
     where: str
-
-    @property
-    def identity(self) -> float:
-        """What changes nothing: 1 in a product, 0 in a sum."""
-        return 1.0 if self.family is PRODUCT else 0.0
+    is_division: bool = False
 
 
 @dataclass(slots=True)
@@ -58,9 +62,11 @@ class Flat:
 
     family: frozenset[str]
     operands: list[tuple[Value, int]]
+    identity: float
     number: float
     rtol: float | None
     capture: Var | None
+    is_division: bool = False
 
 
 def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
@@ -69,8 +75,11 @@ def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
     family = FAMILY.get(operation.op) if operation.domain == "" else None
     if family is None or operation.rest is not None:
         return None
-    flat = Flat(family, [], 1.0 if family is PRODUCT else 0.0, None, None)
+    identity = 1.0 if family is PRODUCT else 0.0
+    flat = Flat(family, [], identity, identity, None, None)
     _spread(root, 1, flat, uses, True)
+    nested = (isinstance(item, Output) and item.operation.op in family for item in operation.inputs)
+    flat.is_division = operation.op == "Div" and not any(nested)
     return flat
 
 
@@ -175,14 +184,14 @@ def _cut(
 ) -> bool:
     """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
     wanted = len(chain.terms)
-    scalars = state.scalars
+    scalars, producers = state.scalars, state.producers
     while pending:
         state.steps += 1
         if state.steps > STEP_LIMIT:
             return state.missed(chain.where, f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous")
         (name, sign), pending = pending[0], pending[1:]
-        node = state.producers.get(name)
-        if node is None or node.op in CONSTANT_OPS:
+        node = producers.get(name)
+        if node is None or (node.op in CONSTANT_OPS and _may_fold(producers, node)):
             number = scalars[name] if name in scalars else state.scalar(name)
             if number is not None:
                 constants = (*constants, (*number, sign, name))
@@ -198,6 +207,7 @@ def _cut(
             leaves = (*leaves, (name, sign))
             continue
         keep_first = len(leaves) + len(pending) + 1 >= wanted
+        keep_first = keep_first and chain.capture is None  # a captured number takes in all constants there are
         for keep in (keep_first, not keep_first):
             if keep:
                 if _cut(state, chain, pending, (*leaves, (name, sign)), constants, then):
@@ -214,6 +224,15 @@ def _cut(
             del state.nodes[mark:]
         return False
     return _settle(state, chain, leaves, constants, then)
+
+
+def _may_fold(producers: dict[str, Node], node: Node) -> bool:
+    """A look at the inputs' ops, to spare most nodes the search for a constant."""
+    for name in node.inputs:
+        source = producers.get(name)
+        if source is not None and source.op not in CONSTANT_OPS:
+            return False
+    return True
 
 
 def _settle(
@@ -237,10 +256,18 @@ def _settle(
 def _compare(
     state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Any, ...], then: Next
 ) -> bool:
-    total, eps, rank, is_float = chain.identity, 0.0, 0, False
+    is_product = chain.family is PRODUCT
+    total, eps, rank, is_float, divides = chain.identity, 0.0, 0, False, False
     for number, its_eps, its_rank, floating, sign, _ in constants:
-        total = combine(chain.family, total, number, sign)
-        eps, rank, is_float = eps + its_eps / 2, max(rank, its_rank), is_float or floating
+        if not is_product:
+            total += sign * number
+        elif sign > 0:
+            total *= number
+        else:
+            total, divides = total / number if number else nan, True
+        eps += its_eps / 2
+        rank = its_rank if its_rank > rank else rank
+        is_float = is_float or floating
     if chain.capture is None:
         if not _agrees(chain, total, eps, constants):
             if state.trace is None:
@@ -249,17 +276,19 @@ def _compare(
             return state.missed(
                 chain.where, f"wanted the constant {chain.number:.10g} in {_spelled(chain)}, found {found}"
             )
-    elif not constants:
+    elif not any(item[5] for item in constants):
         return state.missed(chain.where, f"wanted a constant for {chain.capture!r} in {_spelled(chain)}, found none")
-    if not is_float and not _is_float(state, chain, leaves):
+    if not is_float and is_product and not _is_float(state, chain, leaves, divides, len(constants)):
         return False
+    if (state.scope.opset or LEGACY) < LEGACY and any(node.attribute("axis") for node in state.nodes):
+        return state.missed(chain.where, "before opset 7 an operation with an axis broadcasts along it")
     if rank and not _keeps_rank(state, chain, leaves, rank):
         return False
     if chain.capture is not None:
         rest = combine(chain.family, total, chain.number, -1)
         held = state.bound.get(chain.capture)
         if held is not None:
-            return held == (rest,) and _assign(state, chain, 0, leaves, then)
+            return close(held[0], rest, None, 0.0) and _assign(state, chain, 0, leaves, then)
         state.bound[chain.capture] = (rest,)
         if _assign(state, chain, 0, leaves, then):
             return True
@@ -273,12 +302,18 @@ def _agrees(chain: Chain, total: float, eps: float, constants: tuple[Any, ...]) 
         # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself.
         return all(item[0] == chain.identity for item in constants)
     allowed = chain.rtol if chain.rtol is not None else max(RTOL, eps)
+    if len(constants) > 1 and chain.family is SUM and any(abs(item[0]) > CANCELS * abs(chain.number) for item in constants):
+        return False  # large constants that nearly cancel take digits away from what is added between them
     return abs(total - chain.number) <= allowed * abs(chain.number)
 
 
-def _is_float(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...]) -> bool:
+def _is_float(
+    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
+) -> bool:
     """Division is no multiplication in integers; sums and products wrap the same way in any order."""
-    if chain.family is SUM or all(sign > 0 for _, sign in leaves):
+    if not divides and all(sign > 0 for _, sign in leaves):
+        return True
+    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op == "Div":
         return True
     types = state.index.types
     if any(types.is_float(state.scope, name) for name, _ in leaves):

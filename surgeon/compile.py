@@ -29,7 +29,8 @@ class Compiled:
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position.
     heads: ops that can make the first output (None: any).  required: groups of ops of which one must be there.
-    allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path.
+    allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path, those
+    that change nothing not counted.
     """
 
     pattern: Pattern
@@ -53,7 +54,7 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         tuple(compiler.heads(value) for value in pattern.outputs),
         compiler.required(root),
         compiler.allowed(),
-        compiler.depth(root) + 2,
+        max(map(compiler.depth, pattern.outputs)) + 2,
     )
 
 
@@ -93,13 +94,14 @@ class _Compiler:
 
     def _chain(self, value: Output, flat: Flat) -> Matcher:
         terms = ordered(
-            Term(self.matcher(item), sign, self.heads(item), isinstance(item, Var), self.label(item))
+            Term(self.matcher(item), sign, self.heads(item), self.heads(item) is None, self.label(item))
             for item, sign in flat.operands
         )
         capture = flat.capture.name if flat.capture is not None else None
         operation = value.operation
         return chain_matcher(
-            Chain(flat.family, terms, flat.number, flat.rtol, capture, id(operation), operation.where)
+            Chain(flat.family, terms, flat.identity, flat.number, flat.rtol, capture, id(operation), operation.where,
+                  flat.is_division)
         )
 
     def _operation(self, value: Output) -> Matcher:
@@ -378,6 +380,8 @@ def _inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Cal
             item = node.attribute(parameters[place])
             if item is not None or not name:
                 return _match_parameter(state, node, parameters[place], operation.inputs[place], on)
+            if parameters[place] in AXES and _same_axes(state, node, name, operation.inputs[place]):
+                return on()
         if not name:
             if place in optional:
                 held = state.bound.setdefault(optional[place].name, None)
@@ -454,9 +458,12 @@ def _attributes_matcher(operation: Operation) -> Callable[[State, Node], bool]:
     """Compare attributes; those that the pattern does not name must be at the schema's defaults."""
     wanted, others = operation.attributes, operation.others
     parameters = set(_moved_parameters(operation).values())
+    parts = operation.outputs if _label(operation) == "Split" else 0
 
     def match(state: State, node: Node) -> bool:
         given = node.proto.attribute
+        if parts and len(node.outputs) != parts:
+            return state.missed(operation.where, f"wanted {parts} outputs, found {len(node.outputs)} at {node.label!r}")
         if not given and not wanted and others is None:
             return True
         for name, value in wanted.items():
@@ -492,6 +499,8 @@ def _shown(item: Any) -> str:
 
 
 def _is_default(node: Node, name: str, state: State) -> bool:
+    if name == "num_outputs" and node.op == "Split":
+        return True  # from opset 18 it says what the number of outputs says before
     known, found = state.attribute_value(node, name)
     domain, _, op = node.op.rpartition("::")
     entry = schema(domain, op, node.scope.versions.get(domain))
@@ -511,7 +520,7 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
         wanted = wanted[0]
     if name in AXES and found != wanted:
         rank = state.rank(node.inputs[0])
-        return rank is not None and _positive(found, rank) == _positive(wanted, rank)
+        return rank is not None and _positive(node, found, rank) == _positive(node, wanted, rank)
     if isinstance(found, (list, float)) and not isinstance(wanted, str):
         found, wanted = np.asarray(found), np.asarray(wanted)
         if found.dtype.kind in "biuf" and wanted.dtype.kind in "biuf":
@@ -520,7 +529,20 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
     return bool(found == wanted)
 
 
-def _positive(axes: Any, rank: int) -> Any:
-    if isinstance(axes, list):
-        return [axis % rank if rank else axis for axis in axes]
-    return axes % rank if rank else axes
+def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:
+    """Whether a constant input names the wanted axes."""
+    value = state.index.constants.get(state.scope, name) if isinstance(wanted, Literal) else None
+    return (
+        isinstance(wanted, Literal)
+        and value is not None
+        and _same_value(state, node, "axes", value.array.tolist(), wanted.value.tolist())
+    )
+
+
+def _positive(node: Node, axes: Any, rank: int) -> list[int]:
+    """Axes counted from the front; their order means something where other inputs run along with them."""
+    given = axes if isinstance(axes, list) else [axes]
+    if node.op == "Unsqueeze":
+        rank += len(given)  # its axes are those of the result (ONNX spec, Unsqueeze-13)
+    found = [axis + rank if axis < 0 else axis for axis in given]
+    return found if node.op == "Slice" else sorted(found)

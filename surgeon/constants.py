@@ -166,8 +166,11 @@ class Constants:
                 return None
             values.append(value)
         arrays = [None if value is None else value.array for value in values]
-        with np.errstate(all="ignore"):
-            array = compute(node, arrays)
+        try:
+            with np.errstate(all="ignore"):
+                array = compute(node, arrays)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None  # what cannot be computed (shapes that do not fit, 2 ** -1 in integers) is no constant
         if array is None or array.size > FOLD_LIMIT:
             return None
         return Value(array, max([_eps(array.dtype), *(value.eps for value in values if value is not None)]))
@@ -177,17 +180,18 @@ def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
     number = value.scalar if value is not None else None
     if value is None or number is None:
         return None
-    return number, value.eps, value.array.ndim, value.array.dtype.kind not in "biu"
+    return number, value.eps, value.array.ndim, _is_float(value.array.dtype)
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
     import ml_dtypes
 
-    if dtype.kind == "f":
-        return float(np.finfo(dtype).eps)
-    if dtype.kind in "biuOSUc":
-        return 0.0
-    return float(ml_dtypes.finfo(dtype).eps) if dtype.name.startswith(("bfloat", "float")) else 0.0
+    return float(ml_dtypes.finfo(dtype).eps) if _is_float(dtype) else 0.0
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype holds floats; the kinds of those of ml_dtypes do not tell."""
+    return dtype.name.startswith(("float", "bfloat"))
 
 
 def _same_type(function: Callable[..., Any]) -> Callable[[Node, list[Any]], Array | None]:
@@ -213,7 +217,7 @@ def _div(_: Node, arrays: list[Any]) -> Array | None:
 
 def _cast(node: Node, arrays: list[Any]) -> Array | None:
     item = node.attribute("to")
-    if item is None or item.ref_attr_name or arrays[0].dtype.kind in "OSU":
+    if item is None or item.ref_attr_name or arrays[0].dtype.kind in "OSUc":
         return None
     if item.i not in castable_types():
         return None
@@ -241,7 +245,7 @@ def _unsqueeze(node: Node, arrays: list[Any]) -> Array | None:
 
 def _squeeze(node: Node, arrays: list[Any]) -> Array:
     axes = _axes(node, arrays, 1)
-    return np.squeeze(arrays[0], None if axes is None else tuple(axes))
+    return np.asarray(np.squeeze(arrays[0], None if axes is None else tuple(axes)))
 
 
 def _reshape(_: Node, arrays: list[Any]) -> Array | None:

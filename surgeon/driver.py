@@ -9,12 +9,12 @@ from surgeon.compile import Compiled
 from surgeon.errors import OpsetError, RewriteError
 from surgeon.fragment import Fragment, build, call_with_captures
 from surgeon.index import Index
-from surgeon.match import Match, Mismatch, Refused, candidates, find, match_at
+from surgeon.match import Match, Mismatch, Refused, anchors, climb, find, match_at
 from surgeon.node_check import check_node
 from surgeon.result import Miss, miss_of
 from surgeon.rule import Plan, Rule
 from surgeon.scope import Scope
-from surgeon.splice import Splicer, Step
+from surgeon.splice import Splicer, Step, import_version
 from surgeon.state import Trace
 
 ROUNDS = 50
@@ -154,8 +154,8 @@ class Driver:
             return
         for node in fragment.as_protos():
             known = {str(capture): dtype for capture, dtype in dtypes.items()}
-            version = scope.versions.get(node.domain)
-            complaints = check_node(node, version if node.domain else scope.opset, known.get, scope.is_function)
+            opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
+            complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
                 raise Refused(f"what would be written breaks its schema: {complaints[0]}")
         self._checked.add(key)
@@ -216,12 +216,14 @@ class Driver:
 
 def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
-    missing = [group for group in compiled.required if not any(n.alive for op in group for n in scope.by_op.get(op, ()))]
+    missing: list[frozenset[str]] = [group for group in compiled.required if not any(n.alive for op in group for n in scope.by_op.get(op, ()))]
     if missing:
-        wanted = " or ".join(sorted(min(missing, key=len)))
+        smallest: frozenset[str] = min(missing, key=len)
+        wanted = " or ".join(sorted(smallest))
         yield Mismatch(compiled.pattern.name, "", f"there is no {wanted} in the model", compiled.pattern.where, 0)
         return
-    for root in candidates(compiled, scope):
+    roots = {id(root): root for anchor in anchors(compiled, scope) for root in climb(scope, compiled, anchor)}
+    for root in roots.values():
         trace = Trace()
         if match_at(index, compiled, root, None, trace) is None and trace.depth >= 0:
             yield Mismatch(compiled.pattern.name, root.label, trace.reason, trace.where, trace.depth)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -16,8 +16,7 @@ from surgeon.match import Captured, Match, require
 from surgeon.schemas import schema
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """A tensor of a fragment.  kind: "empty", "capture" (key: a name of the pattern), "inner" or "constant"."""
 
     kind: str

@@ -8,7 +8,7 @@ import difflib
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -17,8 +17,8 @@ from surgeon.errors import RuleError
 from surgeon.naming import helper_name, operator_of
 from surgeon.schemas import bind, operators, schema
 
-Tensor = gs.Tensor
-Constant = gs.Constant
+Tensor: TypeAlias = gs.Tensor
+Constant: TypeAlias = gs.Constant
 
 ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
@@ -29,7 +29,7 @@ class UnknownHelper(RuleError, AttributeError):
     """A graph has no helper of this name; an AttributeError too, so that `hasattr` works."""
 
 
-class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
+class Graph(gs.Graph):
     """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`.
 
     A plain number or array given as an input becomes a constant in the dtype of the inputs that share its type
@@ -91,23 +91,25 @@ class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
         found = self.emit(domain, name, inputs, dict(attributes), outputs)
         return tuple(found) if outputs > 1 else found[0]
 
-    def any_of(self, *forms: Any) -> Any:
+    def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; the first of them in a replacement."""
         if not forms:
             raise RuleError("any_of needs at least one form.")
         return forms[0]
 
-    def optional(self, tensor: Any) -> Any:
+    def optional(self, tensor: Tensor) -> Tensor:
         """A node that may be left out in a pattern (its first input then stands for it); left out in a replacement."""
-        return tensor.inputs[0].inputs[0] if getattr(tensor, "inputs", None) else tensor
+        first: Tensor = tensor.inputs[0].inputs[0] if getattr(tensor, "inputs", None) else tensor
+        return first
 
-    def capture(self, name: str, tensor: Any) -> Any:
+    def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
         return tensor
 
-    def literal(self, value: Any, *, rtol: float | None = None) -> Any:
+    def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
-        return value
+        fixed: Tensor = self._tensor(value)
+        return fixed
 
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
         """Add a node as gs's own `layer` does, for helpers written in the style of its examples."""
@@ -177,7 +179,7 @@ class Graph(gs.Graph):  # type: ignore[misc]  # gs ships no types
                     break
 
 
-class Inner(gs.Variable):  # type: ignore[misc]  # gs ships no types
+class Inner(gs.Variable):
     """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
 
     def __init__(self, name: str) -> None:
@@ -195,7 +197,7 @@ class Inner(gs.Variable):  # type: ignore[misc]  # gs ships no types
         self._dtype = value
 
 
-class Number(gs.Constant):  # type: ignore[misc]  # gs ships no types
+class Number(gs.Constant):
     """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
@@ -227,7 +229,8 @@ def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] |
     if not found:
         return None
     if opset is not None or len(found) == 1:
-        return found[0]
+        chosen: Callable[..., Any] = found[0]
+        return chosen
     return lambda graph, *args, **kwargs: graph.any_of(*(helper(graph, *args, **kwargs) for helper in found))
 
 

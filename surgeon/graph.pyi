@@ -10,21 +10,35 @@ import numpy.typing as npt
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.errors import RuleError
+
 class Tensor:
-    """A tensor of a pattern or of a replacement, as helpers take and give it."""
+    """A tensor of a pattern, a condition or a replacement, as helpers take and give it."""
 
     name: str
     dtype: Any
     shape: Any
+    rank: int | None
     inputs: list[Any]
     outputs: list[Any]
+    is_constant: bool
+
+class Constant(Tensor):
+    """A tensor whose value is fixed in the file."""
+
+    values: npt.NDArray[Any]
 
 _TensorLike: TypeAlias = Tensor | npt.ArrayLike
 _DType: TypeAlias = int | str | type[Any] | np.dtype[Any]
 
-Constant = gs.Constant
+ASSOCIATIVE: Any
 
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
+
+class UnknownHelper(RuleError, AttributeError):
+    """A graph has no helper of this name; an AttributeError too, so that `hasattr` works."""
+
+    ...
 
 class Graph(gs.Graph):
     """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`."""
@@ -35,15 +49,17 @@ class Graph(gs.Graph):
         """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
     def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Add one node of a known op; returns its output, or a tuple where it has several."""
-    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    def version(self, domain: str) -> int | None:
+        """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
+    def op(self, kind: str, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx."""
-    def any_of(self, *forms: Any) -> Any:
+    def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; the first of them in a replacement."""
-    def optional(self, tensor: Any) -> Any:
+    def optional(self, tensor: Tensor) -> Tensor:
         """A node that may be left out in a pattern (its first input then stands for it); left out in a replacement."""
-    def capture(self, name: str, tensor: Any) -> Any:
+    def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
-    def literal(self, value: Any, *, rtol: float | None = None) -> Any:
+    def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
         """Add a node as gs's own `layer` does, for helpers written in the style of its examples."""
@@ -57,7 +73,7 @@ class Graph(gs.Graph):
         """`ai.onnx::Acos`, opset 7, changed at 22."""
     def acosh(self, input: _TensorLike) -> Tensor:
         """`ai.onnx::Acosh`, opset 9, changed at 22."""
-    def add(self, a: _TensorLike, b: _TensorLike) -> Tensor:
+    def add(self, a: _TensorLike, b: _TensorLike, *more: _TensorLike) -> Tensor:
         """`ai.onnx::Add`, opset 1, changed at 6, 7, 13, 14."""
     def affine(self, x: _TensorLike, *, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
         """`ai.onnx::Affine`, opset 1, changed at 10, deprecated."""
@@ -1616,7 +1632,7 @@ class Graph(gs.Graph):
         conv_window_size: int = ..., embedding_size: int = ...
     ) -> Tensor:
         """`com.microsoft::WordConvEmbedding`, opset 1."""
-    def mul(self, a: _TensorLike, b: _TensorLike) -> Tensor:
+    def mul(self, a: _TensorLike, b: _TensorLike, *more: _TensorLike) -> Tensor:
         """`ai.onnx::Mul`, opset 1, changed at 6, 7, 13, 14."""
     def multilevel_crop_and_resize_trt(
         self, boxes: _TensorLike, feature_map_0: _TensorLike, feature_map_1: _TensorLike, feature_map_2: _TensorLike,
@@ -1992,6 +2008,16 @@ class Graph(gs.Graph):
         """`ai.onnx::Where`, opset 9, changed at 16."""
     def xor(self, a: _TensorLike, b: _TensorLike) -> Tensor:
         """`ai.onnx::Xor`, opset 1, changed at 7."""
+
+class Inner(gs.Variable):
+    """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
+
+    def __init__(self, name: str) -> None: ...
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype, or None where it is unknown."""
+    @dtype.setter
+    def dtype(self, value: Any) -> None: ...
 
 class Number(gs.Constant):
     """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""

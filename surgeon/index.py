@@ -105,13 +105,18 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     producers, consumers, by_op, nodes = scope.producers, scope.consumers, scope.by_op, scope.nodes
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
     ops: dict[tuple[str, str], str] = {}
+    shared: dict[str, str] = {}
+    share = shared.setdefault  # one string per name: half the memory, and comparison by identity
     for slot, proto in enumerate(scope.proto.node):
         key = (proto.domain, proto.op_type)
         op = ops.get(key)
         if op is None:
             op = ops[key] = qualified(*key)
-        inputs, outputs = tuple(proto.input), tuple(proto.output)
-        node = Node(op, inputs, outputs, proto, scope, slot)
+        names = list(proto.input)
+        inputs = tuple(map(share, names, names))
+        names = list(proto.output)
+        outputs = tuple(map(share, names, names))
+        node = Node(op, inputs, outputs, scope, slot)
         nodes.append(node)
         by_op[op].append(node)
         for name in outputs:
@@ -120,15 +125,18 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
                     _refuse_twice(name, producers[name], node)
                 producers[name] = node
         for name in inputs:
-            consumers[name].append(node)
+            if name in consumers:
+                consumers[name].append(node)
+            else:
+                consumers[name] = [node]
         if proto.attribute:
-            bodies.extend(_bodies(node))
+            bodies.extend(_bodies(node, proto))
     consumers.pop("", None)
     return bodies
 
 
-def _bodies(node: Node) -> Iterator[tuple[Node, int, int, int, onnx.GraphProto]]:
-    for position, attribute in enumerate(node.proto.attribute):
+def _bodies(node: Node, proto: onnx.NodeProto) -> Iterator[tuple[Node, int, int, int, onnx.GraphProto]]:
+    for position, attribute in enumerate(proto.attribute):
         if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
             yield node, position, 0, 6, attribute.g
         for place, graph in enumerate(attribute.graphs):
@@ -140,7 +148,7 @@ def _record_captures(scope: Scope) -> None:
     for name in [name for name in scope.consumers if not scope.defines(name)]:
         home = scope.home(name)
         if home is not None:
-            home.consumers[name].extend(scope.consumers.pop(name))
+            home.consumers.setdefault(name, []).extend(scope.consumers.pop(name))
 
 
 def _hold_training(scope: Scope, proto: onnx.ModelProto) -> None:

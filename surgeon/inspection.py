@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import onnx
 from onnx import AttributeProto, TensorProto
 
+from surgeon.console import console_for
 from surgeon.errors import ModelFileError
 from surgeon.external import extent_of, resolve, tensors_of
 from surgeon.model import Model
@@ -126,21 +127,21 @@ def type_text(kind: onnx.TypeProto) -> str:
 def dtype_text(number: int) -> str:
     """The name of a TensorProto.DataType, float spelled with its width."""
     try:
-        name = TensorProto.DataType.Name(number).lower()
+        name = str(TensorProto.DataType.Name(number)).lower()
     except ValueError:
         return f"dtype {number}"
     return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(name, name)
 
 
-def _all_nodes(nodes: Any, versions: Mapping[str, int]) -> Iterator[tuple[onnx.NodeProto, Mapping[str, int]]]:
-    """Every node, those of nested bodies included, with the opsets in force."""
+def _all_nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
+    """Every node, those of nested bodies included."""
     for node in nodes:
-        yield node, versions
+        yield node
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
-                yield from _all_nodes(attribute.g.node, versions)
+                yield from _all_nodes(attribute.g.node)
             for graph in attribute.graphs:
-                yield from _all_nodes(graph.node, versions)
+                yield from _all_nodes(graph.node)
 
 
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
@@ -152,7 +153,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     scopes = [(proto.graph.node, versions)]
     scopes += [(function.node, _versions(function.opset_import) or versions) for function in proto.functions]
     for nodes, opsets in scopes:
-        for node, _ in _all_nodes(nodes, opsets):
+        for node in _all_nodes(nodes):
             domain, op = node.domain, node.op_type
             counts["" if domain in DEFAULT_DOMAINS else domain, op] += 1
             key = (id(opsets), domain, op)
@@ -233,8 +234,6 @@ def print_inspection(found: Inspection, stream: TextIO) -> None:
     """Print the facts for people."""
     from rich.text import Text
 
-    from surgeon.report import console_for
-
     console = console_for(stream)
 
     def line(name: str, text: str, style: str = "") -> None:
@@ -260,9 +259,9 @@ def print_inspection(found: Inspection, stream: TextIO) -> None:
         line("function", f"{function.name}: {function.nodes:,} nodes, called {function.calls:,} times")
     if found.unknown:
         console.print(Text("custom or placeholder ops, and ops that onnx and ONNX Runtime do not have:", style="bold"))
-    for op in found.unknown:
-        places = ", ".join(op.places) + (" ..." if op.count > len(op.places) else "")
-        console.print(Text(f"  {op.op} x{op.count:,} ({op.why}) at {places}", style="yellow"), soft_wrap=True)
+    for one in found.unknown:
+        places = ", ".join(one.places) + (" ..." if one.count > len(one.places) else "")
+        console.print(Text(f"  {one.op} x{one.count:,} ({one.why}) at {places}", style="yellow"), soft_wrap=True)
 
 
 def _weights_text(found: Inspection) -> str:

@@ -5,6 +5,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from surgeon.console import console_for
 from surgeon.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, trace
 from surgeon.rule import TARGETS, Form, Rule
 
@@ -15,8 +16,6 @@ def print_list(found: Iterable[tuple[str, str, Rule]], stream: TextIO) -> None:
     """Print every rule by pack and file: name, summary, and the targets with the opset they need."""
     from rich.table import Table
     from rich.text import Text
-
-    from surgeon.report import console_for
 
     console = console_for(stream)
     files: dict[tuple[str, str], list[Rule]] = {}
@@ -40,8 +39,6 @@ def print_list(found: Iterable[tuple[str, str, Rule]], stream: TextIO) -> None:
 def print_manual(rule: Rule, stream: TextIO) -> None:
     """Print the manual of one rule."""
     from rich.text import Text
-
-    from surgeon.report import console_for
 
     console = console_for(stream)
     for line in manual_lines(rule):

@@ -13,7 +13,7 @@ from surgeon.compile import Compiled
 from surgeon.index import Index
 from surgeon.pattern import Pattern
 from surgeon.scope import Node, Scope
-from surgeon.state import Several, State, Trace
+from surgeon.state import TRANSPARENT, Several, State, Trace
 from surgeon.types import Dim
 
 CLIMB_LIMIT = 4096
@@ -32,7 +32,7 @@ def require(condition: object, why: str) -> None:
         raise Refused(why)
 
 
-class Captured(gs.Variable):  # type: ignore[misc]  # gs ships no types
+class Captured(gs.Variable):
     """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
 
     key: the name that the pattern gives it and, for *rest, the position in it.
@@ -144,23 +144,19 @@ def find(
 
     accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
     """
-    for root in candidates(compiled, scope):
-        match = match_at(index, compiled, root, accept, trace)
-        if match is not None:
-            yield match
-
-
-def candidates(compiled: Compiled, scope: Scope) -> Iterator[Node]:
-    """Nodes at which a match may start: those above a node of the op that the pattern needs and the scope has least."""
     tried: set[int] = set()
-    for anchor in _anchors(compiled, scope):
-        if not anchor.alive:
-            continue
-        for root in _climb(scope, compiled, anchor):
-            if id(root) not in tried and root.alive:
-                tried.add(id(root))
-                yield root
+    for anchor in anchors(compiled, scope):
+        for root in reversed(climb(scope, compiled, anchor)):
             if not anchor.alive:
+                break
+            if id(root) in tried:
+                continue
+            attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
+            attempt.run(root)
+            if not attempt.strayed:
+                tried.add(id(root))
+            if attempt.found is not None:
+                yield attempt.found
                 break
 
 
@@ -168,15 +164,8 @@ def match_at(
     index: Index, compiled: Compiled, root: Node, accept: Accept | None = None, trace: Trace | None = None
 ) -> Match | None:
     """The match whose first output is made by this node, or None."""
-    key = compiled.keys[0]
-    position = key[1] if key is not None else 0
-    if position >= len(root.outputs):
-        return None
-    name = root.outputs[position]
-    if not name:
-        return None
-    attempt = _Attempt(compiled, State(index, root.scope, trace), accept)
-    compiled.outputs[0](attempt.state, name, partial(attempt.finish, (name,)))
+    attempt = _Attempt(compiled, State(index, root.scope, trace), accept, None)
+    attempt.run(root)
     return attempt.found
 
 
@@ -184,16 +173,28 @@ class _Attempt:
     """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
     which only the garbage collector frees."""
 
-    __slots__ = ("accept", "compiled", "found", "state")
+    __slots__ = ("accept", "anchor", "compiled", "found", "state", "strayed")
 
-    def __init__(self, compiled: Compiled, state: State, accept: Accept | None) -> None:
-        self.compiled, self.state, self.accept = compiled, state, accept
+    def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
+        self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
+        self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
+
+    def run(self, root: Node) -> None:
+        """Try to match with the first output made by this node."""
+        key = self.compiled.keys[0]
+        position = key[1] if key is not None else 0
+        name = root.outputs[position] if position < len(root.outputs) else ""
+        if name:
+            self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""
         if len(names) < len(self.compiled.outputs):
             return _further_output(self, names)
+        if self.anchor is not None and self.anchor not in self.state.nodes:
+            self.strayed = True
+            return False
         match = _completed(self.state, self.compiled, names)
         if match is None or (self.accept is not None and not self.accept(match)):
             return False
@@ -201,7 +202,7 @@ class _Attempt:
         return True
 
 
-def _anchors(compiled: Compiled, scope: Scope) -> list[Node]:
+def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     """Nodes of the op that the pattern needs and the scope has fewest of."""
     if not compiled.required:
         return list(scope.live_nodes())
@@ -211,8 +212,8 @@ def _anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     return sorted((node for node in rarest if node.alive), key=lambda node: node.slot)
 
 
-def _climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
-    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern."""
+def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
+    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
     heads, allowed = compiled.heads[0], compiled.allowed
     found: dict[int, Node] = {}
     level, seen = [anchor], {id(anchor)}
@@ -227,7 +228,7 @@ def _climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
                         continue
                     if allowed is None or reader.op in allowed:
                         seen.add(id(reader))
-                        above.append(reader)
+                        (level if reader.op in TRANSPARENT else above).append(reader)
         if not above or len(seen) > CLIMB_LIMIT:
             break
         level = above
@@ -255,20 +256,23 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
     position = key[1] if key is not None else 0
     tensors = [held for held in state.bound.values() if isinstance(held, str)]
     tensors += [name for node in state.nodes for name in node.outputs]
-    level = [reader for name in dict.fromkeys(tensors) for reader in state.scope.readers(name)]
+    homes = [(state.scope.home_of_read(name) or state.scope, name) for name in dict.fromkeys(tensors)]
+    level = [reader for home, name in homes for reader in home.readers(name)]
     found: dict[int, Node] = {}
     for _ in range(compiled.depth):
         fresh = [node for node in level if id(node) not in found and node.scope is state.scope]
         found.update((id(node), node) for node in fresh)
         if len(found) > CLIMB_LIMIT:
             break
-        level = [
-            reader
-            for node in fresh
-            if compiled.allowed is None or node.op in compiled.allowed
-            for name in node.outputs
-            for reader in state.scope.readers(name)
-        ]
+        level = []
+        for node in fresh:
+            if compiled.allowed is None or node.op in compiled.allowed:
+                for reader in (reader for name in node.outputs for reader in state.scope.readers(name)):
+                    if reader.op in TRANSPARENT and reader.scope is state.scope and id(reader) not in found:
+                        found[id(reader)] = reader
+                        fresh.append(reader)
+                    else:
+                        level.append(reader)
     taken = {id(node) for node in state.nodes}
     nodes = sorted((node for node in found.values() if id(node) not in taken), key=lambda node: node.slot)
     return [
@@ -312,7 +316,7 @@ def _swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> str
     """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
     made = {name for node in nodes for name in node.outputs}
     for key, held in state.bound.items():
-        names = (held,) if isinstance(held, str) else held if isinstance(held, Several) else ()
+        names: tuple[str, ...] = (held,) if isinstance(held, str) else tuple(held) if isinstance(held, Several) else ()
         if key not in compiled.pattern.inner and any(name in made for name in names):
             return f"the input {key!r} of the pattern is made inside the match, by {state.producers[names[0]].label!r}"
     return None

@@ -24,7 +24,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
-from surgeon.graph import ASSOCIATIVE, Graph
+from surgeon.graph import ASSOCIATIVE, Graph, Tensor
 from surgeon.schemas import bind
 
 Kind = OneOf["tensor", "constant", "scalar", "list", "rest", "attributes"]
@@ -102,7 +102,7 @@ class Pattern:
     inner: frozenset[str] = frozenset()
 
 
-class Symbol(gs.Variable):  # type: ignore[misc]  # gs ships no types
+class Symbol(gs.Variable):
     """The tensor that a pattern function sees while it is traced."""
 
     def __init__(self, name: str, value: Value) -> None:
@@ -155,7 +155,7 @@ class PatternGraph(Graph):
         )
         return [Symbol(self._fresh(op), Output(operation, position)) for position in range(outputs)]
 
-    def any_of(self, *forms: Any) -> Any:
+    def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms; they are tried in the order given."""
         where = caller()
         values = tuple(self._required(form, where) for form in forms)
@@ -163,7 +163,7 @@ class PatternGraph(Graph):
             raise RuleError(f"{where}: any_of needs at least one form.")
         return Symbol(self._fresh("any_of"), AnyOf(values, where))
 
-    def optional(self, tensor: Any) -> Any:
+    def optional(self, tensor: Tensor) -> Tensor:
         """A node that may be left out: its first input then stands for it."""
         where = caller()
         value = self._required(tensor, where)
@@ -171,11 +171,11 @@ class PatternGraph(Graph):
             raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x)).")
         return Symbol(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
 
-    def capture(self, name: str, tensor: Any) -> Any:
+    def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor a name that conditions and replacements can ask for."""
         return Symbol(name, Named(name, self._required(tensor, caller())))
 
-    def literal(self, value: Any, *, rtol: float | None = None) -> Any:
+    def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
         return Symbol(self._fresh("literal"), Literal(np.asarray(value), rtol, caller()))
 

@@ -5,35 +5,18 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from surgeon.console import LOUD, console_for, seconds_text
 from surgeon.result import Miss, NodeInfo, Report, Site
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-PLAIN_WIDTH = 120  # columns where the output is no terminal
 SHOWN_SITES, SHOWN_MISSES = 2, 20
-LOUD = {
-    "proved": ("PROVED", "bold green"),
-    "failed": ("FAILED", "bold white on red"),
-    "unproved": ("UNPROVED", "bold black on yellow"),
-    "unchanged": ("UNCHANGED", "bold yellow"),
-    "unchecked": ("NOT CHECKED", "bold yellow"),
-}
 
 
-def console_for(stream: TextIO) -> "Console":
-    """A rich console on this stream: plain and wide where it is no terminal, so that no name is cut."""
-    from rich.console import Console
-
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = PLAIN_WIDTH
-    return console
-
-
-def print_report(report: Report, stream: TextIO, *, diff: bool = False, dry_run: bool = False) -> None:
-    """Print what a rewrite did.  diff: also the nodes before and after, site by site."""
+def print_report(report: Report, stream: TextIO, *, diff: bool = False, written: bool = True) -> None:
+    """Print what a rewrite did.  diff: also the nodes before and after, site by site.  written: the file was."""
     console = console_for(stream)
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
@@ -41,7 +24,7 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False, dry_run:
     misses = list(_told(report))
     if misses:
         _print_misses(console, misses)
-    console.print(_summary(report, dry_run))
+    _print_summary(console, report, written)
 
 
 def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
@@ -119,33 +102,29 @@ def miss_text(miss: Miss) -> str:
     return f"  {miss.rule}{place}: {miss.reason} ({miss.where}){matched}"
 
 
-def _summary(report: Report, dry_run: bool) -> "Table":
-    from rich.table import Table
+def _print_summary(console: "Console", report: Report, written: bool) -> None:
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-    grid.add_row("", "")
-    grid.add_row("nodes", f"{report.nodes_before:,} -> {report.nodes_after:,}")
-    word, style = LOUD[report.outcome]
-    told = Text.assemble((word, style), " " if (rest := _outcome_words(report, dry_run)) else "", rest)
-    grid.add_row("outcome", told)
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    console.print()
+    line("nodes", f"{report.nodes_before:,} -> {report.nodes_after:,}")
+    line("outcome", LOUD[report.outcome], f" {_outcome_words(report, written)}".rstrip())
     error = _error_words(report)
     if error:
-        grid.add_row("error", error)
-    grid.add_row("time", ", ".join(f"{phase} {_seconds(value)}" for phase, value in report.seconds.items()))
-    grid.add_row("written", _written_words(report, dry_run))
-    return grid
+        line("error", error)
+    line("time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items()))
+    line("written", _written_words(report, written))
 
 
-def _outcome_words(report: Report, dry_run: bool) -> str:
+def _outcome_words(report: Report, written: bool) -> str:
     check = report.check
     if report.outcome == "unchanged":
         return "nothing matched"
     if check is None:
-        return "(dry run)" if dry_run else "(--check none)"
-    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under ONNX Runtime" if check.runs else ""
+        return "(--check none)" if written else "(nothing to check was written)"
+    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under ONNX Runtime" if check.outputs else ""
     return "  ".join(part for part in (runs, check.reason) if part)
 
 
@@ -159,14 +138,8 @@ def _error_words(report: Report) -> str:
     )
 
 
-def _written_words(report: Report, dry_run: bool) -> str:
-    if dry_run:
-        return "nothing (dry run)"
-    if report.outcome == "failed":
+def _written_words(report: Report, written: bool) -> str:
+    if not written:
         return "nothing"
     copied = " (the same bytes as the input)" if report.outcome == "unchanged" else ""
     return f"{report.output}{copied}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"

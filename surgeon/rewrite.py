@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -26,8 +26,8 @@ from surgeon.write import patch_of
 
 Check = Literal["model", "none"]
 DataMode = Literal["auto", "share", "copy", "link", "inline"]
-Rules = str | Rule | Iterable[str | Rule]
-Source = str | os.PathLike[str] | onnx.ModelProto | gs.Graph
+Rules: TypeAlias = str | Rule | Iterable[str | Rule]
+Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CheckOptions:
 
     dims: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
-    custom_ops: Sequence[str | os.PathLike[str]] = ()
+    custom_ops: Sequence[str | Path] = ()
     rtol: float | None = None
     atol: float | None = None
 

@@ -19,25 +19,45 @@ class Node:
     """A node as the matcher sees it.
 
     op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: the place in the scope's original node order; a new
-    node has the slot of the node whose place it takes.  original: whether it is in the source file.
+    node has the slot of the node whose place it takes.  origin: the place in the source file, -1 for a new node.
+    record: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
     """
 
-    __slots__ = ("alive", "inputs", "op", "original", "outputs", "proto", "scope", "slot", "step")
+    __slots__ = ("alive", "inputs", "op", "origin", "outputs", "record", "scope", "slot", "step")
 
     def __init__(
         self,
         op: str,
         inputs: tuple[str, ...],
         outputs: tuple[str, ...],
-        proto: onnx.NodeProto,
         scope: "Scope",
         slot: int,
-        original: bool = True,
+        record: bytes | None = None,
     ) -> None:
         self.op, self.inputs, self.outputs = op, inputs, outputs
-        self.proto, self.scope, self.slot = proto, scope, slot
-        self.original, self.alive = original, True
+        self.scope, self.slot, self.record = scope, slot, record
+        self.origin = slot if record is None else -1
+        self.alive = True
         self.step: Any = None
+
+    @property
+    def proto(self) -> onnx.NodeProto:
+        """The node of the skeleton, or a copy of a new node."""
+        if self.record is not None:
+            made: onnx.NodeProto = onnx.NodeProto.FromString(self.record)
+            return made
+        found: onnx.NodeProto = self.scope.proto.node[self.origin]
+        return found
+
+    @property
+    def original(self) -> bool:
+        """Whether the node is in the source file."""
+        return self.record is None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the node is from the source file, but stands in another place now."""
+        return self.record is None and self.slot != self.origin
 
     @property
     def name(self) -> str:
@@ -51,10 +71,8 @@ class Node:
 
     def attribute(self, name: str) -> AttributeProto | None:
         """The attribute as stored, or None where it is absent."""
-        for item in self.proto.attribute:
-            if item.name == name:
-                return item
-        return None
+        items: list[AttributeProto] = list(self.proto.attribute)
+        return next((item for item in items if item.name == name), None)
 
     def __repr__(self) -> str:
         return f"<{self.op} {self.label}>"
@@ -78,7 +96,8 @@ class Scope:
         self.nodes: list[Node] = []
         self.added: dict[int, list[Node]] = {}
         self.producers: dict[str, Node] = {}
-        self.consumers: dict[str, list[Node]] = defaultdict(list)
+        self.consumers: dict[str, list[Node]] = {}
+        self.redirected: set[Node] = set()
         self.retired: dict[str, int] = {}
         self.by_op: dict[str, list[Node]] = defaultdict(list)
         self.held: dict[str, str] = {}
@@ -86,7 +105,6 @@ class Scope:
         self.sparse: dict[str, onnx.SparseTensorProto] = {}
         self.inputs: set[str] = set()
         self.bodies: list["Scope"] = []
-        self.moved: dict[int, int] = {}
         self.new_initializers: list[onnx.TensorProto] = []
         self.dropped_initializers: set[str] = set()
 
@@ -128,7 +146,7 @@ class Scope:
     def is_read(self, name: str) -> bool:
         """Whether any node reads a tensor made here, at no cost for a constant that thousands share."""
         found = self.consumers.get(name)
-        return bool(found) and len(found) > self.retired.get(name, 0)
+        return found is not None and len(found) > self.retired.get(name, 0)
 
     @property
     def is_gone(self) -> bool:
@@ -143,7 +161,7 @@ class Scope:
     def live_nodes(self) -> Iterator[Node]:
         """All nodes that a file written now would hold, in order."""
         for slot, node in enumerate(self.nodes):
-            if node.alive and id(node) not in self.moved:
+            if node.alive and not node.moved:
                 yield node
             yield from self.added.get(slot, ())
 

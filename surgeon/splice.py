@@ -1,7 +1,7 @@
 """The only module that edits: takes a match out of the index and puts a fragment in its place."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -12,7 +12,7 @@ from surgeon.match import Match, require
 from surgeon.schemas import knows_domain, schema
 from surgeon.scope import Node, Scope, qualified
 
-EMPTY = Ref("empty")
+EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 FROM, RULE = "surgeon.from", "surgeon.rule"
 
 
@@ -41,7 +41,6 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[Step] = []
-        self._made = onnx.GraphProto()  # new nodes share its memory: a message of its own costs each some kilobytes
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
         self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
@@ -54,12 +53,11 @@ class Splicer:
         step = Step(rule, match.pattern.name, scope, root.label, match.outputs, match.nodes)
         slot, place, late = _place(match)
         names = self._tensor_names(match, fragment, root)
-        for node in match.nodes:
-            _detach(scope, node)
-        made = [*self._constants(scope, fragment, names, root, slot)]
-        made += [self._node(scope, node, names, root, slot) for node in fragment.nodes]
-        made += self._loose_outputs(match, fragment, names, slot)
-        _annotate(made, match, root, rule)
+        maker = _Maker(self, scope, root, slot, _provenance(match, root, rule))
+        outside = _detach(scope, match)
+        made = [*self._constants(maker, fragment, names)]
+        made += [maker.node(node, names) for node in fragment.nodes]
+        made += self._loose_outputs(maker, match, fragment, names)
         scope.added.setdefault(slot, [])[place:place] = made
         for node in made:
             node.step = step
@@ -68,7 +66,7 @@ class Splicer:
             _move(scope, node, slot, place + len(made) + position)
         step.added = made
         self._import_domains(scope, made)
-        step.orphans = self._drop_orphans(scope, {name for node in match.nodes for name in node.inputs})
+        step.orphans = self._drop_orphans(scope, outside)
         self.steps.append(step)
         return step
 
@@ -102,22 +100,20 @@ class Splicer:
                 names[item.like] = match.tensor(item.like.key)
         return names
 
-    def _constants(
-        self, scope: Scope, fragment: Fragment, names: dict[Ref, str], root: Node, slot: int
-    ) -> Iterable[Node]:
+    def _constants(self, maker: "_Maker", fragment: Fragment, names: dict[Ref, str]) -> Iterator[Node]:
         """Constants become initializers; in a function, which has none, Constant nodes (cast where need be)."""
+        scope, root = maker.scope, maker.root
         for place, item in enumerate(fragment.constants):
             ref = Ref("constant", place)
             if scope.function is None:
                 names[ref] = self._initializer(scope, item, root)
                 continue
             names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
-            attribute = onnx.helper.make_attribute("value", item.proto(""))
-            yield self._node(scope, Made("", "Constant", (), (0,), (attribute,)), {Ref("inner", 0): names[ref]}, root, slot)
+            yield maker.node(_constant(item), {FIRST: names[ref]})
             if item.like is not None:
                 cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
-                tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", 0): cast}
-                yield self._node(scope, Made("", "CastLike", (ref, item.like), (0,), ()), tensors, root, slot)
+                tensors = {ref: names[ref], item.like: names[item.like], FIRST: cast}
+                yield maker.node(Made("", "CastLike", (ref, item.like), (0,), ()), tensors)
                 names[ref] = cast
 
     def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
@@ -131,30 +127,20 @@ class Splicer:
             scope.initializers[name] = tensor
         return self._shared[key]
 
-    def _node(self, scope: Scope, made: Made, names: dict[Ref, str], root: Node, slot: int) -> Node:
-        inputs = tuple(names[ref] for ref in made.inputs)
-        outputs = tuple(names[Ref("inner", number)] for number in made.outputs)
-        name = self.fresh(_stem(root, made.op))
-        proto = self._made.node.add(input=inputs, output=outputs, op_type=made.op, name=name, domain=made.domain)
-        proto.attribute.extend(made.attributes)
-        return Node(qualified(made.domain, made.op), inputs, outputs, proto, scope, slot, original=False)
-
-    def _loose_outputs(self, match: Match, fragment: Fragment, names: dict[Ref, str], slot: int) -> list[Node]:
+    def _loose_outputs(
+        self, maker: "_Maker", match: Match, fragment: Fragment, names: dict[Ref, str]
+    ) -> Iterator[Node]:
         """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
-        scope, made = match.scope, []
+        scope = match.scope
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if names.get(ref) == name:
                 continue
             if ref.kind == "constant":
-                attribute = onnx.helper.make_attribute("value", fragment.constants[ref.key].proto(""))
-                node = Made("", "Constant", (), (0,), (attribute,))
-                made.append(self._node(scope, node, {Ref("inner", 0): name}, match.root, slot))
+                yield maker.node(_constant(fragment.constants[ref.key]), {FIRST: name})
             elif ref.kind == "capture" and match.index.held(scope, name) is None:
                 self._redirect(scope, name, names[ref])
             else:
-                node = Made("", "Identity", (ref,), (0,), ())
-                made.append(self._node(scope, node, {ref: names[ref], Ref("inner", 0): name}, match.root, slot))
-        return made
+                yield maker.node(Made("", "Identity", (ref,), (0,), ()), {ref: names[ref], FIRST: name})
 
     def _redirect(self, scope: Scope, old: str, new: str) -> None:
         """Let every reader of one tensor read another."""
@@ -164,16 +150,19 @@ class Splicer:
         scope.retired.pop(old, None)
         for reader in readers:
             reader.inputs = tuple(new if name == old else name for name in reader.inputs)
-            if not reader.original:
-                reader.proto.input[:] = reader.inputs
-            home.consumers[new].extend(reader for name in reader.inputs if name == new)
+            if reader.record is None:
+                reader.scope.redirected.add(reader)
+            else:
+                proto = reader.proto
+                proto.input[:] = reader.inputs
+                reader.record = proto.SerializeToString()
+            home.consumers.setdefault(new, []).extend(reader for name in reader.inputs if name == new)
 
     def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
         for node in made:
             domain = node.op.rpartition("::")[0]
             if domain and domain not in scope.versions:
-                found = schema(domain, node.proto.op_type, None) if knows_domain(domain) else None
-                scope.versions[domain] = found.since_version if found is not None else 1
+                scope.versions[domain] = import_version(domain, node.op.rpartition("::")[2])
 
     def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
         """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
@@ -194,7 +183,10 @@ class Splicer:
             node = home.producers.get(name)
             if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
                 continue
-            _detach(home, node)
+            _remove(home, node)
+            for item in node.inputs:
+                if item:
+                    _retire(home, item)
             dropped.append(node)
             waiting.extend(item for item in node.inputs if item)
         return dropped
@@ -212,11 +204,17 @@ class Splicer:
         return name
 
 
+def import_version(domain: str, op: str) -> int:
+    """The version at which a domain that the model lacks is imported: the newest that its op needs."""
+    found = schema(domain, op, None) if knows_domain(domain) else None
+    return found.since_version if found is not None else 1
+
+
 def _names_beside(index: Index) -> set[str]:
     """All names in use but the main graph's tensors, which its own tables tell."""
     names: set[str] = set()
     for scope in index.scopes:
-        names.update([node.proto.name for node in scope.nodes])
+        names.update([proto.name for proto in scope.proto.node])
         if scope is not index.main:
             names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
     return names
@@ -237,16 +235,36 @@ def _is_used(scope: Scope, node: Node) -> bool:
     return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
 
 
-def _detach(scope: Scope, node: Node) -> None:
+def _detach(scope: Scope, match: Match) -> list[str]:
+    """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
+    nodes = match.nodes
+    inside = {name for node in nodes for name in node.outputs}
+    read = [name for node in nodes for name in node.inputs if name and name not in inside]
+    for node in nodes:
+        _remove(scope, node)
+    for name in read:
+        _retire(scope, name)
+    for name in match.outputs:
+        for node in nodes:
+            for item in node.inputs:
+                if item == name:
+                    _retire(scope, name)
+    return list(dict.fromkeys(read))
+
+
+def _remove(scope: Scope, node: Node) -> None:
     node.alive = False
     for name in node.outputs:
         scope.producers.pop(name, None)
-    for name in node.inputs:
-        home = scope.home_of_read(name) if name else None
-        if home is not None:
-            home.retired[name] = home.retired.get(name, 0) + 1
-    if not node.original or node in scope.added.get(node.slot, ()):
+    if node.record is not None or node.moved:
         scope.added[node.slot].remove(node)
+
+
+def _retire(scope: Scope, name: str) -> None:
+    """One use of a tensor less."""
+    home = scope.home_of_read(name)
+    if home is not None:
+        home.retired[name] = home.retired.get(name, 0) + 1
 
 
 def _attach(scope: Scope, node: Node) -> None:
@@ -256,25 +274,55 @@ def _attach(scope: Scope, node: Node) -> None:
     for name in node.inputs:
         home = scope.home_of_read(name) if name else None
         if home is not None:
-            home.consumers[name].append(node)
+            home.consumers.setdefault(name, []).append(node)
     scope.by_op[node.op].append(node)
 
 
-def _annotate(made: Sequence[Node], match: Match, root: Node, rule: str) -> None:
-    """Provenance: the root's metadata and doc string, the names of what was replaced, and the rule."""
-    carried = [item for item in root.proto.metadata_props if item.key not in (FROM, RULE)]
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the nodes of one step."""
+
+    splicer: Splicer
+    scope: Scope
+    root: Node
+    slot: int
+    provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
+
+    def node(self, made: Made, names: dict[Ref, str]) -> Node:
+        """A node with its tensors named; not yet part of the scope."""
+        inputs = tuple([names[ref] for ref in made.inputs])
+        outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
+        proto = onnx.NodeProto(
+            input=inputs,
+            output=outputs,
+            op_type=made.op,
+            name=self.splicer.fresh(_stem(self.root, made.op)),
+            domain=made.domain,
+            attribute=made.attributes,
+        )
+        op = qualified(made.domain, made.op)
+        return Node(op, inputs, outputs, self.scope, self.slot, proto.SerializeToString() + self.provenance)
+
+
+def _constant(item: FixedTensor) -> Made:
+    return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
+
+
+def _provenance(match: Match, root: Node, rule: str) -> bytes:
+    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
     sources: list[str] = []
     for node in match.nodes:
-        properties = node.proto.metadata_props
+        proto = node.proto
+        properties = proto.metadata_props
         earlier = [item.value for item in properties if item.key == FROM] if properties else ()
-        sources += earlier[0].split(", ") if earlier else [node.label]
-    origin = ", ".join(dict.fromkeys(sources))
-    for node in made:
-        node.proto.doc_string = root.proto.doc_string
-        if carried:
-            node.proto.metadata_props.extend(carried)
-        node.proto.metadata_props.add(key=FROM, value=origin)
-        node.proto.metadata_props.add(key=RULE, value=rule)
+        sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
+    proto = root.proto
+    found = onnx.NodeProto(metadata_props=[item for item in proto.metadata_props if item.key not in (FROM, RULE)])
+    if proto.doc_string:
+        found.doc_string = proto.doc_string
+    found.metadata_props.add(key=FROM, value=", ".join(dict.fromkeys(sources)))
+    found.metadata_props.add(key=RULE, value=rule)
+    return bytes(found.SerializeToString())
 
 
 def _place(match: Match) -> tuple[int, int, list[Node]]:
@@ -331,7 +379,5 @@ def _move(scope: Scope, node: Node, slot: int, position: int) -> None:
     """Put a node behind the new ones; its record moves as it lies in the file."""
     if node in scope.added.get(node.slot, ()):
         scope.added[node.slot].remove(node)
-    if node.original:
-        scope.moved.setdefault(id(node), node.slot)
     node.slot = slot
     scope.added[slot].insert(position, node)

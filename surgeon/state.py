@@ -1,5 +1,6 @@
 """One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ STEP_LIMIT = 20_000
 SAME_DEPTH = 6
 RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+    | {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling"}
 )
 TRANSPARENT = frozenset({"Identity", "Dropout", "Cast"})
 
@@ -127,7 +129,7 @@ class State:
         return (
             depth > 0
             and first.op == second.op
-            and first.op not in RANDOM
+            and _repeats(first.op)
             and len(first.inputs) == len(second.inputs)
             and first.outputs.index(a) == second.outputs.index(b)
             and _same_attributes(first, second)
@@ -153,6 +155,8 @@ class State:
         domain, op = split_op(node.op)
         known = schema(domain, op, node.scope.versions.get(domain))
         spec = known.attributes.get(name) if known is not None else None
+        if node.op == "Split" and name == "num_outputs":
+            return True, len(node.outputs)
         return True, plain(spec.default) if spec is not None and spec.default is not None else None
 
 
@@ -179,6 +183,13 @@ def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
     allowed = max(RTOL, eps / 2) if rtol is None else rtol
     with np.errstate(invalid="ignore"):
         return bool(np.all((one == two) | (np.abs(one - two) <= allowed * np.abs(two))))
+
+
+@cache
+def _repeats(op: str) -> bool:
+    """Whether an op gives the same for the same inputs; a custom op or a local function may draw random numbers."""
+    domain, name = split_op(op)
+    return name not in RANDOM and schema(domain, name, None) is not None
 
 
 def _same_attributes(first: Node, second: Node) -> bool:

@@ -1,6 +1,6 @@
 """Dtypes and shapes of tensors: as the file states them, else inferred once, on demand."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -9,12 +9,13 @@ from onnx import TensorProto
 from surgeon.constants import Constants
 from surgeon.model import Model
 from surgeon.schemas import schema
-from surgeon.scope import Scope
+from surgeon.scope import Node, Scope
 
 Dim = int | str | None
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
 FLOAT_STRINGS = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"})
-DEPTH = 24
+UNKNOWN = frozenset({"unknown"})
+TIED_LIMIT = 256  # tensors looked at for the dtype of one
 
 
 class Types:
@@ -22,12 +23,16 @@ class Types:
 
     def __init__(self, model: Model, constants: Constants, scopes: Sequence[Scope]) -> None:
         self._model, self._constants, self._scopes = model, constants, scopes
+        self._dtypes: dict[int, dict[str, int]] = {}
         self._stated: dict[int, dict[str, onnx.ValueInfoProto]] = {}
         self._inferred: dict[int, dict[str, onnx.ValueInfoProto]] | None = None
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The element type, or None where nothing tells it."""
-        found = self._by_producer(scope, name, DEPTH)
+        stated = self._dtypes.get(id(scope), {}).get(name)
+        if stated:
+            return stated
+        found = self._by_producer(scope, name)
         if found is None:
             info = self._info_inferred(scope, name)
             found = info.type.tensor_type.elem_type if info is not None else None
@@ -48,54 +53,55 @@ class Types:
         shape = self.shape(scope, name)
         return None if shape is None else len(shape)
 
-    def is_float(self, scope: Scope, name: str, depth: int = DEPTH) -> bool:
+    def is_float(self, scope: Scope, name: str) -> bool:
         """Whether the tensor is known to hold floats; the exact type may be unknown (as in a function)."""
-        dtype = self._by_producer(scope, name, DEPTH)
-        if dtype is not None:
-            return dtype in FLOATS
-        home = scope.home(name)
-        node = home.producers.get(name) if home is not None else None
-        if home is not None and node is not None and depth:
-            known = _schema_of(home, node.op)
-            if known is not None:
-                formal = known.outputs[min(node.outputs.index(name), len(known.outputs) - 1)].type
-                if known.types.get(formal, frozenset({formal})) <= FLOAT_STRINGS:
-                    return True
-                sources = _tied_inputs(known, node.inputs, formal)
-                if any(self.is_float(home, source, depth - 1) for source in sources):
-                    return True
+        for dtype, allowed in self._of_one_type(scope, name):
+            if dtype is not None:
+                return dtype in FLOATS
+            if allowed <= FLOAT_STRINGS:
+                return True
         return self.dtype(scope, name) in FLOATS
 
-    def _by_producer(self, scope: Scope, name: str, depth: int) -> int | None:
+    def _by_producer(self, scope: Scope, name: str) -> int | None:
         """The dtype as stated, or carried over nodes whose schema ties output to input."""
-        home = scope.home(name)
-        if home is None:
-            return None
+        return next((dtype for dtype, _ in self._of_one_type(scope, name) if dtype is not None), None)
+
+    def _of_one_type(self, scope: Scope, name: str) -> Iterator[tuple[int | None, frozenset[str]]]:
+        """(dtype, types that the schema allows) of a tensor and of those below it that must have the same type."""
+        seen, waiting = {name}, [(scope, name)]
+        while waiting and len(seen) < TIED_LIMIT:
+            scope, name = waiting.pop()
+            home = scope.home(name)
+            if home is None:
+                continue
+            node = home.producers.get(name)
+            own = self._own(home, name, node)
+            known = _schema_of(home, node.op) if own is None and node is not None else None
+            if node is None or known is None or not known.outputs:
+                yield own, UNKNOWN
+                continue
+            formal = known.outputs[min(node.outputs.index(name), len(known.outputs) - 1)].type
+            yield _enum_of_string(formal) if formal.startswith("tensor(") else None, known.types.get(formal, UNKNOWN)
+            fresh = [source for source in _tied_inputs(known, node.inputs, formal) if source not in seen]
+            seen.update(fresh)
+            waiting += [(home, source) for source in reversed(fresh)]
+
+    def _own(self, home: Scope, name: str, node: Node | None) -> int | None:
+        """The dtype that the file or the node itself states."""
         stored = home.initializers.get(name)
         if stored is not None:
             return int(stored.data_type)
-        info = self._info(home, name)
-        if info is not None and info.type.tensor_type.elem_type:
-            return int(info.type.tensor_type.elem_type)
-        node = home.producers.get(name)
-        if node is None or not depth:
-            return None
-        if node.op == "Cast":
+        stated = self._dtypes.get(id(home))
+        if stated is None:
+            stated = self._dtypes[id(home)] = _elem_types(home.proto)
+        if stated.get(name):
+            return stated[name]
+        if node is not None and node.op == "Cast":
             target = node.attribute("to")
             return int(target.i) if target is not None and not target.ref_attr_name else None
-        if node.op == "Constant":
+        if node is not None and node.op == "Constant":
             value = self._constants.get(home, name)
             return None if value is None else _enum(value.array.dtype)
-        known = _schema_of(home, node.op)
-        if known is None or not known.outputs:
-            return None
-        formal = known.outputs[min(node.outputs.index(name), len(known.outputs) - 1)].type
-        if formal.startswith("tensor("):
-            return _enum_of_string(formal)
-        for source in _tied_inputs(known, node.inputs, formal):
-            found = self._by_producer(home, source, depth - 1)
-            if found is not None:
-                return found
         return None
 
     def _info(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
@@ -143,6 +149,14 @@ def _value_infos(proto: Any) -> dict[str, onnx.ValueInfoProto]:
     if isinstance(proto, onnx.GraphProto):
         infos.update({value.name: value for value in (*proto.output, *proto.input)})
     return infos
+
+
+def _elem_types(proto: Any) -> dict[str, int]:
+    """Only the dtypes, which are asked for far more often than shapes."""
+    types = {value.name: value.type.tensor_type.elem_type for value in proto.value_info}
+    if isinstance(proto, onnx.GraphProto):
+        types.update({value.name: value.type.tensor_type.elem_type for value in (*proto.output, *proto.input)})
+    return types
 
 
 def _schema_of(scope: Scope, op: str) -> Any:

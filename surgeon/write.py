@@ -34,13 +34,12 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
     gone: list[int] = []
     for slot, node in enumerate(scope.nodes):
         added = scope.added.get(slot)
-        stays = node.alive and id(node) not in scope.moved
-        if stays and not added and node.step is None:
-            if len(node.proto.input) and tuple(node.proto.input) != node.inputs:
-                _patch_inputs(patch, (*where, (field, slot)), node)
-            continue
+        stays = node.alive and not node.moved
         if stays:
-            _patch_inputs(patch, (*where, (field, slot)), node)
+            if node in scope.redirected:
+                _patch_inputs(patch, (*where, (field, slot)), node)
+            if not added:
+                continue
         bodies = list(_records(index, where, field, scope, added or ()))
         if stays:
             patch.insert(where, field, slot + 1, bodies)
@@ -54,11 +53,11 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
 def _records(index: Index, where: Address, field: int, scope: Scope, nodes: Sequence[Node]) -> Iterator[bytes]:
     """Node records in order; a node that only moved goes as it lies in the file."""
     for node in nodes:
-        if not node.original:
-            yield node.proto.SerializeToString()
+        if node.record is not None:
+            yield node.record
             continue
-        record = index.model.record(where, field, scope.moved[id(node)])
-        if tuple(node.proto.input) != node.inputs:
+        record = index.model.record(where, field, node.origin)
+        if node in scope.redirected:
             proto = onnx.NodeProto.FromString(record)
             proto.input[:] = node.inputs
             record = proto.SerializeToString()

@@ -66,6 +66,23 @@ def test_axes_as_attribute_or_input(version, body, count):
     assert len(matches(graph(f"{body} y = Relu(s)", REDUCED, constants, opset(version)), mean_last)) == count
 
 
+@pytest.mark.parametrize(("axes", "count"), [(-1, 1), (2, 1), (1, 0)])
+def test_axes_of_unsqueeze_count_in_the_result(axes, count):
+    model = graph("u = Unsqueeze(x, axes) y = Relu(u)", "(float[n, 4] x) => (float[n, 4, 1] y)",
+                  f"int64[1] axes = {{{axes}}}")
+    assert len(matches(model, lambda g, x: g.relu(g.unsqueeze(x, [-1])))) == count
+
+
+def test_an_axis_behind_the_last_is_not_the_first():
+    model = graph("f = Flatten<axis = 2>(x) y = Relu(f)", "(float[3, 4] x) => (float[12, 1] y)")
+    assert not matches(model, lambda g, x: g.relu(g.flatten(x, axis=0)))
+
+
+def test_axes_may_stand_in_any_order():
+    model = graph("s = ReduceMean<axes = [1, -2]>(x) y = Relu(s)", "(float[n, 4] x) => (float[1, 1] y)")
+    assert len(matches(model, lambda g, x: g.relu(g.reduce_mean(x, axes=[-1, -2])))) == 1
+
+
 @pytest.mark.parametrize("order", ["Cast(x) Cast(x)", "one Cast"])
 def test_nodes_that_compute_the_same_count_as_one(order):
     def pattern(g: Graph, x: Tensor) -> Tensor:
@@ -194,7 +211,8 @@ def test_a_string_constant_does_not_crash():
 
 
 def test_an_external_scalar_matches(tmp_path):
-    model = graph("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}")
+    model = graph("m = Mul(x, c) y = Relu(m)")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "c"))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, convert_attribute=True)
     from surgeon import find
 
@@ -231,14 +249,14 @@ def test_split_has_one_spelling_for_all_opsets(version, body):
 
 def test_several_outputs_of_one_node():
     def pattern(g: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
-        values, indices = g.topk(x, [2])
+        values, indices = g.top_k(x, [2])
         return g.relu(values), indices
 
     model = graph("v, i = TopK(x, k) y = Relu(v)", "(float[n, 4] x) => (float[n, 2] y, int64[n, 2] i)",
                   "int64[1] k = {2}")
     [match] = matches(model, pattern)
     assert match.outputs == ("y", "i")
-    assert not matches(model, lambda g, x: g.relu(g.topk(x, [2])[0]))
+    assert not matches(model, lambda g, x: g.relu(g.top_k(x, [2])[0]))
 
 
 def test_siblings_of_one_tensor_are_one_match():

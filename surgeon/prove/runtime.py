@@ -14,7 +14,7 @@ from typing import Any, Self
 import ml_dtypes
 import numpy as np
 import onnx
-from google.protobuf.message import EncodeError  # type: ignore[import-untyped] # protobuf ships no stubs
+from google.protobuf.message import EncodeError
 
 from surgeon.errors import SurgeonError
 

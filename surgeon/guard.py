@@ -1,0 +1,98 @@
+"""What the commands of the command line share: errors as one sentence and an exit code, and common options."""
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from surgeon.errors import CheckFailed, SurgeonError
+
+CHECK_FAILED, BAD_INPUT, UNEXPECTED = 1, 2, 3
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
+
+
+class UnmetError(Exception):
+    """What --expect asked for was not found."""
+
+
+class Commands(click.Group):
+    """A group whose commands turn what went wrong into one sentence and an exit code."""
+
+    def main(self, args: Any = None, *rest: Any, **named: Any) -> Any:
+        """Run the program."""
+        try:
+            return super().main(args, *rest, **named)
+        finally:
+            if args is None:
+                gc.freeze()  # the process ends: spare it a last pass over every node
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except UnmetError as error:
+            _leave(ctx, str(error), UNEXPECTED)
+        except CheckFailed as error:
+            _leave(ctx, str(error), CHECK_FAILED)
+        except SurgeonError as error:
+            _leave(ctx, str(error), BAD_INPUT)
+        except MemoryError:
+            _leave(ctx, "Memory ran out; close other programs or use a larger machine.", BAD_INPUT)
+        except BrokenPipeError:
+            # Nobody reads on: leave as a program does that the signal ends, and keep Python's last flush quiet.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN_PIPE)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        return result
+
+
+def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
+    click.echo(f"Error: {sentence}", err=True)
+    ctx.exit(code)
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """NAME=NUMBER."""
+
+    name = "NAME=N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Return the name and the number."""
+        if isinstance(value, tuple):
+            return value
+        name, _, number = str(value).rpartition("=")
+        if not name or not number.strip().isdecimal():
+            self.fail(f"{value!r} is not of the form NAME=NUMBER", param, ctx)
+        return name.strip(), int(number)
+
+
+def writing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of every command that checks and writes a model."""
+    options = (
+        click.option("--check", type=click.Choice(["model", "none"]), default="model", show_default=True,
+                     help="Run both models under ONNX Runtime and compare, or not."),
+        click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
+        click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check."),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
+        click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime."),
+        click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
+        click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
+        click.option("--external-data", type=click.Choice(["auto", "share", "copy", "link", "inline"]),
+                     default="auto", show_default=True,
+                     help="Data files: share them in the same folder and copy them elsewhere (auto), always share or "
+                     "copy, hard link (onnx.load refuses such models), or put them into the model."),
+        click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
+        click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

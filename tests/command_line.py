@@ -1,0 +1,97 @@
+"""What the tests of the command line share: running it in this process, and small models as files."""
+
+from pathlib import Path
+
+import onnx
+from click.testing import CliRunner, Result
+
+from surgeon.cli import main
+
+EXACT = """
+    {i}d = Div({x}, sqrt2)
+    {i}e = Erf({i}d)
+    {i}a = Add({i}e, one)
+    {i}m = Mul({x}, {i}a)
+    {y} = Mul({i}m, half)
+"""
+CONSTANTS = "float sqrt2 = {1.4142135}, float one = {1}, float half = {0.5}"
+
+
+def run(*arguments: object) -> Result:
+    """Run the program as the shell would."""
+    return CliRunner().invoke(main, [str(item) for item in arguments])
+
+
+def save(folder: Path, body: str, *, name: str = "in.onnx", constants: str = CONSTANTS, opset: int = 17,
+         ir_version: int = 8, outputs: str = "float[n, 4] y", functions: str = "", imports: str = "") -> Path:
+    """A model from ONNX text; its nodes are named after what they make."""
+    text = (
+        f'<ir_version: {ir_version}, opset_import: ["" : {opset}{imports}]> '
+        f"g (float[n, 4] x) => ({outputs}) <{constants}> {{ {body} }} {functions}"
+    )
+    model = onnx.parser.parse_model(text)
+    for node in model.graph.node:
+        node.name = f"/{node.output[0]}/{node.op_type}"
+    path = folder / name
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def gelus(folder: Path, count: int = 2, **settings: object) -> Path:
+    """A stack of exact GELUs in primitive ops: x -> h1 -> h2 ... -> y."""
+    names = ["x", *(f"h{place}" for place in range(1, count)), "y"]
+    body = "".join(EXACT.format(i=f"l{place}", x=names[place], y=names[place + 1]) for place in range(count))
+    return save(folder, body, **settings)  # type: ignore[arg-type]  # settings are those of save
+
+
+def ops(path: Path) -> list[str]:
+    """The ops of the main graph, in order."""
+    nodes = onnx.load(path).graph.node
+    return [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in nodes]
+
+
+RULES = '''
+"""Rules that go wrong, each in its own way."""
+
+from surgeon import Graph, Tensor, require, rule
+
+
+def exact(g: Graph, x: Tensor) -> Tensor:
+    return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2 ** 0.5)), 1.0))
+
+
+@rule(patterns=[exact])
+def wrong(g: Graph, x: Tensor) -> Tensor:
+    """Compute something else."""
+    return g.relu(x)
+
+
+@rule(patterns=[exact])
+def unknown(g: Graph, x: Tensor) -> Tensor:
+    """Write an op that nobody can run."""
+    return g.op("my.domain::Thing", x)
+
+
+@rule(patterns=[exact])
+def raising(g: Graph, x: Tensor) -> Tensor:
+    """Divide by zero."""
+    return g.relu(x, 1 / 0)
+
+
+def never(x: Tensor) -> None:
+    """Refuse all."""
+    require(False, "it is never wanted")
+
+
+@rule(patterns=[exact], conditions=[never])
+def refusing(g: Graph, x: Tensor) -> Tensor:
+    """Refuse every match."""
+    return g.ms_gelu(x)
+'''
+
+
+def rule_file(folder: Path) -> Path:
+    """A file of rules that go wrong: wrong, unknown, raising, refusing."""
+    path = folder / "my_rules.py"
+    path.write_text(RULES)
+    return path

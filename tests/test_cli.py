@@ -1,0 +1,425 @@
+"""The command line: what each command writes, prints and returns."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.command_line import gelus, ops, rule_file, run
+
+FUSED = "com.microsoft::Gelu"
+
+
+def one_sentence(result: object, code: int) -> str:
+    """The error line of a result: exit code as expected, one line on stderr, no traceback."""
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("Error: ")
+    return lines[0]
+
+
+def test_rewrite_writes_and_says_what_it_did(tmp_path: Path) -> None:
+    """The model is written; the console names rule, sites, place, nodes, outcome, error and file."""
+    out = tmp_path / "out.onnx"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", "gelu")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert ops(out) == [FUSED, FUSED]
+    lines = result.stdout.splitlines()
+    assert any(line.split()[:2] == ["gelu", "2"] and "/h1/Mul, /y/Mul" in line for line in lines)
+    assert "nodes    10 -> 2" in lines
+    assert any(line.startswith("outcome  PROVED") for line in lines)
+    assert any(line.startswith("error    at most") and "float32" in line and "allowed" in line for line in lines)
+    assert f"written  {out}" in lines
+    assert all(phase in result.stdout for phase in ("read", "match", "check", "write"))
+
+
+def test_in_and_out_may_be_the_same_file(tmp_path: Path) -> None:
+    """Rewriting in place."""
+    path = gelus(tmp_path)
+    assert run("rewrite", path, path, "--rules", "gelu").exit_code == 0
+    assert ops(path) == [FUSED, FUSED]
+
+
+def test_nothing_matched_is_never_silent(tmp_path: Path) -> None:
+    """The output is the same bytes, and each rule says why it found nothing."""
+    path = gelus(tmp_path, constants="float sqrt2 = {1.415}, float one = {1}, float half = {0.5}")
+    out = tmp_path / "out.onnx"
+    result = run("rewrite", path, out, "--rules", "gelu")
+    assert result.exit_code == 0
+    assert out.read_bytes() == path.read_bytes()
+    assert "outcome  UNCHANGED nothing matched" in result.stdout
+    near = [line for line in result.stdout.splitlines() if line.strip().startswith("gelu at ")]
+    assert len(near) == 1
+    assert "gelu.py:" in near[0]
+    assert "matched" in near[0]
+    assert "gelu_tanh: there is no Tanh in the model" in result.stdout
+
+
+def test_quiet_prints_nothing(tmp_path: Path) -> None:
+    """--quiet."""
+    result = run("rewrite", gelus(tmp_path), tmp_path / "out.onnx", "--rules", "gelu", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_dry_run_writes_nothing(tmp_path: Path) -> None:
+    """--dry-run tells sites and leaves the folder alone."""
+    path = gelus(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    result = run("rewrite", path, tmp_path / "out.onnx", "--rules", "gelu", "--dry-run")
+    assert result.exit_code == 0
+    assert "written  nothing" in result.stdout
+    assert "nodes    10 -> 2" in result.stdout
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_diff_shows_each_site(tmp_path: Path) -> None:
+    """--diff: nodes that go with a minus, nodes that come with a plus."""
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--diff")
+    lines = result.stdout.splitlines()
+    assert "@@ 1/2 gelu at /h1/Mul (main graph) @@" in lines
+    assert "- l0e = Erf(l0d)  # /l0e/Erf" in lines
+    assert sum(line.startswith("+ ") and "com.microsoft::Gelu(x)" in line for line in lines) == 1
+    assert sum(line.startswith("- ") for line in lines) == 10
+
+
+@pytest.mark.parametrize(("option", "left"), [("--only", "h1"), ("--skip", "y")])
+def test_only_and_skip_choose_by_node_name(tmp_path: Path, option: str, left: str) -> None:
+    """Shell patterns over node names choose the first of the two sites."""
+    out = tmp_path / "out.onnx"
+    assert run("rewrite", gelus(tmp_path), out, "--rules", "gelu", option, f"/{left}/*").exit_code == 0
+    assert ops(out).count(FUSED) == 1
+    assert ops(out)[0] == FUSED
+
+
+def test_target_onnx_needs_its_opset_and_says_how_to_raise_it(tmp_path: Path) -> None:
+    """The refusal names the command, and the command does what it says."""
+    path, raised, out = gelus(tmp_path), tmp_path / "raised.onnx", tmp_path / "out.onnx"
+    result = run("rewrite", path, out, "--rules", "gelu", "--target", "onnx")
+    assert result.exit_code == 0
+    assert "surgeon upgrade IN OUT --opset 20" in result.stdout
+    assert run("upgrade", path, raised, "--opset", 20).exit_code == 0
+    assert run("rewrite", raised, out, "--rules", "gelu", "--target", "onnx").exit_code == 0
+    assert ops(out) == ["Gelu", "Gelu"]
+
+
+def test_a_rule_can_be_left_out(tmp_path: Path) -> None:
+    """--rules gelu,-quick_gelu does not run quick_gelu."""
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu,-quick_gelu", "--rules", "bias_gelu")
+    assert result.exit_code == 0
+    assert "quick_gelu" not in result.stdout
+    assert "gelu_tanh" in result.stdout
+    assert "bias_gelu" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [("gelu,-bias_gelu", "was not asked for"), ("gelu,-gelu", "is left out again")]
+)
+def test_leaving_out_what_is_not_there_is_refused(tmp_path: Path, names: str, words: str) -> None:
+    """A minus must take something away, and leave something."""
+    assert words in one_sentence(run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", names), 2)
+
+
+def test_expect_that_holds_writes(tmp_path: Path) -> None:
+    """--expect by the name that was asked for, and by that of a rule in it."""
+    out = tmp_path / "out.onnx"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", "gelu", "--expect", "gelu=2", "--expect", "gelu_tanh=0")
+    assert result.exit_code == 0
+    assert ops(out) == [FUSED, FUSED]
+
+
+def test_expect_that_fails_writes_nothing_and_exits_with_3(tmp_path: Path) -> None:
+    """The report is printed and written all the same."""
+    out, report = tmp_path / "out.onnx", tmp_path / "report.json"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", "gelu", "--expect", "gelu=12", "--report", report)
+    assert "gelu fires 2 times where 12 were expected" in one_sentence(result, 3)
+    assert "written  nothing" in result.stdout
+    assert not out.exists()
+    assert json.loads(report.read_text())["written"] is False
+
+
+def test_expect_of_a_rule_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    """A typing error must not pass for a zero."""
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--expect", "gellu=0")
+    assert "'gellu', which is not run" in one_sentence(result, 2)
+
+
+def test_report_holds_what_the_console_says(tmp_path: Path) -> None:
+    """--report: rules, sites with nodes before and after, outcome, errors and seconds."""
+    report = tmp_path / "report.json"
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--report", report)
+    assert result.exit_code == 0
+    found = json.loads(report.read_text())
+    assert found["rules"] == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
+    assert found["counts"] == {"gelu": 2, "gelu_tanh": 0, "quick_gelu": 0}
+    assert (found["nodes_before"], found["nodes_after"], found["written"]) == (10, 2, True)
+    assert found["outcome"] == found["check"]["outcome"] == "proved"
+    site = found["sites"][0]
+    assert (site["rule"], site["scope"], site["root"], len(site["replaced"])) == ("gelu", "", "/h1/Mul", 5)
+    assert [node["op"] for node in site["added"]] == [FUSED]
+    assert found["check"]["outputs"][0]["max_abs"] <= found["check"]["outputs"][0]["allowed"]
+    assert {miss["rule"] for miss in found["misses"]} == {"gelu_tanh", "quick_gelu"}
+
+
+def test_report_must_not_replace_a_model(tmp_path: Path) -> None:
+    """--report in.onnx is refused before any work, as is a folder that is not there."""
+    path = gelus(tmp_path)
+    before = path.read_bytes()
+    assert "is the model" in one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", path), 2)
+    assert path.read_bytes() == before
+    missing = tmp_path / "no" / "report.json"
+    result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", missing)
+    assert "does not exist" in one_sentence(result, 2)
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_a_wrong_rule_fails_loudly_and_writes_nothing(tmp_path: Path) -> None:
+    """Exit 1; the report is printed and written, the output is not."""
+    out, report = tmp_path / "out.onnx", tmp_path / "report.json"
+    rules = f"{rule_file(tmp_path)}:wrong"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", rules, "--report", report)
+    assert "differs from the original" in one_sentence(result, 1)
+    assert "FAILED" in result.stdout
+    assert "written  nothing" in result.stdout
+    assert not out.exists()
+    found = json.loads(report.read_text())
+    assert (found["outcome"], found["written"]) == ("failed", False)
+    assert found["check"]["outputs"][0]["ok"] is False
+
+
+def test_unproved_is_loud_and_written(tmp_path: Path) -> None:
+    """An op that no runtime has: written with exit 0, and the console says why it is not proved."""
+    out = tmp_path / "out.onnx"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", f"{rule_file(tmp_path)}:unknown")
+    assert result.exit_code == 0
+    assert any(line.startswith("outcome  UNPROVED") and "Thing" in line for line in result.stdout.splitlines())
+    assert ops(out) == ["my.domain::Thing"] * 2
+
+
+def test_require_proof_makes_unproved_a_failure(tmp_path: Path) -> None:
+    """--require-proof: exit 1, nothing written."""
+    out = tmp_path / "out.onnx"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", f"{rule_file(tmp_path)}:unknown", "--require-proof")
+    assert "not proved" in one_sentence(result, 1)
+    assert "written  nothing" in result.stdout
+    assert not out.exists()
+
+
+def test_check_none_says_so(tmp_path: Path) -> None:
+    """--check none runs nothing and does not claim otherwise."""
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--check", "none")
+    assert result.exit_code == 0
+    assert "outcome  NOT CHECKED (--check none)" in result.stdout
+
+
+def test_a_refused_match_tells_its_reason(tmp_path: Path) -> None:
+    """What `require` said, at which node, from which rule."""
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", f"{rule_file(tmp_path)}:refusing")
+    assert result.exit_code == 0
+    assert "refusing at /h1/Mul: it is never wanted (my_rules.py:" in result.stdout
+
+
+def test_dimensions_and_tolerances_reach_the_check(tmp_path: Path) -> None:
+    """--dim with an unknown name is refused; --atol makes a wrong rule pass."""
+    path, out = gelus(tmp_path), tmp_path / "o.onnx"
+    assert run("rewrite", path, out, "-r", "gelu", "--dim", "n=3", "--seed", 5).exit_code == 0
+    assert "m" in one_sentence(run("rewrite", path, out, "-r", "gelu", "--dim", "m=3"), 2)
+    rules = f"{rule_file(tmp_path)}:wrong"
+    assert run("rewrite", path, out, "-r", rules, "--atol", 100, "--rtol", 1).exit_code == 0
+
+
+def _truncated(folder: Path) -> Path:
+    path = folder / "cut.onnx"
+    path.write_bytes(gelus(folder, name="whole.onnx").read_bytes()[:-40])
+    return path
+
+
+def _written(name: str, data: bytes) -> object:
+    def make(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(data)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_truncated, "cut off"),
+        (_written("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64)), "PNG picture"),
+        (_written("a.onnx", b"hello, this is text\n"), "text file"),
+        (_written("a.onnx", b""), "is empty"),
+        (lambda folder: folder / "missing.onnx", "does not exist"),
+        (lambda folder: folder, "is a folder"),
+    ],
+)
+def test_bad_input_gets_one_sentence(tmp_path: Path, make: object, words: str) -> None:
+    """Every command that reads a model refuses what is none, and writes nothing."""
+    path, out = make(tmp_path), tmp_path / "out.onnx"
+    for command in (("rewrite", path, out, "-r", "gelu"), ("inspect", path), ("upgrade", path, out, "--opset", 20)):
+        assert words in one_sentence(run(*command), 2)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("place", ["no/such/folder/out.onnx", "in.onnx/out.onnx"])
+def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path: Path, place: str) -> None:
+    """A folder that is not there, and a file in the place of a folder."""
+    one_sentence(run("rewrite", gelus(tmp_path), tmp_path / place, "-r", "gelu"), 2)
+    assert [item.name for item in tmp_path.iterdir()] == ["in.onnx"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is a file system that nobody can write")
+def test_a_read_only_file_system_gets_one_sentence(tmp_path: Path) -> None:
+    """Permission bits do not bind root; /proc does."""
+    assert "cannot be written" in one_sentence(run("rewrite", gelus(tmp_path), "/proc/out.onnx", "-r", "gelu"), 2)
+
+
+def test_an_unknown_rule_lists_the_nearest(tmp_path: Path) -> None:
+    """A typing error gets a suggestion."""
+    message = one_sentence(run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gellu"), 2)
+    assert "did you mean" in message
+    assert "gelu" in message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("rewrite",), ("rewrite", "a", "b"), ("rewrite", "a", "b", "-r", "gelu", "--target", "mars"), ("frobnicate",),
+     ("rewrite", "a", "b", "-r", "gelu", "--expect", "gelu"), ("upgrade", "a", "b", "--opset", "x")],
+)
+def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
+    """Missing and unknown arguments."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+def test_a_dangling_tensor_gets_one_sentence(tmp_path: Path) -> None:
+    """The node and the tensor are named."""
+    path = gelus(tmp_path)
+    model = onnx.load(path)
+    del model.graph.node[0]
+    onnx.save(model, path)
+    message = one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu"), 2)
+    assert "/l0e/Erf" in message
+    assert "l0d" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [(KeyboardInterrupt(), 130, "Interrupted."), (MemoryError(), 2, "Error: Memory ran out"),
+     (OSError(28, "No space left on device", "out.onnx"), 2, "Error: out.onnx: No space left on device")],
+)
+def test_what_slips_through_still_ends_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str
+) -> None:
+    """An interrupt, no memory, a full disk."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(import_module("surgeon.rewrite"), "rewrite", fail)
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", "gelu")
+    assert result.exit_code == code
+    assert result.stderr.startswith(words)
+    assert len(result.stderr.splitlines()) == 1
+
+
+def _process(*arguments: object, **settings: object) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "surgeon", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, **settings)
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    """surgeon rules | head -0"""
+    read, write = os.pipe()
+    os.close(read)
+    process = _process("rules", "gelu", stdout=write)
+    os.close(write)
+    assert process.communicate()[1] == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
+    """SIGINT while a large model is matched: exit 130, one word, only the input in the folder."""
+    path = gelus(tmp_path, count=15_000)
+    process = _process("rewrite", path, tmp_path / "out.onnx", "-r", "gelu", "--check", "none", stdout=subprocess.PIPE)
+    time.sleep(1.2)
+    process.send_signal(signal.SIGINT)
+    error = process.communicate()[1]
+    assert process.returncode == 130
+    assert error == b"Interrupted.\n"
+    assert [item.name for item in tmp_path.iterdir()] == ["in.onnx"]
+
+
+def test_help_and_version() -> None:
+    """-h, --help and --version; every command explains itself."""
+    assert run("-h").stdout == run("--help").stdout
+    for command in ("rewrite", "rules", "inspect", "upgrade"):
+        assert command in run("--help").stdout
+        assert run(command, "-h").exit_code == 0
+    assert run("--version").stdout.startswith("surgeon 0.")
+
+
+def test_help_and_a_rewrite_load_only_what_they_need(tmp_path: Path) -> None:
+    """No runtime, no torch; rich only where something is printed."""
+    code = "import sys; from surgeon.cli import main; main({}, standalone_mode=False); print(*sys.modules)"
+    arguments = ["rewrite", str(gelus(tmp_path)), str(tmp_path / "o.onnx"), "-r", "gelu", "--check", "none", "-q"]
+    for given in (["rules", "--help"], arguments):
+        command = [sys.executable, "-c", code.format(given)]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        assert "surgeon.cli" in loaded
+        assert not {"onnxruntime", "torch", "rich", "hypothesis"}.intersection(loaded)
+
+
+def test_rules_lists_every_rule() -> None:
+    """By pack and file, with summary, targets and the opset they need."""
+    result = run("rules")
+    assert result.exit_code == 0
+    assert "gelu  builtin: patterns.gelu" in result.stdout
+    assert "Fuse the exact GELU into one Gelu node." in result.stdout
+    assert "onnx (opset 20)" in result.stdout
+    assert "bias_gelu" in result.stdout
+
+
+def test_the_manual_of_a_rule_is_drawn_from_it() -> None:
+    """Docstring, place, before, after by target, conditions."""
+    lines = run("rules", "gelu:gelu").stdout.splitlines()
+    assert lines[0].startswith("gelu  (gelu.py:")
+    assert "    Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142136)), 1))" in lines
+    assert "  ort        com.microsoft::Gelu(x)" in lines
+    assert "  onnx       Gelu(x)  (from opset 20)" in lines
+    assert run("rules", "bias_gelu").stdout.count("bias_is_a_vector: ") == 1
+
+
+def test_the_manual_of_a_rule_file(tmp_path: Path) -> None:
+    """NAME is whatever --rules takes; a shared tensor gets a line of its own."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        '"""Mine."""\n'
+        "from surgeon import Graph, Tensor, rule\n"
+        "def twice(g: Graph, x: Tensor, w: Tensor, axis: int) -> Tensor:\n"
+        '    """A product and its root, added."""\n'
+        "    product = g.matmul(x, w)\n"
+        "    return g.add(g.sqrt(product), g.softmax(g.optional(g.cast(product, to=1)), axis=axis))\n"
+        "@rule(patterns=[twice], approximate=True)\n"
+        "def mine(g: Graph, x: Tensor, w: Tensor) -> Tensor:\n"
+        '    """Do mine."""\n'
+        "    return g.op('my::Twice', x, w)\n"
+    )
+    text = run("rules", f"{path}:mine").stdout
+    assert "t1 = MatMul(x, w)" in text
+    assert "Add(Sqrt(t1), Softmax([Cast](t1), axis=axis))" in text
+    assert "my::Twice(x, w)" in text
+    assert "approximate" in text
+    assert "did you mean" in one_sentence(run("rules", "gellu"), 2)
