@@ -206,7 +206,11 @@ def _cut(
         if node is None:
             leaves = (*leaves, (name, sign))
             continue
-        keep_first = len(leaves) + len(pending) + 1 >= wanted
+        certain = len(leaves) + 1
+        for rest, _ in pending:
+            if scalars[rest] is None if rest in scalars else state.scalar(rest) is None:
+                certain += 1
+        keep_first = certain >= wanted
         keep_first = keep_first and chain.capture is None  # a captured number takes in all constants there are
         for keep in (keep_first, not keep_first):
             if keep:

@@ -95,7 +95,7 @@ class _Compiler:
     def _chain(self, value: Output, flat: Flat) -> Matcher:
         terms = ordered(
             Term(self.matcher(item), sign, self.heads(item), self.heads(item) is None, self.label(item))
-            for item, sign in flat.operands
+            for item, sign in sorted(flat.operands, key=self.freedom)
         )
         capture = flat.capture.name if flat.capture is not None else None
         operation = value.operation
@@ -103,6 +103,11 @@ class _Compiler:
             Chain(flat.family, terms, flat.identity, flat.number, flat.rtol, capture, id(operation), operation.where,
                   flat.is_division)
         )
+
+    def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
+        """Sorts variables: those that something else binds too come first, those that take any tensor last."""
+        value = operand[0]
+        return self.uses.get(id(value), 0) < 2, isinstance(value, Var) and value.kind == "tensor"
 
     def _operation(self, value: Output) -> Matcher:
         operation = value.operation
@@ -232,7 +237,7 @@ class _Compiler:
 
 
 def _uses(pattern: Pattern) -> dict[int, int]:
-    """How often each node of the pattern is read or returned."""
+    """How often each node and each variable of the pattern is read or returned."""
     uses: Counter[int] = Counter()
     for value in pattern.outputs:
         if isinstance(value, Output):
@@ -251,6 +256,8 @@ def _uses(pattern: Pattern) -> dict[int, int]:
         for item in readers:
             if isinstance(item, Output):
                 uses[id(item.operation)] += 1
+            elif isinstance(item, Var):
+                uses[id(item)] += 1
     return dict(uses)
 
 

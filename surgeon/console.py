@@ -19,7 +19,13 @@ def console_for(stream: TextIO) -> "Console":
     """A rich console on this stream: plain and wide where it is no terminal, so that no name is cut."""
     from rich.console import Console
 
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    class Quiet(Console):
+        """Leaves it to the program what to do when nobody reads on."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Quiet(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     return console

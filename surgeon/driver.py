@@ -54,7 +54,7 @@ class Driver:
     _cache: dict[Any, Fragment] = field(default_factory=dict)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
-    _checked: set[Any] = field(default_factory=set)
+    _checked: dict[Any, Fragment] = field(default_factory=dict)  # keeps what it knows by id alive
 
     @property
     def log(self) -> list[Step]:
@@ -120,6 +120,7 @@ class Driver:
                     )
                 fragment = self._fragment(plan, compiled, match)
                 self._check_new(match, fragment)
+                self.splicer.require_writable(match, fragment)
             except (Refused, OpsetError) as refusal:
                 key = (rule.name, match.root.label)
                 where = compiled.pattern.where
@@ -158,7 +159,7 @@ class Driver:
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
                 raise Refused(f"what would be written breaks its schema: {complaints[0]}")
-        self._checked.add(key)
+        self._checked[key] = fragment
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""

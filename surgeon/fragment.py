@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 from onnx import AttributeProto, helper, numpy_helper
 
 from surgeon.errors import RuleError
-from surgeon.graph import Graph, Number
+from surgeon.graph import Graph, Inner, Number
 from surgeon.match import Captured, Match, require
 from surgeon.schemas import schema
 
@@ -162,6 +162,8 @@ def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
             return Ref("inner", numbers[id(tensor)])
         if isinstance(tensor, gs.Constant):
             like = tensor.like if isinstance(tensor, Number) else None
+            while isinstance(like, Inner) and like.like is not None:
+                like = like.like
             constants.append(FixedTensor(np.asarray(tensor.values), None if like is None else ref(like)))
             known[id(tensor)] = Ref("constant", len(constants) - 1)
             return known[id(tensor)]

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
+import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
@@ -171,8 +172,12 @@ class Graph(gs.Graph):
         known = schema(domain, op, self.version(domain))
         if known is None:
             return
+        if op == "Cast" and not domain:
+            outputs[0].dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.nodes[-1].attrs["to"]))
         for position, tensor in enumerate(outputs):
             formal = _formal(known.outputs, position).type
+            if formal.startswith("tensor("):
+                tensor.dtype = _numpy(formal)
             for place, source in enumerate(inputs):
                 if source.name and _formal(known.inputs, place).type == formal:
                     tensor.like = source
@@ -210,11 +215,9 @@ def _formal(formals: Sequence[Any], position: int) -> Any:
 
 
 def _numpy(type_string: str) -> np.dtype[Any]:
-    from onnx import TensorProto, helper
-
     kind = type_string[len("tensor(") : -1]
     name = {"float": "FLOAT", "double": "DOUBLE"}.get(kind, kind.upper())
-    return np.dtype(helper.tensor_dtype_to_np_dtype(getattr(TensorProto, name)))
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, name)))
 
 
 def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:

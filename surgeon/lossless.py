@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, helper
+from onnx import AttributeProto, TensorProto, helper
 
-from surgeon.schemas import Schema, history, schema
+from surgeon.schemas import Formal, Schema, history, schema
 from surgeon.scope import Node
+from surgeon.types import Types
 
 OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
-
-Rank = Callable[[str], int | None]
 
 
 @dataclass(slots=True)
 class Change:
     """What has to change in one node: attributes that go, attributes that come, and the new input 1."""
 
+    node: Node
+    types: Types
     attributes: dict[str, AttributeProto]
     inputs: int
     outputs: int
-    rank: Callable[[], int | None]
     dropped: list[str] = field(default_factory=list)
     added: dict[str, Any] = field(default_factory=dict)
     moved: str = ""
@@ -41,6 +41,17 @@ class Change:
     def empty(self) -> bool:
         """Whether the node stays as it is."""
         return not self.dropped and not self.added and self.tensor is None
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of the first input, None where it is unknown."""
+        return self.types.rank(self.node.scope, self.node.inputs[0])
+
+    def type_string(self, position: int) -> str:
+        """The type of an input as schemas spell it, e.g. "tensor(float)"; empty where it is unknown."""
+        names = self.node.inputs
+        number = self.types.dtype(self.node.scope, names[position]) if position < len(names) else None
+        return f"tensor({TensorProto.DataType.Name(number).lower()})" if number else ""
 
     def value(self, name: str) -> Any:
         """An attribute's value; None where the node does not set it."""
@@ -66,16 +77,11 @@ class Change:
         return ""
 
 
-def judge(node: Node, old: int, new: int, rank: Rank) -> Change | str:
-    """What a node of ai.onnx needs to mean at opset `new` what it means at `old`; a reason where it cannot.
-
-    rank: the rank of a tensor by name, None where it is unknown.
-    """
+def judge(node: Node, old: int, new: int, types: Types) -> Change | str:
+    """What a node of ai.onnx needs to mean at opset `new` what it means at `old`; a reason where it cannot."""
     before, after = schema("", node.op, old), schema("", node.op, new)
-    change = Change(
-        {item.name: item for item in node.proto.attribute},
-        len(node.inputs), len(node.outputs), lambda: rank(node.inputs[0]) if node.inputs else None,
-    )
+    attributes = {item.name: item for item in node.proto.attribute}
+    change = Change(node, types, attributes, len(node.inputs), len(node.outputs))
     if before is None or after is None:
         return f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}"
     if before.since_version == after.since_version:
@@ -105,10 +111,13 @@ def _step(before: Schema, after: Schema, change: Change) -> str:
 def _inputs(before: Schema, after: Schema, change: Change) -> str:
     if len(before.inputs) > len(after.inputs):
         return "it lost an input"
-    for one, other in zip(before.inputs, after.inputs, strict=False):
+    for place, (one, other) in enumerate(zip(before.inputs, after.inputs, strict=False)):
         if one.name != other.name or one.variadic != other.variadic or (one.optional and not other.optional):
             return f"its input {one.name} changed"
-        if not before.allowed(one) <= after.allowed(other):
+        used = place < change.inputs and not one.variadic
+        if not before.allowed(one) <= after.allowed(other) and (
+            one.variadic or (used and change.type_string(place) not in after.allowed(other))
+        ):
             return f"its input {one.name} takes fewer types"
     missing = [item.name for item in after.inputs[max(len(before.inputs), change.inputs) :] if not item.optional]
     return f"it got an input {missing[0]}" if missing and not after.inputs[-1].variadic else ""
@@ -116,13 +125,20 @@ def _inputs(before: Schema, after: Schema, change: Change) -> str:
 
 def _outputs(before: Schema, after: Schema, change: Change) -> str:
     for one, other in list(zip(before.outputs, after.outputs, strict=False))[: change.outputs]:
-        if one.name != other.name or one.variadic != other.variadic or one.type != other.type:
+        tied, still = _tied(before, one), _tied(after, other)
+        # Tied to fewer inputs is the same type as before; tied to more, or to none, may be another.
+        if one.name != other.name or one.variadic != other.variadic or bool(tied) != bool(still) or still - tied:
             return f"its output {one.name} changed"
-        if not before.allowed(one) <= after.allowed(other):
+        if not tied and not before.allowed(one) <= after.allowed(other):
             return f"its output {one.name} has fewer types"
     if change.outputs > len(after.outputs) and not after.outputs[-1].variadic:
         return "it lost an output"
     return ""
+
+
+def _tied(one: Schema, output: Formal) -> set[str]:
+    """The inputs whose type an output shares."""
+    return {formal.name for formal in one.inputs if formal.type == output.type and formal.type in one.types}
 
 
 def _attributes(before: Schema, after: Schema, change: Change) -> str:
@@ -175,13 +191,15 @@ def _keep_sampling(change: Change) -> str:
 
 def _last_axis(change: Change) -> str:
     """Softmax and its kin: over the flattened tail before, over one axis now; the same for the last axis."""
-    axis, rank = change.value("axis"), change.rank()
+    axis, rank = change.value("axis"), change.rank
     if axis == -1:
         return ""
     place = 1 if axis is None else axis
     if rank is not None and place in (rank - 1, -1):
         return ""
-    return "it works along one axis, no longer over all axes from there on,"
+    if rank is None and axis is not None:
+        return f"it works over axis {axis} alone, no longer over all axes from there on, and the rank is unknown,"
+    return "it works over one axis, no longer over all axes from there on,"
 
 
 def _spatial(change: Change) -> str:

@@ -38,6 +38,10 @@ class Spinner:
         if self._status is not None and steps % STRIDE == 0:
             self._status.update(self._text)
 
+    def wait(self) -> None:
+        """Wait until the line is there or the work is done."""
+        self._timer.join()
+
     def _show(self) -> None:
         from rich.console import Console
         from rich.status import Status

@@ -46,7 +46,7 @@ class Node:
         if self.record is not None:
             made: onnx.NodeProto = onnx.NodeProto.FromString(self.record)
             return made
-        found: onnx.NodeProto = self.scope.proto.node[self.origin]
+        found: onnx.NodeProto = self.scope.protos[self.origin]
         return found
 
     @property
@@ -93,6 +93,7 @@ class Scope:
         self.proto, self.address, self.versions = proto, address, versions
         self.parent, self.owner, self.label = parent, owner, label
         self.is_function = isinstance(proto, onnx.FunctionProto)
+        self.protos = proto.node
         self.nodes: list[Node] = []
         self.added: dict[int, list[Node]] = {}
         self.producers: dict[str, Node] = {}

@@ -46,17 +46,20 @@ class Splicer:
         self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
 
     def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
-        """Replace a match.  Raises Refused, before any edit, where the result could not be written."""
+        """Replace a match that `require_writable` lets pass."""
         scope = match.scope
         root = match.root
-        self._require_writable(match, fragment)
         step = Step(rule, match.pattern.name, scope, root.label, match.outputs, match.nodes)
         slot, place, late = _place(match)
         names = self._tensor_names(match, fragment, root)
         maker = _Maker(self, scope, root, slot, _provenance(match, root, rule))
         outside = _detach(scope, match)
-        made = [*self._constants(maker, fragment, names)]
-        made += [maker.node(node, names) for node in fragment.nodes]
+        made: list[Node] = []
+        for node in fragment.nodes:
+            for ref in node.inputs:
+                if ref.kind == "constant" and ref not in names:
+                    made += self._constant(maker, fragment.constants[ref.key], ref, names)
+            made.append(maker.node(node, names))
         made += self._loose_outputs(maker, match, fragment, names)
         scope.added.setdefault(slot, [])[place:place] = made
         for node in made:
@@ -70,9 +73,10 @@ class Splicer:
         self.steps.append(step)
         return step
 
-    def _require_writable(self, match: Match, fragment: Fragment) -> None:
+    def require_writable(self, match: Match, fragment: Fragment) -> None:
+        """Raise Refused where the result could not be written."""
         scope, opset = match.scope, match.scope.opset or 0
-        if scope.function is not None and any(item.like is not None for item in fragment.constants):
+        if any(item.like is not None for item in fragment.constants):
             require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
@@ -100,27 +104,25 @@ class Splicer:
                 names[item.like] = match.tensor(item.like.key)
         return names
 
-    def _constants(self, maker: "_Maker", fragment: Fragment, names: dict[Ref, str]) -> Iterator[Node]:
-        """Constants become initializers; in a function, which has none, Constant nodes (cast where need be)."""
+    def _constant(self, maker: "_Maker", item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
+        """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be)."""
         scope, root = maker.scope, maker.root
-        for place, item in enumerate(fragment.constants):
-            ref = Ref("constant", place)
-            if scope.function is None:
-                names[ref] = self._initializer(scope, item, root)
-                continue
+        if scope.function is None:
+            names[ref] = self._initializer(scope, item, root)
+        else:
             names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
             yield maker.node(_constant(item), {FIRST: names[ref]})
-            if item.like is not None:
-                cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
-                tensors = {ref: names[ref], item.like: names[item.like], FIRST: cast}
-                yield maker.node(Made("", "CastLike", (ref, item.like), (0,), ()), tensors)
-                names[ref] = cast
+        if item.like is not None:
+            cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
+            tensors = {ref: names[ref], item.like: names[item.like], FIRST: cast}
+            yield maker.node(Made("", "CastLike", (ref, item.like), (0,), ()), tensors)
+            names[ref] = cast
 
     def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
         """The name of an initializer with this value; equal ones of one scope are shared."""
         values = item.values
         key = (id(scope), values.dtype.str + values.dtype.name, values.shape, values.tobytes())
-        if key not in self._shared:
+        if self._shared.get(key) not in scope.initializers:
             name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
             tensor = item.proto(name)
             scope.new_initializers.append(tensor)

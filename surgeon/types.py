@@ -18,20 +18,33 @@ UNKNOWN = frozenset({"unknown"})
 TIED_LIMIT = 256  # tensors looked at for the dtype of one
 
 
+class Infos:
+    """The ValueInfoProtos of a graph by name; the objects themselves are made when asked for."""
+
+    def __init__(self, proto: Any) -> None:
+        self._values = proto.value_info
+        self._places = {value.name: place for place, value in enumerate(proto.value_info)}
+        is_graph = isinstance(proto, onnx.GraphProto)
+        self._ends = {value.name: value for value in (*proto.output, *proto.input)} if is_graph else {}
+
+    def get(self, name: str) -> onnx.ValueInfoProto | None:
+        """What the graph states of a tensor; its inputs and outputs go before value_info."""
+        if name in self._ends:
+            return self._ends[name]
+        place = self._places.get(name)
+        return None if place is None else self._values[place]
+
+
 class Types:
     """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None."""
 
     def __init__(self, model: Model, constants: Constants, scopes: Sequence[Scope]) -> None:
         self._model, self._constants, self._scopes = model, constants, scopes
-        self._dtypes: dict[int, dict[str, int]] = {}
-        self._stated: dict[int, dict[str, onnx.ValueInfoProto]] = {}
-        self._inferred: dict[int, dict[str, onnx.ValueInfoProto]] | None = None
+        self._stated: dict[int, Infos] = {}
+        self._inferred: dict[int, Infos] | None = None
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The element type, or None where nothing tells it."""
-        stated = self._dtypes.get(id(scope), {}).get(name)
-        if stated:
-            return stated
         found = self._by_producer(scope, name)
         if found is None:
             info = self._info_inferred(scope, name)
@@ -91,11 +104,9 @@ class Types:
         stored = home.initializers.get(name)
         if stored is not None:
             return int(stored.data_type)
-        stated = self._dtypes.get(id(home))
-        if stated is None:
-            stated = self._dtypes[id(home)] = _elem_types(home.proto)
-        if stated.get(name):
-            return stated[name]
+        info = self._infos(home).get(name)
+        if info is not None and info.type.tensor_type.elem_type:
+            return int(info.type.tensor_type.elem_type)
         if node is not None and node.op == "Cast":
             target = node.attribute("to")
             return int(target.i) if target is not None and not target.ref_attr_name else None
@@ -106,12 +117,12 @@ class Types:
 
     def _info(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
         home = scope.home(name)
-        if home is None:
-            return None
-        stated = self._stated.get(id(home))
-        if stated is None:
-            stated = self._stated[id(home)] = _value_infos(home.proto)
-        return stated.get(name)
+        return None if home is None else self._infos(home).get(name)
+
+    def _infos(self, home: Scope) -> Infos:
+        if id(home) not in self._stated:
+            self._stated[id(home)] = Infos(home.proto)
+        return self._stated[id(home)]
 
     def _info_inferred(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
         home = scope.home(name)
@@ -119,9 +130,10 @@ class Types:
             return None
         if self._inferred is None:
             self._inferred = self._infer()
-        return self._inferred.get(id(home), {}).get(name)
+        found = self._inferred.get(id(home))
+        return None if found is None else found.get(name)
 
-    def _infer(self) -> dict[int, dict[str, onnx.ValueInfoProto]]:
+    def _infer(self) -> dict[int, Infos]:
         """Run onnx's shape inference over the whole skeleton; what it cannot type stays unknown."""
         try:
             model = onnx.shape_inference.infer_shapes(self._model.skeleton, data_prop=True)
@@ -129,7 +141,7 @@ class Types:
             # The input's own type errors are not ours to report here: what is stated still counts.
             return {}
         return {
-            id(scope): _value_infos(_at(model, scope.address))
+            id(scope): Infos(_at(model, scope.address))
             for scope in self._scopes
             if scope.function is None
         }
@@ -142,21 +154,6 @@ def _at(model: onnx.ModelProto, address: Any) -> Any:
         value = getattr(message, message.DESCRIPTOR.fields_by_number[field].name)
         message = value[position] if message.DESCRIPTOR.fields_by_number[field].is_repeated else value
     return message
-
-
-def _value_infos(proto: Any) -> dict[str, onnx.ValueInfoProto]:
-    infos = {value.name: value for value in proto.value_info}
-    if isinstance(proto, onnx.GraphProto):
-        infos.update({value.name: value for value in (*proto.output, *proto.input)})
-    return infos
-
-
-def _elem_types(proto: Any) -> dict[str, int]:
-    """Only the dtypes, which are asked for far more often than shapes."""
-    types = {value.name: value.type.tensor_type.elem_type for value in proto.value_info}
-    if isinstance(proto, onnx.GraphProto):
-        types.update({value.name: value.type.tensor_type.elem_type for value in (*proto.output, *proto.input)})
-    return types
 
 
 def _schema_of(scope: Scope, op: str) -> Any:

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -130,14 +129,14 @@ class _Plan:
         for scope in self.index.scopes:
             if scope.function is None:
                 for node in _own(scope, local):
-                    self._judge_node(node, scope, scope.opset or 0)
+                    self._judge_node(node, scope.opset or 0)
         for function in self.index.functions:
             self._judge_function(function, local)
         if self.blocked:
             raise GraphError(self._refusal())
 
-    def _judge_node(self, node: Node, scope: Scope, old: int) -> None:
-        found = judge(node, old, self.opset, partial(self.index.types.rank, scope))
+    def _judge_node(self, node: Node, old: int) -> None:
+        found = judge(node, old, self.opset, self.index.types)
         if isinstance(found, str):
             self.blocked.setdefault((node.op, found), []).append(node.label)
             return
@@ -157,10 +156,10 @@ class _Plan:
         if old is None or old >= self.opset:
             return
         scopes = [scope for scope in self.index.scopes if scope.function is function]
-        nodes = [(scope, node) for scope in scopes for node in _own(scope, local)]
-        differ = [item for item in nodes if _moves(item[1].op, old, self.opset)]
-        for scope, node in differ:
-            found = judge(node, old, self.opset, partial(self.index.types.rank, scope))
+        nodes = [node for scope in scopes for node in _own(scope, local)]
+        differ = [node for node in nodes if _moves(node.op, old, self.opset)]
+        for node in differ:
+            found = judge(node, old, self.opset, self.index.types)
             if not isinstance(found, str) and not found.empty:
                 found = f"{_sentence(node.op, found)}, which cannot be done inside of a function,"
             if isinstance(found, str):

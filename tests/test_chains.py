@@ -169,6 +169,21 @@ def test_a_long_chain_answers_at_once(count, balanced):
 
 
 @pytest.mark.parametrize("count", [15, 30])
+def test_a_variable_bound_elsewhere_is_placed_first(count):
+    """Else every order of the free variables would be tried before the bound one gets its operand."""
+    names = ", ".join(f"x{number}" for number in range(1, count))
+    space: dict = {}
+    exec(f"def pattern(g, x0, {names}):\n    return g.add({names}, x0, g.tanh(x0))\n", space)
+    w = Writer(None, [f"x{number}" for number in range(count)])
+    total = w.node("Add", "x0", w.node("Tanh", "x0"))
+    for name in w.inputs[1:]:
+        total = w.node("Add", total, name)
+    start = time.perf_counter()
+    assert len(matches(w.model(total), space["pattern"])) == 1
+    assert time.perf_counter() - start < 1.0
+
+
+@pytest.mark.parametrize("count", [15, 30])
 def test_a_long_chain_of_equal_operands_answers_at_once(count):
     """Every operand fits every variable; only the constant at the end does not."""
 

@@ -340,7 +340,7 @@ def _process(*arguments: object, **settings: object) -> "subprocess.Popen[bytes]
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    """surgeon rules | head -0"""
+    """The reader of a pipe is gone before anything is printed."""
     read, write = os.pipe()
     os.close(read)
     process = _process("rules", "gelu", stdout=write)

@@ -1,0 +1,249 @@
+"""`surgeon upgrade`: what it raises, what it edits, what it refuses, and that the result is the same model."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.upgrade import upgrade
+from tests.command_line import gelus, ops, run, save
+
+
+def raised(path: Path, opset: int, **settings: object) -> tuple[onnx.ModelProto, object]:
+    """The upgraded model, proved to be the same, and what was done."""
+    out = path.with_name("raised.onnx")
+    done = upgrade(path, opset, out, **settings)
+    assert done.outcome == "proved", done.check
+    model = onnx.load(out)
+    onnx.checker.check_model(model, full_check=True)
+    return model, done
+
+
+def test_only_the_number_changes_where_types_only_widened(tmp_path: Path) -> None:
+    """Every byte but opset and IR version stays."""
+    path = gelus(tmp_path)
+    model, done = raised(path, 20)
+    assert done.opset == (17, 20)
+    assert done.ir_version == (8, 9)
+    before = onnx.load(path)
+    before.opset_import[0].version, before.ir_version = 20, 9
+    assert model == before
+    assert len((tmp_path / "raised.onnx").read_bytes()) == len(path.read_bytes())
+
+
+def test_the_ir_version_is_never_lowered(tmp_path: Path) -> None:
+    """IR 10 stays IR 10 at opset 18, which asks for 8."""
+    model, _ = raised(gelus(tmp_path, ir_version=10), 18)
+    assert model.ir_version == 10
+
+
+def test_the_same_opset_is_the_same_bytes(tmp_path: Path) -> None:
+    """Nothing to do: nothing done."""
+    path, out = gelus(tmp_path), tmp_path / "out.onnx"
+    assert upgrade(path, 17, out).outcome == "unchanged"
+    assert out.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "body", "edited"),
+    [
+        (17, 18, "y = ReduceMean <axes = [1], keepdims = 1> (x)", "ReduceMean: attribute axes became an input"),
+        (11, 20, "y = ReduceSum <axes = [-1]> (x)", "ReduceSum: attribute axes became an input"),
+        (12, 13, "a = Unsqueeze <axes = [0]> (x) y = Squeeze <axes = [0]> (a)",
+         "Squeeze: attribute axes became an input"),
+        (12, 13, "a, b = Split <axis = 1, split = [1, 3]> (x) y = Concat <axis = 1> (a, b)",
+         "Split: attribute split became an input"),
+        (17, 18, "a, b = Split <axis = 1> (x) y = Concat <axis = 1> (b, a)", "Split: attribute num_outputs=2 came"),
+        (11, 20, "a, b = Split <axis = 1, split = [1, 3]> (x) y = Concat <axis = 1> (b, a)",
+         "Split: attribute split became an input"),
+        (10, 12, "a = Dropout <ratio = 0.25> (x) y = Relu(a)", "Dropout: attribute ratio became an input"),
+    ],
+)
+def test_attributes_that_became_inputs_move(tmp_path: Path, old: int, new: int, body: str, edited: str) -> None:
+    """The node is edited, and computes what it did."""
+    _, done = raised(save(tmp_path, body, opset=old), new)
+    assert edited in done.edited
+
+
+def test_equal_axes_share_one_initializer_with_a_fresh_name(tmp_path: Path) -> None:
+    """Two nodes with axes -1, one with axes 0, and a tensor that already has the name."""
+    body = """
+        r = Relu(x)
+        a = ReduceMax <axes = [-1]> (r) b = ReduceMin <axes = [-1]> (x) c = ReduceMax <axes = [0]> (x)
+        d = Add(a, b) y = Add(c, d)
+    """
+    path = save(tmp_path, body)
+    before = onnx.load(path)
+    before.graph.node[0].output[0] = before.graph.node[1].input[0] = "axes_-1"
+    path.write_bytes(before.SerializeToString())
+    model, _ = raised(path, 18)
+    fresh = [tensor.name for tensor in model.graph.initializer if tensor.name.startswith("axes")]
+    assert fresh == ["axes_-1_1", "axes_0"]
+    assert [node.input[1] for node in model.graph.node if node.op_type.startswith("Reduce")] == [
+        "axes_-1_1", "axes_-1_1", "axes_0"
+    ]
+
+
+def test_nodes_in_bodies_are_edited_too(tmp_path: Path) -> None:
+    """The constant stands in the main graph; the branch captures it."""
+    body = """
+        s = ReduceMax <axes = [0, 1], keepdims = 0> (x)
+        c = Greater(s, one)
+        y = If (c) <
+            then_branch = t () => (float[n, 4] a) { m = ReduceMean <axes = [1]> (x) a = Add(x, m) },
+            else_branch = e () => (float[n, 4] b) { b = Identity(x) }
+        >
+    """
+    model, done = raised(save(tmp_path, body), 18)
+    branch = model.graph.node[2].attribute[0].g
+    assert branch.node[0].input[1] == "axes_1"
+    assert not branch.node[0].attribute
+    assert sum(done.edited.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "body"),
+    [
+        (17, "a = ReduceSum(x) b = ReduceMean(x) c = Add(a, b) y = Mul(x, c)"),
+        (11, "y = Softmax <axis = -1> (x)"),
+        (12, "y = LogSoftmax <axis = 1> (x)"),
+        (12, "y = Softmax(x)"),
+        (12, "e = Erf(x) y = Identity(e)"),
+        (11, "k = Constant <value = int64[1] {2}> () "
+             "v, p = TopK <axis = 1> (x, k) w = ReduceSum(v) y = Mul(x, w)"),
+    ],
+)
+def test_what_means_the_same_needs_no_edit(tmp_path: Path, old: int, body: str) -> None:
+    """Reductions over all axes, softmax over the last axis, an explicit or a defaulted one."""
+    _, done = raised(save(tmp_path, body, opset=old), 20)
+    assert done.edited == {}
+
+
+def test_batch_norm_in_inference_is_raised(tmp_path: Path) -> None:
+    """One output: the renamed statistics and the training mode do not concern it."""
+    constants = "float[4] s = {1,2,3,4}, float[4] b = {0,1,0,1}, float[4] m = {0,1,2,3}, float[4] v = {1,1,2,2}"
+    raised(save(tmp_path, "y = BatchNormalization(x, s, b, m, v)", opset=9, constants=constants), 20)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "body", "words"),
+    [
+        (12, 13, "y = Softmax <axis = 0> (x)", "Softmax at /y/Softmax (it works over one axis"),
+        (19, 20, "a = Unsqueeze(x, z) g = Reshape(x, r) s = GridSample(a, g) y = Relu(s)", "GridSample at"),
+        (6, 17, "y = Add <broadcast = 1> (x, one)", "Add at /y/Add"),
+        (9, 10, "k = TopK <k = 2, axis = 1> (x) y = Relu(x)", "TopK at"),
+        (17, 18, "y = Frobnicate(x)", "Frobnicate at /y/Frobnicate (neither onnx nor ONNX Runtime"),
+        (12, 13, "i = Cast <to = 7> (x) e = Erf(i) y = Cast <to = 1> (e)", "Erf at /e/Erf (its input input"),
+        (11, 13, "y = Squeeze <axes = [0]> (x, x)", "the node has 2 inputs"),
+        (20, 21, "y = GroupNormalization <num_groups = 2> (x, one, one)", "the shapes of its scale and bias changed"),
+    ],
+)
+def test_what_would_change_its_meaning_blocks(tmp_path: Path, old: int, new: int, body: str, words: str) -> None:
+    """One sentence names op, node and reason; nothing is written."""
+    constants = "float one = {1}, int64[2] z = {0, 1}, int64[4] r = {1, 1, 2, 2}"
+    path = save(tmp_path, body, opset=old, constants=constants)
+    result = run("upgrade", path, tmp_path / "out.onnx", "--opset", new)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert words in result.stderr
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_many_blocking_nodes_are_summed_up(tmp_path: Path) -> None:
+    """Three names and how many more."""
+    names = ["x", *(f"t{place}" for place in range(5)), "y"]
+    body = " ".join(f"{names[i + 1]} = Softmax <axis = 0> ({names[i]})" for i in range(6))
+    with pytest.raises(GraphError, match=r"change what 6 nodes do: Softmax at .*/t2/Softmax and 3 more \("):
+        upgrade(save(tmp_path, body, opset=11), 13, tmp_path / "out.onnx")
+
+
+FUNCTION = '<domain: "my", opset_import: ["" : 17]> f (v) => (u) {{ {body} }}'
+
+
+def test_a_function_keeps_its_import_where_its_ops_are_the_same(tmp_path: Path) -> None:
+    """Relu is version 14 at 17 and at 20: model and function agree on it."""
+    function = FUNCTION.format(body="u = Relu(v)")
+    model, done = raised(save(tmp_path, "y = my.f(x)", functions=function, imports=', "my" : 1'), 20)
+    assert model.functions[0].opset_import[0].version == 17
+    assert done.functions == []
+
+
+def test_a_function_is_raised_with_the_model_where_they_would_disagree(tmp_path: Path) -> None:
+    """Equal is version 13 at 17 and 19 at 20; ONNX wants one schema for both."""
+    function = FUNCTION.format(body="c = Equal(v, v) u = Where(c, v, v)")
+    model, done = raised(save(tmp_path, "y = my.f(x)", functions=function, imports=', "my" : 1'), 20)
+    assert model.functions[0].opset_import[0].version == 20
+    assert done.functions == ["my::f"]
+
+
+def test_a_function_that_needs_an_edit_blocks(tmp_path: Path) -> None:
+    """No initializer can be put into a function."""
+    path = save(tmp_path, "y = my.f(x)", functions=FUNCTION.format(body="u = ReduceMean <axes = [1]> (v)"),
+                imports=', "my" : 1')
+    with pytest.raises(GraphError, match=r"ReduceMean at .* in function my::f"):
+        upgrade(path, 18, tmp_path / "out.onnx")
+
+
+@pytest.mark.parametrize(("opset", "words"), [(13, "would lower it"), (99, "no opset 99"), (0, "no opset 0")])
+def test_opsets_that_make_no_sense_are_refused(tmp_path: Path, opset: int, words: str) -> None:
+    """Lower, unknown, zero."""
+    with pytest.raises(UsageError, match=words):
+        upgrade(gelus(tmp_path), opset, tmp_path / "out.onnx")
+    assert run("upgrade", gelus(tmp_path), tmp_path / "out.onnx", "--opset", opset).exit_code == 2
+
+
+def test_the_domain_spelled_out_is_raised_as_it_is_spelled(tmp_path: Path) -> None:
+    """"ai.onnx" means the default domain and stays "ai.onnx"."""
+    path = gelus(tmp_path)
+    model = onnx.load(path)
+    model.opset_import[0].domain = "ai.onnx"
+    path.write_bytes(model.SerializeToString())
+    upgrade(path, 20, tmp_path / "out.onnx", check="none")
+    imports = onnx.load(tmp_path / "out.onnx").opset_import
+    assert [(item.domain, item.version) for item in imports] == [("ai.onnx", 20)]
+
+
+def test_unproved_is_written_and_require_proof_refuses(tmp_path: Path) -> None:
+    """A placeholder that cannot run: exit 0 and loud, or exit 1."""
+    path, out = save(tmp_path, "a = my.Thing(x) y = Relu(a)", imports=', "my" : 1'), tmp_path / "out.onnx"
+    result = run("upgrade", path, out, "--opset", 20, "--require-proof")
+    assert result.exit_code == 1
+    assert "UNPROVED" in result.stdout
+    assert "written  nothing" in result.stdout
+    assert not out.exists()
+    result = run("upgrade", path, out, "--opset", 20)
+    assert result.exit_code == 0
+    assert "UNPROVED" in result.stdout
+    assert ops(out) == ["my::Thing", "Relu"]
+
+
+def test_a_failed_check_writes_nothing(tmp_path: Path) -> None:
+    """Exit 1 when the outputs differ; here no difference at all is allowed and the sums are ordered anew."""
+    path, out = save(tmp_path, "y = ReduceMean <axes = [1]> (x)"), tmp_path / "out.onnx"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("surgeon.lossless._SPECIAL", {("ReduceMean", 18): _wrong})
+        with pytest.raises(CheckFailed):
+            upgrade(path, 18, out)
+        assert run("upgrade", path, out, "--opset", 18).exit_code == 1
+    assert not out.exists()
+
+
+def _wrong(change: object) -> str:
+    """Sum over the other axis."""
+    return change.move("axes", np.asarray([0], np.int64))
+
+
+def test_the_console_says_what_moved(tmp_path: Path) -> None:
+    """Opset, IR, edits, outcome, file."""
+    out = tmp_path / "out.onnx"
+    result = run("upgrade", save(tmp_path, "y = ReduceMean <axes = [1]> (x)", ir_version=7), out, "--opset", 20)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["opset    17 -> 20", "IR       7 -> 9"]
+    assert "newer    ReduceMean x1" in lines
+    assert "edited   ReduceMean: attribute axes became an input (x1)" in lines
+    assert any(line.startswith("outcome  PROVED") for line in lines)
+    assert lines[-1] == f"written  {out}"
+    assert run("upgrade", out, out, "--opset", 21, "--quiet").output == ""
