@@ -6,8 +6,10 @@ Every change you asked for, nothing else, and each one checked.
     path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
 """
 
+from surgeon.checking import CheckOptions
 from surgeon.errors import (
     CheckFailed,
+    ExpectationUnmet,
     GraphError,
     ModelFileError,
     OpsetError,
@@ -19,7 +21,7 @@ from surgeon.errors import (
 from surgeon.graph import Constant, Graph, Tensor, register_helpers
 from surgeon.match import Match, require
 from surgeon.result import Report, Site
-from surgeon.rewrite import CheckOptions, find, rewrite
+from surgeon.rewrite import find, rewrite
 from surgeon.rule import Rule, rule
 
 register_helpers()
@@ -28,6 +30,7 @@ __all__ = [
     "CheckFailed",
     "CheckOptions",
     "Constant",
+    "ExpectationUnmet",
     "Graph",
     "GraphError",
     "Match",

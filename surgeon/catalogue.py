@@ -20,28 +20,45 @@ def resolve(names: str | Rule | Iterable[str | Rule]) -> dict[str, tuple[Rule, .
     """Rules by the name they were asked for, in order.
 
     A name is that of a rule file in an installed pack (all rules in it), of one rule, `file:rule`, `./file.py`,
-    `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with commas.
+    `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with commas, and
+    `-name` leaves rules out again.
     Raises RuleError for a name that leads nowhere, with the nearest ones.
     """
     items = [names] if isinstance(names, (str, Rule)) else list(names)
     found: dict[str, tuple[Rule, ...]] = {}
+    less: set[Rule] = set()
     for item in items:
         if isinstance(item, Rule):
-            found[item.name] = (item,)
+            found[item.name] = (*found.get(item.name, ()), item)
             continue
         for name in (part.strip() for part in item.split(",")):
-            if name:
+            if name.startswith("-"):
+                less.update(_resolve_one(name[1:]))
+            elif name:
                 found[name] = _resolve_one(name)
     if not found:
         raise RuleError("No rule is named; `surgeon rules` lists those there are.")
-    return found
+    return _without(found, less) if less else found
+
+
+def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
+    absent = less.difference(*found.values())
+    if absent:
+        raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is left out but was not asked for; drop the -.")
+    left = {name: tuple(rule for rule in rules if rule not in less) for name, rules in found.items()}
+    if not any(left.values()):
+        raise RuleError("Every rule that was asked for is left out again; name one that stays.")
+    return left
 
 
 def packs() -> dict[str, list[str]]:
     """Modules of rule files by the pack that they come from, not yet imported."""
     found: dict[str, list[str]] = {}
     for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda item: (item.name, item.value)):
-        spec = importlib.util.find_spec(point.module)
+        try:
+            spec = importlib.util.find_spec(point.module)
+        except ModuleNotFoundError:  # a package further out is missing
+            spec = None
         if spec is None:
             raise RuleError(f"Rule pack {point.name!r} points to {point.module!r}, which is not installed.")
         if spec.submodule_search_locations is None:
@@ -67,7 +84,7 @@ def rules_of(module: ModuleType) -> tuple[Rule, ...]:
 
 def _resolve_one(name: str) -> tuple[Rule, ...]:
     place, colon, inner = name.rpartition(":")
-    if not colon:
+    if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
         place, inner = name, ""
     if place.endswith(".py") or "/" in place:
         return _pick(_from_file(Path(place)), inner, place)
@@ -119,7 +136,8 @@ def _import(name: str) -> ModuleType:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
-    name = f"surgeon_rules_{path.stem}_{abs(hash(path.resolve()))}"
+    version = path.stat()  # a file that was edited is read again
+    name = f"surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -127,12 +145,19 @@ def _from_file(path: Path) -> ModuleType:
         raise RuleError(f"{str(path)!r} is no Python file; name it with .py at the end.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    done = False
     try:
         spec.loader.exec_module(module)
-    except (SyntaxError, ImportError, NameError, TypeError, AttributeError) as error:
-        del sys.modules[name]
+        done = True
+    except RuleError:
+        raise
+    except Exception as error:
         line = getattr(error, "lineno", None)
-        raise RuleError(f"Rule file {str(path)!r} cannot be read: {error}{f' (line {line})' if line else ''}.") from error
+        where = f" (line {line})" if line else ""
+        raise RuleError(f"Rule file {str(path)!r} cannot be read: {type(error).__name__}: {error}{where}.") from error
+    finally:
+        if not done:
+            del sys.modules[name]
     return module
 
 

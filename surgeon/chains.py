@@ -210,7 +210,7 @@ def _cut(
         for rest, _ in pending:
             if scalars[rest] is None if rest in scalars else state.scalar(rest) is None:
                 certain += 1
-        keep_first = certain >= wanted
+        keep_first = certain >= wanted and chain.capture is None
         keep_first = keep_first and chain.capture is None  # a captured number takes in all constants there are
         for keep in (keep_first, not keep_first):
             if keep:

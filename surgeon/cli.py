@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.errors import CheckFailed, ModelFileError, UsageError
-from surgeon.guard import Commands, Pair, UnmetError, writing
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.guard import Commands, Pair, writing
 
 if TYPE_CHECKING:
     from surgeon.result import Report
-    from surgeon.rule import Rule
 
 TARGETS = ("ort", "onnx", "contrib", "decomposed")
-
-Selection = dict[str, "tuple[Rule, ...]"]
-Show = Callable[["Report", bool], None]
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -48,7 +44,7 @@ def main() -> None:
 @main.command(short_help="Replace what rules recognise, check, and write.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
-@click.option("--rules", "-r", multiple=True, required=True, metavar="NAMES",
+@click.option("--rules", "-r", "names", multiple=True, required=True, metavar="NAMES",
               help="Rules by name, with commas: gelu, ./my_rules.py, ./my_rules.py:name, package.module:name; "
               "-name leaves one out.")
 @click.option("--target", type=click.Choice(TARGETS), default="ort", show_default=True,
@@ -60,17 +56,21 @@ def main() -> None:
 @click.option("--diff", is_flag=True, help="Print the nodes before and after, site by site.")
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
 @writing
-def rewrite(source: str, output: str, report_path: str | None, quiet: bool, diff: bool, **given: Any) -> None:
+def rewrite(
+    source: str, output: str, names: Sequence[str], report_path: str | None, quiet: bool, diff: bool, dry_run: bool,
+    expect: Sequence[tuple[str, int]], dims: Sequence[tuple[str, int]], seed: int, custom_ops: Sequence[str],
+    rtol: float | None, atol: float | None, **settings: Any,
+) -> None:
     """Replace what the rules recognise in IN, check the result, and write OUT.
 
     IN and OUT may be the same file.  Example: surgeon rewrite in.onnx out.onnx --rules gelu
     """
+    from surgeon.checking import CheckOptions
+    from surgeon.rewrite import rewrite as run
+
     _check_report_path(report_path, (source, output))
-    selection = _selection(given.pop("rules"))
 
     def show(report: "Report", written: bool) -> None:
-        report.output = output
-        report.selection = {name: tuple(rule.name for rule in rules) for name, rules in selection.items()}
         if report_path is not None:
             _write_report(report, report_path, written)
         if not quiet:
@@ -78,73 +78,15 @@ def rewrite(source: str, output: str, report_path: str | None, quiet: bool, diff
 
             print_report(report, sys.stdout, diff=diff, written=written)
 
+    options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol)
     try:
-        show(_run(source, output, selection, show, quiet, **given), not given["dry_run"])
-    except CheckFailed as error:
+        with _progress(quiet) as progress:
+            _, report = run(source, names, output=output, expect=dict(expect), options=options, progress=progress,
+                            dry_run=dry_run, **settings)
+    except (CheckFailed, ExpectationUnmet) as error:
         show(error.report, False)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
         raise
-
-
-def _run(
-    source: str, output: str, selection: Selection, show: Show, quiet: bool, *, expect: Sequence[tuple[str, int]],
-    dims: Sequence[tuple[str, int]], seed: int, custom_ops: Sequence[str], rtol: float | None, atol: float | None,
-    dry_run: bool, **settings: Any,
-) -> "Report":
-    """One rewrite; with --expect it is tried first without writing."""
-    from surgeon.catalogue import flat
-    from surgeon.rewrite import CheckOptions
-    from surgeon.rewrite import rewrite as run
-
-    rules = flat(selection)
-    options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol)
-    with _progress(quiet) as progress:
-        if expect:
-            _refuse_unknown(selection, expect)
-            _, tried = run(source, rules, dry_run=True, progress=progress, **settings)
-            unmet = _unmet(tried, selection, expect)
-            if not unmet and dry_run:
-                return tried
-        if not expect or not unmet:
-            return run(source, rules, output=output, dry_run=dry_run, options=options, progress=progress, **settings)[1]
-    show(tried, False)
-    raise UnmetError(f"{unmet}; nothing was written.")
-
-
-def _selection(names: Sequence[str]) -> Selection:
-    """The rules asked for, less those that are named with a minus."""
-    from surgeon.catalogue import resolve
-
-    parts = [part.strip() for name in names for part in name.split(",") if part.strip()]
-    wanted = resolve([part for part in parts if not part.startswith("-")])
-    less = [part[1:] for part in parts if part.startswith("-")]
-    if not less:
-        return wanted
-    out = {rule for rules in resolve(less).values() for rule in rules}
-    absent = out.difference(*wanted.values())
-    if absent:
-        raise UsageError(f"Rule {min(rule.name for rule in absent)!r} is left out but was not asked for; drop the -.")
-    left = {name: tuple(rule for rule in rules if rule not in out) for name, rules in wanted.items()}
-    if not any(left.values()):
-        raise UsageError("Every rule that was asked for is left out again; name one that stays.")
-    return left
-
-
-def _refuse_unknown(selection: Selection, expect: Sequence[tuple[str, int]]) -> None:
-    known = [*selection, *(rule.name for rules in selection.values() for rule in rules)]
-    for name, _ in expect:
-        if name not in known:
-            raise UsageError(f"--expect names {name!r}, which is not run; there are {', '.join(dict.fromkeys(known))}.")
-
-
-def _unmet(report: "Report", selection: Selection, expect: Sequence[tuple[str, int]]) -> str:
-    """What --expect asks for and the run did not find, in words."""
-    wrong = []
-    for name, wanted in expect:
-        rules = {rule.name for rule in selection[name]} if name in selection else {name}
-        found = sum(site.rule in rules for site in report.sites)
-        if found != wanted:
-            wrong.append(f"{name} fires {found} times where {wanted} were expected")
-    return "; ".join(wrong)
+    show(report, not dry_run)
 
 
 def _check_report_path(path: str | None, models: Sequence[str]) -> None:
@@ -227,7 +169,7 @@ def upgrade(
     custom_ops: Sequence[str], rtol: float | None, atol: float | None, **settings: Any,
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
-    from surgeon.rewrite import CheckOptions
+    from surgeon.checking import CheckOptions
     from surgeon.upgrade import Upgrade, print_upgrade
     from surgeon.upgrade import upgrade as run
 

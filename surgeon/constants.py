@@ -102,10 +102,12 @@ class Constants:
         found = self.get(scope, name)
         return tuple(found.array.shape) if found is not None else None
 
-    def forget(self, scope: Scope, name: str) -> None:
-        """Drop what is remembered of a tensor that is made anew."""
-        self._found.get(id(scope), {}).pop(name, None)
-        self._scalars.get(id(scope), {}).pop(name, None)
+    def forget(self) -> None:
+        """Drop what is remembered: a rewrite has made a tensor constant."""
+        for found in self._found.values():
+            found.clear()
+        for scalars in self._scalars.values():
+            scalars.clear()  # in place: attempts hold on to them
 
     def _stored(self, home: Scope, name: str) -> onnx.TensorProto | onnx.SparseTensorProto | None:
         """The initializer of this name, unless a caller of the model may override it."""

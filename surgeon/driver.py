@@ -6,18 +6,19 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from surgeon.compile import Compiled
-from surgeon.errors import OpsetError, RewriteError
+from surgeon.errors import OpsetError, RewriteError, SurgeonError
 from surgeon.fragment import Fragment, build, call_with_captures
 from surgeon.index import Index
 from surgeon.match import Match, Mismatch, Refused, anchors, climb, find, match_at
 from surgeon.node_check import check_node
 from surgeon.result import Miss, miss_of
-from surgeon.rule import Plan, Rule
+from surgeon.rule import Plan, Rule, broken
 from surgeon.scope import Scope
 from surgeon.splice import Splicer, Step, import_version
 from surgeon.state import Trace
 
 ROUNDS = 50
+GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
 EXPLAINED = 32  # nodes at which a rule that found nothing is tried again to say why
 
 Progress = Callable[[str, int], None]
@@ -54,6 +55,7 @@ class Driver:
     _cache: dict[Any, Fragment] = field(default_factory=dict)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
+    _growth: int = 0
     _checked: dict[Any, Fragment] = field(default_factory=dict)  # keeps what it knows by id alive
 
     @property
@@ -98,7 +100,13 @@ class Driver:
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):
                 self._guard_loop(rule, match)
-                self.splicer.apply(match, fragment, rule.name)
+                step = self.splicer.apply(match, fragment, rule.name)
+                self._growth += len(step.added) - len(step.removed)
+                if self._growth > GROWTH * sum(len(one.nodes) for one in self.index.scopes) + GROWTH_FREE:
+                    raise RewriteError(
+                        f"Rule {rule.name} makes the model grow without end; give it a condition that spares what it "
+                        "writes itself."
+                    )
                 if self.progress is not None:
                     self.progress(rule.name, len(self.log))
 
@@ -126,6 +134,10 @@ class Driver:
                 where = compiled.pattern.where
                 self._refused[key] = Miss(rule.name, match.root.label, str(refusal), where, len(match.nodes))
                 return False
+            except SurgeonError:
+                raise
+            except Exception as error:
+                raise RewriteError(f"{broken(rule.name, error)} at node {match.root.label!r}; mend the rule.") from error
             built[:] = [fragment]
             return True
 
@@ -134,8 +146,8 @@ class Driver:
 
     def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """The replacement; built once for all matches when it looks at nothing but names."""
-        shape = tuple(None if held is None else len(held) if isinstance(held, tuple) else 1
-                      for held in match.bound.values())
+        bound = match.bound.values()
+        shape = tuple([None if held is None else len(held) if isinstance(held, tuple) else 1 for held in bound])
         key = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
         if key in self._cache:
             return self._cache[key]
@@ -173,6 +185,11 @@ class Driver:
         state = f"{rule.name}|{ops}|{outside}"
         if state in history:
             names = dict.fromkeys(item.partition("|")[0] for item in history[history.index(state) :])
+            if len(names) == 1:
+                raise RewriteError(
+                    f"Rule {rule.name} writes what it looks for, at {match.root.label!r}, and so never ends; "
+                    "give it a condition that tells the two apart."
+                )
             raise RewriteError(
                 f"Rules {' and '.join(names)} undo each other at {match.root.label!r}; run them one at a time."
             )

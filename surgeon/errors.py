@@ -7,6 +7,7 @@
     │   └── OpsetError         an op that the model's opset does not have
     ├── RewriteError           a rewrite that cannot go on (rules that undo each other, a replacement that raises)
     ├── UsageError             arguments that do not fit together
+    ├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
     └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 """
 
@@ -43,6 +44,17 @@ class CheckFailed(SurgeonError):
     """The rewritten model is wrong, or not proved where proof was asked for; nothing was written.
 
     report: the Report of the run, with the sites and the errors measured.
+    """
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class ExpectationUnmet(SurgeonError):
+    """A rule fired more or less often than was asked for; nothing was written.
+
+    report: the Report of the run.
     """
 
     def __init__(self, message: str, report: object = None) -> None:

@@ -176,8 +176,9 @@ class Graph(gs.Graph):
             outputs[0].dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.nodes[-1].attrs["to"]))
         for position, tensor in enumerate(outputs):
             formal = _formal(known.outputs, position).type
-            if formal.startswith("tensor("):
-                tensor.dtype = _numpy(formal)
+            allowed = known.types.get(formal, frozenset({formal}))
+            if len(allowed) == 1:
+                tensor.dtype = _numpy(next(iter(allowed)))
             for place, source in enumerate(inputs):
                 if source.name and _formal(known.inputs, place).type == formal:
                     tensor.like = source

@@ -69,6 +69,10 @@ class Index:
             label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
             self._fill(Scope(graph, address, scope.versions, scope, node, label))
 
+    def count_nodes(self) -> int:
+        """The nodes that a file written now would hold, over all scopes."""
+        return sum(scope.count_nodes() for scope in self.scopes if not scope.is_gone)
+
     def held(self, scope: Scope, name: str) -> str | None:
         """Why the tensor must stay even if no node reads it, or None."""
         home = scope.home(name)

@@ -125,7 +125,7 @@ def _inputs(before: Schema, after: Schema, change: Change) -> str:
 
 def _outputs(before: Schema, after: Schema, change: Change) -> str:
     for one, other in list(zip(before.outputs, after.outputs, strict=False))[: change.outputs]:
-        tied, still = _tied(before, one), _tied(after, other)
+        tied, still = _tied(before, one, change.inputs), _tied(after, other, change.inputs)
         # Tied to fewer inputs is the same type as before; tied to more, or to none, may be another.
         if one.name != other.name or one.variadic != other.variadic or bool(tied) != bool(still) or still - tied:
             return f"its output {one.name} changed"
@@ -136,9 +136,9 @@ def _outputs(before: Schema, after: Schema, change: Change) -> str:
     return ""
 
 
-def _tied(one: Schema, output: Formal) -> set[str]:
-    """The inputs whose type an output shares."""
-    return {formal.name for formal in one.inputs if formal.type == output.type and formal.type in one.types}
+def _tied(one: Schema, output: Formal, inputs: int) -> set[str]:
+    """Those of the first inputs whose type an output shares."""
+    return {formal.name for formal in one.inputs[:inputs] if formal.type == output.type and formal.type in one.types}
 
 
 def _attributes(before: Schema, after: Schema, change: Change) -> str:
@@ -186,6 +186,11 @@ def _move_ratio(change: Change) -> str:
 def _keep_sampling(change: Change) -> str:
     """RoiAlign: what it did before got a name when the default changed."""
     change.add("coordinate_transformation_mode", "output_half_pixel")
+    return ""
+
+
+def _type_of_scale(_: Change) -> str:
+    """DequantizeLinear: float like the scale, then of the scale's type, then of that unless output_dtype is set."""
     return ""
 
 
@@ -241,6 +246,7 @@ _SPECIAL: Mapping[tuple[str, int], Callable[[Change], str]] = {
     ("Split", 18): _number_outputs,
     ("Dropout", 12): _move_ratio,
     ("RoiAlign", 16): _keep_sampling,
+    **{("DequantizeLinear", version): _type_of_scale for version in (19, 23)},
     ("BatchNormalization", 9): _spatial,
     ("BatchNormalization", 14): _inference_only,
     ("ConvTranspose", 11): _explicit_pads,

@@ -18,7 +18,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal as OneOf
+from typing import Any
+from typing import Literal as OneOf
 
 import numpy as np
 import onnx_graphsurgeon as gs

@@ -129,6 +129,10 @@ class Report:
         """Whether the numeric check held, or there was nothing to check."""
         return not self.sites or (self.check is not None and self.check.outcome is Outcome.PROVED)
 
+    def knows(self, name: str) -> bool:
+        """Whether rules were asked for under this name, or a rule of this name was run."""
+        return name in self.selection or any(name in rules for rules in self.selection.values())
+
     def count(self, name: str) -> int:
         """Sites of a rule, or of all rules that were asked for under this name."""
         rules = self.selection.get(name, (name,))

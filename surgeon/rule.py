@@ -13,13 +13,14 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 """
 
 import inspect
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from surgeon.compile import Compiled, compile_pattern
-from surgeon.errors import RuleError
+from surgeon.errors import RuleError, SurgeonError
 from surgeon.pattern import trace
 
 Function = Callable[..., Any]
@@ -119,7 +120,12 @@ class Rule:
     def compiled(self, function: Function) -> tuple[Compiled, ...]:
         """A pattern function, traced and compiled once."""
         if function not in self._compiled:
-            self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
+            try:
+                self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
+            except SurgeonError:
+                raise
+            except Exception as error:
+                raise RuleError(f"{broken(self.name, error)} while its pattern was traced; mend the rule.") from error
         return self._compiled[function]
 
     def _all_forms(self) -> list[Form]:
@@ -127,6 +133,12 @@ class Rule:
 
     def __repr__(self) -> str:
         return f"<rule {self.name} ({self.where})>"
+
+
+def broken(rule: str, error: Exception) -> str:
+    """What a rule's own code raised, and where."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"Rule {rule} broke ({Path(at.filename).name}:{at.lineno}, {type(error).__name__}: {error})"
 
 
 def _best(forms: Sequence[Form], kinds: Sequence[str]) -> Form:

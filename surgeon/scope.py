@@ -98,6 +98,7 @@ class Scope:
         self.added: dict[int, list[Node]] = {}
         self.producers: dict[str, Node] = {}
         self.consumers: dict[str, list[Node]] = {}
+        self.touched: set[int] = set()
         self.redirected: set[Node] = set()
         self.retired: dict[str, int] = {}
         self.by_op: dict[str, list[Node]] = defaultdict(list)
@@ -105,7 +106,7 @@ class Scope:
         self.initializers: dict[str, onnx.TensorProto] = {}
         self.sparse: dict[str, onnx.SparseTensorProto] = {}
         self.inputs: set[str] = set()
-        self.bodies: list["Scope"] = []
+        self.bodies: list[Scope] = []
         self.new_initializers: list[onnx.TensorProto] = []
         self.dropped_initializers: set[str] = set()
 
@@ -159,12 +160,18 @@ class Scope:
             outer = outer.parent
         return False
 
+    def count_nodes(self) -> int:
+        """The number of live nodes."""
+        gone = sum(not self.nodes[slot].alive or self.nodes[slot].moved for slot in self.touched)
+        return len(self.nodes) - gone + sum(map(len, self.added.values()))
+
     def live_nodes(self) -> Iterator[Node]:
         """All nodes that a file written now would hold, in order."""
         for slot, node in enumerate(self.nodes):
-            if node.alive and not node.moved:
+            if node.alive and node.slot == slot:
                 yield node
-            yield from self.added.get(slot, ())
+            if slot in self.touched:
+                yield from self.added.get(slot, ())
 
 
 def qualified(domain: str, op: str) -> str:

@@ -9,6 +9,7 @@ import onnx
 from surgeon.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.index import Index
 from surgeon.match import Match, require
+from surgeon.records import node_record, provenance_record
 from surgeon.schemas import knows_domain, schema
 from surgeon.scope import Node, Scope, qualified
 
@@ -55,19 +56,22 @@ class Splicer:
         maker = _Maker(self, scope, root, slot, _provenance(match, root, rule))
         outside = _detach(scope, match)
         made: list[Node] = []
-        for node in fragment.nodes:
-            for ref in node.inputs:
+        for wanted in fragment.nodes:
+            for ref in wanted.inputs:
                 if ref.kind == "constant" and ref not in names:
                     made += self._constant(maker, fragment.constants[ref.key], ref, names)
-            made.append(maker.node(node, names))
+            made.append(maker.node(wanted, names))
         made += self._loose_outputs(maker, match, fragment, names)
         scope.added.setdefault(slot, [])[place:place] = made
+        scope.touched.add(slot)
         for node in made:
             node.step = step
             _attach(scope, node)
         for position, node in enumerate(late):
             _move(scope, node, slot, place + len(made) + position)
         step.added = made
+        if any(node.op == "Constant" and node.outputs[0] in match.outputs for node in made):
+            self.index.constants.forget()
         self._import_domains(scope, made)
         step.orphans = self._drop_orphans(scope, outside)
         self.steps.append(step)
@@ -78,6 +82,10 @@ class Splicer:
         scope, opset = match.scope, match.scope.opset or 0
         if any(item.like is not None for item in fragment.constants):
             require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
+        if len(match.outputs) > 1:
+            owners = {body.owner for body in scope.bodies}
+            for node in _place(match)[2]:
+                require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
                 why = match.index.held(scope, name)
@@ -114,8 +122,8 @@ class Splicer:
             yield maker.node(_constant(item), {FIRST: names[ref]})
         if item.like is not None:
             cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
-            tensors = {ref: names[ref], item.like: names[item.like], FIRST: cast}
-            yield maker.node(Made("", "CastLike", (ref, item.like), (0,), ()), tensors)
+            tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", -1): cast}  # `like` may be inner 0
+            yield maker.node(Made("", "CastLike", (ref, item.like), (-1,), ()), tensors)
             names[ref] = cast
 
     def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
@@ -139,7 +147,7 @@ class Splicer:
                 continue
             if ref.kind == "constant":
                 yield maker.node(_constant(fragment.constants[ref.key]), {FIRST: name})
-            elif ref.kind == "capture" and match.index.held(scope, name) is None:
+            elif ref.kind == "capture" and name not in scope.held and _sees(scope, name, names[ref]):
                 self._redirect(scope, name, names[ref])
             else:
                 yield maker.node(Made("", "Identity", (ref,), (0,), ()), {ref: names[ref], FIRST: name})
@@ -151,14 +159,15 @@ class Splicer:
         scope.consumers.pop(old, None)
         scope.retired.pop(old, None)
         for reader in readers:
+            uses = reader.inputs.count(old)
             reader.inputs = tuple(new if name == old else name for name in reader.inputs)
+            home.consumers.setdefault(new, []).extend([reader] * uses)
             if reader.record is None:
                 reader.scope.redirected.add(reader)
             else:
                 proto = reader.proto
                 proto.input[:] = reader.inputs
                 reader.record = proto.SerializeToString()
-            home.consumers.setdefault(new, []).extend(reader for name in reader.inputs if name == new)
 
     def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
         for node in made:
@@ -233,6 +242,12 @@ def _stem(root: Node, op: str) -> str:
     return replaced if replaced != leaf else f"{leaf}_{op}"
 
 
+def _sees(scope: Scope, old: str, new: str) -> bool:
+    """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
+    home = scope.home(new)
+    return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
+
+
 def _is_used(scope: Scope, node: Node) -> bool:
     return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
 
@@ -256,6 +271,7 @@ def _detach(scope: Scope, match: Match) -> list[str]:
 
 def _remove(scope: Scope, node: Node) -> None:
     node.alive = False
+    scope.touched.add(node.slot)
     for name in node.outputs:
         scope.producers.pop(name, None)
     if node.record is not None or node.moved:
@@ -294,16 +310,10 @@ class _Maker:
         """A node with its tensors named; not yet part of the scope."""
         inputs = tuple([names[ref] for ref in made.inputs])
         outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
-        proto = onnx.NodeProto(
-            input=inputs,
-            output=outputs,
-            op_type=made.op,
-            name=self.splicer.fresh(_stem(self.root, made.op)),
-            domain=made.domain,
-            attribute=made.attributes,
-        )
-        op = qualified(made.domain, made.op)
-        return Node(op, inputs, outputs, self.scope, self.slot, proto.SerializeToString() + self.provenance)
+        name = self.splicer.fresh(_stem(self.root, made.op))
+        attributes = [item.SerializeToString() for item in made.attributes]
+        record = node_record(made.op, made.domain, name, inputs, outputs, attributes) + self.provenance
+        return Node(qualified(made.domain, made.op), inputs, outputs, self.scope, self.slot, record)
 
 
 def _constant(item: FixedTensor) -> Made:
@@ -319,20 +329,17 @@ def _provenance(match: Match, root: Node, rule: str) -> bytes:
         earlier = [item.value for item in properties if item.key == FROM] if properties else ()
         sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
     proto = root.proto
-    found = onnx.NodeProto(metadata_props=[item for item in proto.metadata_props if item.key not in (FROM, RULE)])
-    if proto.doc_string:
-        found.doc_string = proto.doc_string
-    found.metadata_props.add(key=FROM, value=", ".join(dict.fromkeys(sources)))
-    found.metadata_props.add(key=RULE, value=rule)
-    return bytes(found.SerializeToString())
+    metadata = [(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
+    metadata += ((FROM, ", ".join(dict.fromkeys(sources))), (RULE, rule))
+    return provenance_record(proto.doc_string, metadata)
 
 
 def _place(match: Match) -> tuple[int, int, list[Node]]:
     """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order."""
     scope, root = match.scope, match.root
-    if len(match.outputs) == 1:
-        return root.slot, _within(scope, root, set(match.nodes)), []
     taken = set(match.nodes)
+    if len(match.outputs) == 1:
+        return root.slot, _within(scope, root, taken) if root.slot in scope.added else 0, []
     needed = {name for node in match.nodes for name in node.inputs} - {n for node in match.nodes for n in node.outputs}
     made_at = [_key(scope, scope.producers[name]) for name in needed if name in scope.producers]
     earliest = max(made_at, default=(-1, -1))
@@ -381,5 +388,6 @@ def _move(scope: Scope, node: Node, slot: int, position: int) -> None:
     """Put a node behind the new ones; its record moves as it lies in the file."""
     if node in scope.added.get(node.slot, ()):
         scope.added[node.slot].remove(node)
+    scope.touched.add(node.slot)
     node.slot = slot
     scope.added[slot].insert(position, node)

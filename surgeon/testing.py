@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import onnx
 import onnx.parser
 
+from surgeon.checking import CheckOptions
 from surgeon.model import Model
 from surgeon.prove import Outcome, check_structure
 from surgeon.result import Report
-from surgeon.rewrite import CheckOptions, rewrite
+from surgeon.rewrite import rewrite
 from surgeon.rule import Rule
 
 

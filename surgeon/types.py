@@ -29,10 +29,9 @@ class Infos:
 
     def get(self, name: str) -> onnx.ValueInfoProto | None:
         """What the graph states of a tensor; its inputs and outputs go before value_info."""
-        if name in self._ends:
-            return self._ends[name]
         place = self._places.get(name)
-        return None if place is None else self._values[place]
+        found: onnx.ValueInfoProto | None = self._ends.get(name) or (None if place is None else self._values[place])
+        return found
 
 
 class Types:
@@ -45,6 +44,10 @@ class Types:
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The element type, or None where nothing tells it."""
+        if name in scope.producers:  # the quick road for what is asked most
+            info = self._infos(scope).get(name)
+            if info is not None and info.type.tensor_type.elem_type:
+                return int(info.type.tensor_type.elem_type)
         found = self._by_producer(scope, name)
         if found is None:
             info = self._info_inferred(scope, name)

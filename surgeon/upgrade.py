@@ -16,13 +16,14 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from surgeon.checking import Check, CheckOptions
 from surgeon.console import LOUD, console_for, seconds_text
 from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.index import GRAPH_FIELD, Index
 from surgeon.lossless import Change, ir_version_for, judge, newest_opset
 from surgeon.model import Model, Patch
 from surgeon.prove import CheckResult, Outcome, check_model, check_structure
-from surgeon.rewrite import Check, CheckOptions, DataMode
+from surgeon.rewrite import DataMode
 from surgeon.save import save
 from surgeon.schemas import schema
 from surgeon.scope import DEFAULT_DOMAINS, Node, Scope

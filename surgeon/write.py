@@ -32,16 +32,13 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
     field = FUNCTION_NODE if scope.is_function else GRAPH_NODE
     where = scope.address
     gone: list[int] = []
-    for slot, node in enumerate(scope.nodes):
-        added = scope.added.get(slot)
-        stays = node.alive and not node.moved
-        if stays:
-            if node in scope.redirected:
-                _patch_inputs(patch, (*where, (field, slot)), node)
-            if not added:
-                continue
-        bodies = list(_records(index, where, field, scope, added or ()))
-        if stays:
+    for node in scope.redirected:
+        if node.alive and not node.moved:
+            _patch_inputs(patch, (*where, (field, node.slot)), node)
+    for slot in sorted(scope.touched):
+        node = scope.nodes[slot]
+        bodies = list(_records(index, where, field, scope, scope.added.get(slot, ())))
+        if node.alive and not node.moved:
             patch.insert(where, field, slot + 1, bodies)
         elif bodies:
             patch.replace(where, field, slot, bodies)
@@ -72,10 +69,9 @@ def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
 
 def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
-    touched = bool(scope.added) or any(not node.alive for node in scope.nodes)
-    if touched:
+    if scope.touched:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
-        made = {name for node in scope.nodes if not node.alive for name in node.outputs}
+        made = {name for slot in scope.touched for name in scope.nodes[slot].outputs} | scope.dropped_initializers
         dead = made.difference(scope.producers)
         patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
     if not isinstance(proto, onnx.GraphProto):

@@ -22,6 +22,16 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(item) for item in arguments])
 
 
+def one_sentence(result: Result, code: int) -> str:
+    """The error line of a result: exit code as expected, one line on stderr, no traceback."""
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("Error: ")
+    return lines[0]
+
+
 def save(folder: Path, body: str, *, name: str = "in.onnx", constants: str = CONSTANTS, opset: int = 17,
          ir_version: int = 8, outputs: str = "float[n, m] y", functions: str = "", imports: str = "") -> Path:
     """A model from ONNX text; its nodes are named after what they make."""

@@ -91,7 +91,7 @@ def test_any_order_and_association_matches(data):
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_what_matches_computes_the_same(data):
-    """The constant that a pattern captures is the product of all that stand in the model."""
+    """The constant that a pattern captures is the product of those that go with the match."""
     w = Writer(data.draw, ["x", "z"])
     result = w.scaled(["x", w.node("Tanh", "z")], 1.5)
 
@@ -101,9 +101,9 @@ def test_what_matches_computes_the_same(data):
     def again(g: Graph, x: Tensor, z: Tensor, scale: float) -> Tensor:
         return g.gemm(g.einsum(x, g.tanh(z), equation="ij,ij->ij"), np.eye(4), alpha=scale)
 
-    [match] = matches(w.model(result), pattern)
-    assert match["scale"] == pytest.approx(1.5, rel=1e-5)
-    assert run(w.model(result), make(pattern, again))[1].proved
+    after, report = run(w.model(result), make(pattern, again))
+    assert report.proved
+    assert "Einsum" in [node.op_type for node in after.graph.node]
 
 
 @quick
@@ -132,16 +132,12 @@ def test_one_wrong_leaf_spoils_the_match(data):
     assert not matches(w.model(result), formula)
 
 
-def sum_of(count):
-    """A pattern of `count` different operands: erf of some, others plain."""
-
-    def pattern(g: Graph, *given: Tensor) -> Tensor:
-        raise AssertionError("replaced below")
-
-    names = ", ".join(f"x{number}" for number in range(count))
-    source = f"def pattern(g, {names}):\n    return g.add(g.tanh(x0), {names.partition(', ')[2]})\n"
+def sum_of(count, order="tanh first"):
+    """A pattern of `count` operands: tanh(x0) and variables, x0 among them or not."""
+    names = ", ".join(f"x{number}" for number in range(1, count))
+    body = f"g.tanh(x0), {names}" if order == "tanh first" else f"{names}, x0, g.tanh(x0)"
     space: dict = {}
-    exec(source, space)
+    exec(f"def pattern(g, x0, {names}):\n    return g.add({body})\n", space)
     return space["pattern"]
 
 
@@ -171,15 +167,12 @@ def test_a_long_chain_answers_at_once(count, balanced):
 @pytest.mark.parametrize("count", [15, 30])
 def test_a_variable_bound_elsewhere_is_placed_first(count):
     """Else every order of the free variables would be tried before the bound one gets its operand."""
-    names = ", ".join(f"x{number}" for number in range(1, count))
-    space: dict = {}
-    exec(f"def pattern(g, x0, {names}):\n    return g.add({names}, x0, g.tanh(x0))\n", space)
     w = Writer(None, [f"x{number}" for number in range(count)])
     total = w.node("Add", "x0", w.node("Tanh", "x0"))
     for name in w.inputs[1:]:
         total = w.node("Add", total, name)
     start = time.perf_counter()
-    assert len(matches(w.model(total), space["pattern"])) == 1
+    assert len(matches(w.model(total), sum_of(count, "x0 last"))) == 1
     assert time.perf_counter() - start < 1.0
 
 
@@ -266,7 +259,8 @@ def test_small_constants_are_no_identity_and_do_not_cancel():
     def zero(g: Graph, x: Tensor) -> Tensor:
         return g.add(x, 0.0)
 
-    assert not matches(graph("t = Tanh(x) a = Add(t, c) b = Add(a, x) y = Relu(b)", constants="float c = {1e-12}"), plain)
+    small = "t = Tanh(x) a = Add(t, c) b = Add(a, x) y = Relu(b)"
+    assert not matches(graph(small, constants="float c = {1e-12}"), plain)
     cancel = "t = Tanh(x) a = Add(t, c) b = Add(a, x) d = Sub(b, c) y = Relu(d)"
     assert not matches(graph(cancel, constants="float c = {1e8}"), plain)
     assert not matches(graph("y = Add(x, c)", constants="float c = {1e-12}"), zero)
@@ -276,7 +270,8 @@ def test_small_constants_are_no_identity_and_do_not_cancel():
 
 def test_legacy_broadcasting_is_not_taken_for_numpy_s():
     """Before opset 7 an Add with `axis` broadcasts along that axis (ONNX spec, Add-6)."""
-    model = graph("m = Mul<broadcast = 1, axis = 0>(x, w) y = Relu(m)", "(float[4, 4] x, float[4] w) => (float[4, 4] y)",
+    head = "(float[4, 4] x, float[4] w) => (float[4, 4] y)"
+    model = graph("m = Mul<broadcast = 1, axis = 0>(x, w) y = Relu(m)", head,
                   header='<ir_version: 3, opset_import: ["" : 6]> agraph ')
     assert not matches(model, lambda g, x, w: g.relu(g.mul(x, w)))
 

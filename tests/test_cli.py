@@ -1,30 +1,15 @@
 """The command line: what each command writes, prints and returns."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from importlib import import_module
 from pathlib import Path
 
-import onnx
 import pytest
 
-from tests.command_line import gelus, ops, rule_file, run
+from tests.command_line import gelus, one_sentence, ops, rule_file, run
 
 FUSED = "com.microsoft::Gelu"
-
-
-def one_sentence(result: object, code: int) -> str:
-    """The error line of a result: exit code as expected, one line on stderr, no traceback."""
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("Error: ")
-    return lines[0]
 
 
 def test_rewrite_writes_and_says_what_it_did(tmp_path: Path) -> None:
@@ -235,131 +220,6 @@ def test_dimensions_and_tolerances_reach_the_check(tmp_path: Path) -> None:
     assert "m" in one_sentence(run("rewrite", path, out, "-r", "gelu", "--dim", "m=3"), 2)
     rules = f"{rule_file(tmp_path)}:wrong"
     assert run("rewrite", path, out, "-r", rules, "--atol", 100, "--rtol", 1).exit_code == 0
-
-
-def _truncated(folder: Path) -> Path:
-    path = folder / "cut.onnx"
-    path.write_bytes(gelus(folder, name="whole.onnx").read_bytes()[:-40])
-    return path
-
-
-def _written(name: str, data: bytes) -> object:
-    def make(folder: Path) -> Path:
-        path = folder / name
-        path.write_bytes(data)
-        return path
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (_truncated, "cut off"),
-        (_written("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64)), "PNG picture"),
-        (_written("a.onnx", b"hello, this is text\n"), "text file"),
-        (_written("a.onnx", b""), "is empty"),
-        (lambda folder: folder / "missing.onnx", "does not exist"),
-        (lambda folder: folder, "is a folder"),
-    ],
-)
-def test_bad_input_gets_one_sentence(tmp_path: Path, make: object, words: str) -> None:
-    """Every command that reads a model refuses what is none, and writes nothing."""
-    path, out = make(tmp_path), tmp_path / "out.onnx"
-    for command in (("rewrite", path, out, "-r", "gelu"), ("inspect", path), ("upgrade", path, out, "--opset", 20)):
-        assert words in one_sentence(run(*command), 2)
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("place", ["no/such/folder/out.onnx", "in.onnx/out.onnx"])
-def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path: Path, place: str) -> None:
-    """A folder that is not there, and a file in the place of a folder."""
-    one_sentence(run("rewrite", gelus(tmp_path), tmp_path / place, "-r", "gelu"), 2)
-    assert [item.name for item in tmp_path.iterdir()] == ["in.onnx"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc is a file system that nobody can write")
-def test_a_read_only_file_system_gets_one_sentence(tmp_path: Path) -> None:
-    """Permission bits do not bind root; /proc does."""
-    assert "cannot be written" in one_sentence(run("rewrite", gelus(tmp_path), "/proc/out.onnx", "-r", "gelu"), 2)
-
-
-def test_an_unknown_rule_lists_the_nearest(tmp_path: Path) -> None:
-    """A typing error gets a suggestion."""
-    message = one_sentence(run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gellu"), 2)
-    assert "did you mean" in message
-    assert "gelu" in message
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("rewrite",), ("rewrite", "a", "b"), ("rewrite", "a", "b", "-r", "gelu", "--target", "mars"), ("frobnicate",),
-     ("rewrite", "a", "b", "-r", "gelu", "--expect", "gelu"), ("upgrade", "a", "b", "--opset", "x")],
-)
-def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
-    """Missing and unknown arguments."""
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert "Error: " in result.stderr
-
-
-def test_a_dangling_tensor_gets_one_sentence(tmp_path: Path) -> None:
-    """The node and the tensor are named."""
-    path = gelus(tmp_path)
-    model = onnx.load(path)
-    del model.graph.node[0]
-    onnx.save(model, path)
-    message = one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu"), 2)
-    assert "/l0e/Erf" in message
-    assert "l0d" in message
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "words"),
-    [(KeyboardInterrupt(), 130, "Interrupted."), (MemoryError(), 2, "Error: Memory ran out"),
-     (OSError(28, "No space left on device", "out.onnx"), 2, "Error: out.onnx: No space left on device")],
-)
-def test_what_slips_through_still_ends_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str
-) -> None:
-    """An interrupt, no memory, a full disk."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(import_module("surgeon.rewrite"), "rewrite", fail)
-    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", "gelu")
-    assert result.exit_code == code
-    assert result.stderr.startswith(words)
-    assert len(result.stderr.splitlines()) == 1
-
-
-def _process(*arguments: object, **settings: object) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "surgeon", *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, **settings)
-
-
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    """The reader of a pipe is gone before anything is printed."""
-    read, write = os.pipe()
-    os.close(read)
-    process = _process("rules", "gelu", stdout=write)
-    os.close(write)
-    assert process.communicate()[1] == b""
-    assert process.returncode == 141
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
-    """SIGINT while a large model is matched: exit 130, one word, only the input in the folder."""
-    path = gelus(tmp_path, count=15_000)
-    process = _process("rewrite", path, tmp_path / "out.onnx", "-r", "gelu", "--check", "none", stdout=subprocess.PIPE)
-    time.sleep(1.2)
-    process.send_signal(signal.SIGINT)
-    error = process.communicate()[1]
-    assert process.returncode == 130
-    assert error == b"Interrupted.\n"
-    assert [item.name for item in tmp_path.iterdir()] == ["in.onnx"]
 
 
 def test_help_and_version() -> None:

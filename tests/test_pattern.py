@@ -1,7 +1,6 @@
 """The pattern language: what a function can say, what it binds, and what is wrong with it."""
 
 import numpy as np
-import onnx_graphsurgeon as gs
 import pytest
 
 from surgeon import Constant, Graph, RuleError, Tensor, require
@@ -279,77 +278,3 @@ def test_constants_may_be_one_of_several_forms():
         return graph("a = Abs(x) m = Mul(a, c) y = Relu(m)", constants=f"float c = {{{number}}}")
 
     assert [len(matches(model(number), pattern)) for number in (2, 3, 4)] == [1, 1, 0]
-
-
-ERRORS = {
-    "no tensor": (lambda g, x: None, "must return the tensor"),
-    "a list in a list": (lambda g, x: [g.layer(op="Relu", inputs=[x], outputs=["r"])], "must return the tensor"),
-    "returns an input": (lambda g, x: x, "returns an input"),
-    "returns an input in a form": (lambda g, x: g.any_of(g.relu(x), x), "returns an input"),
-    "branches on a tensor": (lambda g, x: g.relu(x) if x else g.tanh(x), "cannot branch"),
-    "no form": (lambda g, x: g.relu(g.any_of()), "at least one form"),
-    "optional of an input": (lambda g, x: g.relu(g.optional(x)), "optional wants a node"),
-    "wrong attribute": (lambda g, x: g.leaky_relu(x, alfa=1.0), "alpha"),
-    "too many inputs": (lambda g, x: g.relu(x, x), "Relu"),
-    "a foreign tensor": (lambda g, x: g.relu(gs.Variable("z")), "was not made by this pattern"),
-    "a list of tensors as an input": (lambda g, x: g.relu(g.layer(op="Exp", inputs=[x], outputs=["e"])), r"\[0\]"),
-    "unknown helper": (lambda g, x: g.gleu(x), "did you mean"),
-}
-
-
-@pytest.mark.parametrize("title", ERRORS)
-def test_pattern_errors(title):
-    function, why = ERRORS[title]
-    with pytest.raises((RuleError, AttributeError), match=why):
-        trace(function)
-
-
-def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
-    with pytest.raises(RuleError, match=r"gleu.*did you mean .*gelu"):
-        trace(lambda g, x: g.gleu(x))
-    with pytest.raises(RuleError, match=r"'qqqqqq'; register"):
-        trace(lambda g, x: g.qqqqqq(x))
-
-
-def test_rest_must_be_last():
-    def pattern(g: Graph, x: Tensor, *rest: Tensor) -> Tensor:
-        return g.op("my::cat", *rest, x)
-
-    with pytest.raises(RuleError, match=r"\*rest must be the last input"):
-        trace(pattern)
-
-
-def test_keyword_only_parameters_are_refused():
-    def pattern(g: Graph, *, x: Tensor) -> Tensor:
-        return g.relu(x)
-
-    with pytest.raises(RuleError, match="without the bare"):
-        trace(pattern)
-
-
-def test_a_replacement_asks_for_what_the_pattern_binds():
-    def pattern(g: Graph, x: Tensor) -> Tensor:
-        return g.relu(x)
-
-    def wants_more(g: Graph, x: Tensor, w: Tensor) -> Tensor:
-        return g.matmul(x, w)
-
-    def returns_two(g: Graph, x: Tensor) -> Tensor:
-        return g.neg(x), g.neg(x)
-
-    with pytest.raises(RuleError, match="asks for 'w'"):
-        run(graph("y = Relu(x)"), make(pattern, wants_more))
-    with pytest.raises(RuleError, match="returns 2 value"):
-        run(graph("y = Relu(x)"), make(pattern, returns_two))
-
-
-def test_a_replacement_may_ask_for_the_match():
-    def pattern(g: Graph, x: Tensor) -> Tensor:
-        return g.relu(g.op("my::act", x))
-
-    def named(g: Graph, match: object) -> Tensor:
-        return g.op("my::fused", match["x"], root=match.root.name)
-
-    model = graph("[first] a = my.act(x) [one] b = Relu(a) [second] c = my.act(b) [two] y = Relu(c)", header=MY)
-    after, _ = run(model, make(pattern, named), check="none")
-    assert [node.attribute[0].s for node in after.graph.node] == [b"one", b"two"]

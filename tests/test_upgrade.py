@@ -127,12 +127,30 @@ def test_batch_norm_in_inference_is_raised(tmp_path: Path) -> None:
     raised(save(tmp_path, "y = BatchNormalization(x, s, b, m, v)", opset=9, constants=constants), 20)
 
 
+@pytest.mark.parametrize(("old", "new"), [(10, 18), (13, 21), (13, 23), (21, 24)])
+def test_quantized_models_are_raised(tmp_path: Path, old: int, new: int) -> None:
+    """QuantizeLinear and DequantizeLinear got types, block sizes and precisions, none of which is on by default."""
+    body = "q = QuantizeLinear(x, scale, zero) y = DequantizeLinear(q, scale, zero)"
+    raised(save(tmp_path, body, opset=old, constants="float scale = {0.01}, uint8 zero = {128}"), new)
+
+
+def test_roi_align_keeps_its_sampling(tmp_path: Path) -> None:
+    """Its default became half_pixel at opset 16; what it did before got a name."""
+    body = "i = Unsqueeze(x, z) r = RoiAlign <output_height = 2, output_width = 2> (i, rois, b) y = Flatten(r)"
+    constants = "int64[2] z = {0, 1}, float[1, 4] rois = {0, 0, 3, 1}, int64[1] b = {0}"
+    model, _ = raised(save(tmp_path, body, opset=15, constants=constants), 16)
+    modes = [item.s for item in model.graph.node[1].attribute if item.name == "coordinate_transformation_mode"]
+    assert modes == [b"output_half_pixel"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "body", "words"),
     [
         (12, 13, "y = Softmax <axis = 0> (x)", "Softmax at /y/Softmax (it works over one axis"),
         (19, 20, "a = Unsqueeze(x, z) g = Reshape(x, r) s = GridSample(a, g) y = Relu(s)", "GridSample at"),
         (6, 17, "y = Add <broadcast = 1> (x, one)", "Add at /y/Add"),
+        (6, 11, "y = Clip <max = 1.0> (x)", "Clip at /y/Clip"),
+        (10, 11, "y = Clip <max = 1.0> (x)", "its attribute max went in opset 11"),
         (9, 10, "k = TopK <k = 2, axis = 1> (x) y = Relu(x)", "TopK at"),
         (17, 18, "y = Frobnicate(x)", "Frobnicate at /y/Frobnicate (neither onnx nor ONNX Runtime"),
         (12, 13, "i = Cast <to = 7> (x) e = Erf(i) y = Cast <to = 1> (e)", "Erf at /e/Erf (its input input"),

@@ -1,0 +1,103 @@
+"""Why a match is refused: what each inner tensor is needed for, and who needs it."""
+
+import pytest
+from onnx import helper
+
+from surgeon import Graph, Tensor
+from tests.models import graph, make, matches, opset, reasons, run
+
+TWO = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"
+IF = ("i = If (flag) <then_branch = t () => (float[n, 4] tr) {{ tr = {0}({1}) }}, else_branch = e () => "
+      "(float[n, 4] er) {{ er = Neg(x) }}>")
+
+
+def relu_tanh(g: Graph, x: Tensor) -> Tensor:
+    return g.relu(g.tanh(x))
+
+
+def siblings(g: Graph, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    return g.sin(x), g.cos(g.add(x, z))
+
+
+@pytest.mark.parametrize(
+    ("body", "head", "why"),
+    [
+        ("t = Tanh(x) y = Relu(t) [reader] z = Neg(t)", TWO, "is also used by 'reader'"),
+        ("z = Tanh(x) y = Relu(z)", TWO, "'z', made by 'z' inside the match, must stay: it is an output of the graph"),
+        ("t = Tanh(x) y = Relu(t) " + IF.format("Abs", "t") + " z = Neg(i)",
+         "(float[n, 4] x, bool flag) => (float[n, 4] y, float[n, 4] z)", "also used by 'tr' (in then_branch of i)"),
+    ],
+)
+def test_inner_tensors_that_someone_needs(body, head, why):
+    model = graph(body, head)
+    assert not matches(model, relu_tanh)
+    assert why in reasons(model, relu_tanh)
+    assert len(matches(model, lambda g, x: g.tanh(x))) == 1
+
+
+def test_a_quantization_annotation_holds_its_tensor():
+    model = graph("t = Tanh(x) y = Relu(t)")
+    note = model.graph.quantization_annotation.add(tensor_name="t")
+    note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="x")
+    assert "'t', made by 't' inside the match, must stay: it has a quantization annotation" in reasons(model, relu_tanh)
+    model = graph("t = Tanh(x) y = Relu(t)")
+    note = model.graph.quantization_annotation.add(tensor_name="x")
+    note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="t")
+    assert "a quantization annotation uses it" in reasons(model, relu_tanh)
+
+
+def test_a_training_binding_holds_its_tensor():
+    model = graph("t = Tanh(x) y = Relu(t)")
+    model.training_info.add().update_binding.add(key="w", value="t")
+    assert "a training binding uses it" in reasons(model, relu_tanh)
+    model = graph("t = Tanh(x) y = Relu(t)")
+    algorithm = model.training_info.add().algorithm
+    algorithm.node.append(helper.make_node("Neg", ["t"], ["g"]))
+    assert "the training graph uses it" in reasons(model, relu_tanh)
+
+
+def test_initializers_that_training_uses_stay():
+    model = graph("p = Pow(x, three) y = Relu(p)", constants="float three = {3}")
+    model.training_info.add().initialization_binding.add(key="three", value="init")
+    after, _ = run(model, make(lambda g, x: g.relu(g.pow(x, 3.0)), lambda g, x: g.sin(x)), check="none")
+    assert [tensor.name for tensor in after.graph.initializer] == ["three"]
+
+
+@pytest.mark.parametrize(
+    ("between", "blocked"),
+    [("k = Abs(w)", False), ("k = Abs(s)", True), ("u = Neg(s) k = Abs(u)", True),
+     (IF.format("Abs", "s") + " k = Neg(i)", True), (IF.format("Abs", "w") + " k = Neg(i)", False)],
+)
+def test_a_path_that_leaves_and_comes_back(between, blocked):
+    model = graph(f"s = Sin(x) {between} a = Add(x, k) y = Cos(a) z = Neg(s)",
+                  "(float[n, 4] x, float[n, 4] w, bool flag) => (float[n, 4] y, float[n, 4] z)")
+    assert len(matches(model, siblings)) == (not blocked)
+    if blocked:
+        assert "leaves the match and comes back through" in reasons(model, siblings)
+
+
+def test_the_target_s_op_needs_a_younger_opset():
+    from patterns.gelu import gelu
+
+    model = graph("y = com.microsoft.Gelu(x)", header=opset(19))
+    _, report = run(model, gelu, target="onnx", check="none")
+    wanted = "needs opset 20 and the model has 19; raise it with: surgeon upgrade IN OUT --opset 20"
+    assert wanted in report.misses[0].reason
+
+
+def test_an_overridable_initializer_says_so():
+    model = graph("m = Mul(x, c) y = Relu(m)", "(float[n, 4] x, float c) => (float[n, 4] y)", "float c = {0.5}")
+    assert "a caller may override" in reasons(model, lambda g, x: g.relu(g.mul(x, 0.5)))
+
+
+def test_the_reason_of_the_deepest_form_is_told():
+    """Of several forms the one that came furthest explains the miss."""
+    def pattern(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.any_of(g.exp(x), g.sigmoid(g.tanh(g.abs(x)))))
+
+    why = reasons(graph("a = Ceil(x) t = Tanh(a) s = Sigmoid(t) y = Relu(s)"), pattern)
+    assert "wanted Abs, found Ceil at 'a'" in why
+
+
+def test_nothing_of_the_kind_in_the_model():
+    assert reasons(graph("y = Neg(x)"), relu_tanh) in ("there is no Relu in the model", "there is no Tanh in the model")

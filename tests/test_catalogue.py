@@ -1,0 +1,202 @@
+"""Names of rules: packs found through entry points, files, modules, and what is said of a name that leads nowhere."""
+
+import importlib
+import sys
+
+import pytest
+
+from patterns.gelu import gelu, gelu_tanh
+from surgeon import Graph, RuleError, rewrite
+from surgeon.catalogue import flat, packs, resolve
+from surgeon.graph import _packs
+from tests.models import graph, make, ops
+
+RULES = """
+from surgeon import rule
+
+@rule(patterns=[lambda g, x: g.relu(g.tanh(x))])
+def relu_tanh(g, x):
+    "Fuse Relu(Tanh)."
+    return g.op("my::fused", x)
+
+@rule(patterns=[lambda g, x: g.sin(g.cos(x))])
+def sin_cos(g, x):
+    return g.op("my::sincos", x)
+"""
+
+
+def names(*asked):
+    return {name: [rule.name for rule in rules] for name, rules in resolve(asked).items()}
+
+
+@pytest.fixture
+def pack(tmp_path, monkeypatch):
+    """Install a fake distribution with a rule pack; returns a function of (pack, modules)."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(name, modules, value=None):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+        for module, text in modules.items():
+            (folder / f"{module}.py").write_text(text)
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[surgeon.rules]\n{name} = {value or name}\n")
+        importlib.invalidate_caches()
+        _packs.cache_clear()
+
+    yield install
+    _packs.cache_clear()
+    for module in [item for item in sys.modules if item.partition(".")[0] in ("otherpack", "thirdpack")]:
+        del sys.modules[module]
+
+
+def test_names_of_files_and_rules():
+    assert names("gelu") == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
+    assert names("quick_gelu") == {"quick_gelu": ["quick_gelu"]}
+    assert names("gelu:gelu_tanh") == {"gelu:gelu_tanh": ["gelu_tanh"]}
+    assert names("gelu, bias_gelu") == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"], "bias_gelu": ["bias_gelu"]}
+    assert names("patterns.gelu") == {"patterns.gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
+    assert names("patterns.gelu:gelu") == {"patterns.gelu:gelu": ["gelu"]}
+
+
+def test_rule_objects_and_names_mix_and_count_once():
+    assert [rule.name for rule in flat(resolve([gelu, "gelu", gelu_tanh]))] == ["gelu", "gelu_tanh", "quick_gelu"]
+
+
+def test_two_rules_of_one_name_both_run():
+    one = make(lambda g, x: g.tanh(x), lambda g, x: g.sin(x), name="same")
+    two = make(lambda g, x: g.abs(x), lambda g, x: g.cos(x), name="same")
+    after, report = rewrite(graph("a = Abs(x) y = Tanh(a)"), [one, two], check="none")
+    assert ops(after.graph) == ["Cos", "Sin"]
+    assert report.count("same") == 2
+
+
+def test_files(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(RULES)
+    monkeypatch.chdir(tmp_path)
+    assert names("./mine.py") == {"./mine.py": ["relu_tanh", "sin_cos"]}
+    assert names("mine.py:sin_cos") == {"mine.py:sin_cos": ["sin_cos"]}
+    assert names(f"{tmp_path}/mine.py") == {f"{tmp_path}/mine.py": ["relu_tanh", "sin_cos"]}
+    after, report = rewrite(graph("t = Tanh(x) y = Relu(t)"), "./mine.py", check="none")
+    assert report.count("./mine.py") == 1
+    assert ops(after.graph) == ["fused"]
+    with pytest.raises(RuleError, match="has no rule 'other'; it has relu_tanh, sin_cos"):
+        resolve("./mine.py:other")
+    with pytest.raises(RuleError, match=r"no rule file 'none.py'"):
+        resolve("./none.py")
+
+
+def test_a_file_that_was_edited_is_read_again(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(RULES)
+    assert list(names(str(path)).values()) == [["relu_tanh", "sin_cos"]]
+    path.write_text(RULES.replace("def sin_cos", "def other_name"))
+    assert list(names(str(path)).values()) == [["relu_tanh", "other_name"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def broken(:\n", "cannot be read"),
+        ("import no_such_module\n", "cannot be read"),
+        ("x = 1\n", "defines no rule"),
+        ("from surgeon import rule\n@rule(patterns=[])\ndef empty(g, x):\n    return x\n", "has no pattern"),
+    ],
+)
+def test_files_that_are_wrong_say_so_every_time(tmp_path, text, why):
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    for _ in range(2):
+        with pytest.raises(RuleError, match=why):
+            resolve(str(path))
+
+
+def test_an_error_of_the_file_itself_comes_through_every_time(tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text("raise ValueError('my own words')\n")
+    for _ in range(2):
+        with pytest.raises(RuleError, match="wrong.py.*ValueError: my own words"):
+            resolve(str(path))
+
+
+def test_modules(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "otherpack").mkdir()
+    (tmp_path / "otherpack" / "__init__.py").write_text("")
+    (tmp_path / "otherpack" / "act.py").write_text(RULES)
+    importlib.invalidate_caches()
+    assert names("otherpack.act:relu_tanh") == {"otherpack.act:relu_tanh": ["relu_tanh"]}
+    with pytest.raises(RuleError, match=r"no module 'otherpack.missing'"):
+        resolve("otherpack.missing")
+    for module in [item for item in sys.modules if item.startswith("otherpack")]:
+        del sys.modules[module]
+
+
+@pytest.mark.parametrize(("name", "near"), [("geluu", "did you mean gelu"), ("bias_glu", "bias_gelu"),
+                                            ("qqq", "there are bias_gelu"), ("qelu:x", "gelu")])
+def test_an_unknown_name_lists_the_nearest(name, near):
+    with pytest.raises(RuleError, match=near):
+        resolve(name)
+
+
+@pytest.mark.parametrize("name", ["", " , ", []])
+def test_no_name_at_all(name):
+    with pytest.raises(RuleError, match="No rule is named"):
+        resolve(name)
+
+
+def test_a_third_party_pack_is_found_like_the_built_in_one(pack):
+    pack("otherpack", {"act": RULES, "_private": "raise RuntimeError('not to be imported')"})
+    assert packs()["otherpack"] == ["otherpack.act"]
+    assert "patterns.gelu" in packs()["builtin"]
+    assert names("act") == {"act": ["relu_tanh", "sin_cos"]}
+    assert names("sin_cos") == {"sin_cos": ["sin_cos"]}
+    assert {"otherpack", "patterns"} <= _packs()
+
+
+def test_a_pack_may_be_one_module(pack):
+    pack("otherpack", {"act": RULES}, "otherpack.act")
+    assert packs()["otherpack"] == ["otherpack.act"]
+    assert names("act:sin_cos") == {"act:sin_cos": ["sin_cos"]}
+
+
+def test_packs_that_clash_are_named(pack):
+    pack("otherpack", {"act": RULES})
+    pack("thirdpack", {"act": RULES, "more": RULES.replace("sin_cos", "unique")})
+    with pytest.raises(RuleError, match=r"'act' is in several rule packs; write one of otherpack\.act, thirdpack\.act"):
+        resolve("act")
+    with pytest.raises(RuleError, match=r"'relu_tanh' names several rules; write one of otherpack\.act:relu_tanh"):
+        resolve("relu_tanh")
+    assert names("unique") == {"unique": ["unique"]}
+    assert names("thirdpack.act:relu_tanh") == {"thirdpack.act:relu_tanh": ["relu_tanh"]}
+
+
+def test_a_pack_that_is_gone_is_named(pack):
+    pack("otherpack", {"act": RULES}, "no_such_pack.rules")
+    with pytest.raises(RuleError, match=r"'otherpack' points to 'no_such_pack.rules', which is not installed"):
+        resolve("anything")
+
+
+def test_a_pack_s_own_helpers_stay_in_it(pack):
+    """Rules of an installed pack see surgeon's helpers and the pack's own, not those of the user."""
+    import onnx_graphsurgeon as gs
+
+    pack("otherpack", {"act": RULES.replace("g.relu(", "g.twice_relu(").replace("from surgeon", """
+import onnx_graphsurgeon as gs
+@gs.Graph.register()
+def twice_relu(self, a):
+    return self.relu(self.relu(a))
+
+from surgeon""", 1)})
+    before = dict(gs.Graph.GLOBAL_FUNC_MAP)
+    try:
+        gs.Graph.GLOBAL_FUNC_MAP["tanh"] = lambda self, a: self.sin(a)
+        after, _ = rewrite(graph("t = Tanh(x) r = Relu(t) y = Relu(r)"), "relu_tanh", check="none")
+    finally:
+        gs.Graph.GLOBAL_FUNC_MAP.clear()
+        gs.Graph.GLOBAL_FUNC_MAP.update(before)
+    assert ops(after.graph) == ["fused"]
+    assert isinstance(Graph(), gs.Graph)

@@ -1,0 +1,54 @@
+"""Rules that meet: chained into one region, to a fixed point, undoing each other, without end."""
+
+import pytest
+
+from patterns.bias_gelu import bias_gelu
+from patterns.gelu import gelu
+from surgeon import RewriteError, require
+from surgeon.prove import check_structure
+from tests.models import graph, make, ops, opset, run
+from tests.test_splice import tanh_to_sin
+
+
+def test_chained_rules_are_one_region_with_the_net_change():
+    constants = "float sqrt2 = {1.4142135}, float one = {1.0}, float half = {0.5}, float[4] b = {1, 2, 3, 4}"
+    body = "s = Add(x, b) d = Div(s, sqrt2) e = Erf(d) a = Add(e, one) m = Mul(s, a) y = Mul(m, half)"
+    after, report = run(graph(body, constants=constants), [gelu, bias_gelu])
+    [site] = report.sites
+    assert site.rules == ("gelu", "bias_gelu")
+    assert [node.op for node in site.replaced] == ["Div", "Erf", "Add", "Mul", "Mul", "Add"]
+    assert [node.op for node in site.added] == ["com.microsoft::BiasGelu"]
+    [node] = after.graph.node
+    origin = next(item.value for item in node.metadata_props if item.key == "surgeon.from")
+    assert set(origin.split(", ")) == {"s", "d", "e", "a", "m", "y"}
+    assert [tensor.name for tensor in after.graph.initializer] == ["b"]
+
+
+def test_rules_that_undo_each_other_are_named():
+    back = make(lambda g, x: g.sin(x), lambda g, x: g.tanh(x), name="sin_to_tanh")
+    with pytest.raises(RewriteError, match="sin_to_tanh and tanh_to_sin undo each other at 'y"):
+        run(graph("y = Tanh(x)"), [tanh_to_sin, back], check="none")
+
+
+def test_a_rule_that_writes_what_it_looks_for_is_named():
+    again = make(lambda g, x: g.relu(x), lambda g, x: g.relu(x), name="relu_again")
+    with pytest.raises(RewriteError, match="relu_again"):
+        run(graph("y = Relu(x)"), again, check="none")
+    grows = make(lambda g, x: g.relu(x), lambda g, x: g.relu(g.relu(x)), name="relu_grows")
+    with pytest.raises(RewriteError, match="relu_grows"):
+        run(graph("y = Relu(x)"), grows, check="none")
+
+
+def test_a_shared_constant_that_went_is_made_anew():
+    first = make(lambda g, x: g.op("my::a", x), lambda g, x: g.pow(x, 3.0), name="first")
+    second = make(lambda g, x: g.pow(x, 3.0), lambda g, x: g.op("my::b", x), name="second")
+    third = make(lambda g, x: g.op("my::c", x), lambda g, x: g.op("my::a", x), name="third")
+    model = graph("p = my.a(x) y = my.c(p)", header=opset(17))
+    after, _ = run(model, [first, second, third], check="none")
+    assert ops(after.graph) == ["b", "b"]
+    stop = make(lambda g, x: g.pow(x, 3.0), lambda g, x: g.op("my::b", x), name="second",
+                conditions=[lambda x: require(x.name == "x", "only the first")])
+    after, _ = run(model, [first, stop, third], check="none")
+    assert not check_structure(model, after)
+    [power] = [node for node in after.graph.node if node.op_type == "Pow"]
+    assert power.input[1] in [tensor.name for tensor in after.graph.initializer]

@@ -1,0 +1,161 @@
+"""The command line when things go wrong: one sentence on stderr, an exit code, and no litter."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.command_line import gelus, one_sentence, rule_file, run
+
+
+def _truncated(folder: Path) -> Path:
+    path = folder / "cut.onnx"
+    path.write_bytes(gelus(folder, name="whole.onnx").read_bytes()[:-40])
+    return path
+
+
+def _written(name: str, data: bytes) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(data)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_truncated, "cut off"),
+        (_written("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64)), "PNG picture"),
+        (_written("a.onnx", b"hello, this is text\n"), "text file"),
+        (_written("a.onnx", b""), "is empty"),
+        (lambda folder: folder / "missing.onnx", "does not exist"),
+        (lambda folder: folder, "is a folder"),
+    ],
+)
+def test_bad_input_gets_one_sentence(tmp_path: Path, make: Callable[[Path], Path], words: str) -> None:
+    """Every command that reads a model refuses what is none, and writes nothing."""
+    path, out = make(tmp_path), tmp_path / "out.onnx"
+    for command in (("rewrite", path, out, "-r", "gelu"), ("inspect", path), ("upgrade", path, out, "--opset", 20)):
+        assert words in one_sentence(run(*command), 2)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("place", ["no/such/folder/out.onnx", "in.onnx/out.onnx"])
+def test_a_place_that_cannot_be_written_gets_one_sentence(tmp_path: Path, place: str) -> None:
+    """A folder that is not there, and a file in the place of a folder."""
+    one_sentence(run("rewrite", gelus(tmp_path), tmp_path / place, "-r", "gelu"), 2)
+    assert [item.name for item in tmp_path.iterdir()] == ["in.onnx"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is a file system that nobody can write")
+def test_a_read_only_file_system_gets_one_sentence(tmp_path: Path) -> None:
+    """Permission bits do not bind root; /proc does."""
+    assert "cannot be written" in one_sentence(run("rewrite", gelus(tmp_path), "/proc/out.onnx", "-r", "gelu"), 2)
+
+
+def test_an_unknown_rule_lists_the_nearest(tmp_path: Path) -> None:
+    """A typing error gets a suggestion."""
+    message = one_sentence(run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gellu"), 2)
+    assert "did you mean" in message
+    assert "gelu" in message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("rewrite",), ("rewrite", "a", "b"), ("rewrite", "a", "b", "-r", "gelu", "--target", "mars"), ("frobnicate",),
+     ("rewrite", "a", "b", "-r", "gelu", "--expect", "gelu"), ("upgrade", "a", "b", "--opset", "x")],
+)
+def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
+    """Missing and unknown arguments."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+def test_a_dangling_tensor_gets_one_sentence(tmp_path: Path) -> None:
+    """The node and the tensor are named."""
+    path = gelus(tmp_path)
+    model = onnx.load(path)
+    del model.graph.node[0]
+    onnx.save(model, path)
+    message = one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu"), 2)
+    assert "/l0e/Erf" in message
+    assert "l0d" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [(KeyboardInterrupt(), 130, "Interrupted."), (MemoryError(), 2, "Error: Memory ran out"),
+     (OSError(28, "No space left on device", "out.onnx"), 2, "Error: out.onnx: No space left on device")],
+)
+def test_what_slips_through_still_ends_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str
+) -> None:
+    """An interrupt, no memory, a full disk."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(import_module("surgeon.rewrite"), "rewrite", fail)
+    result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", "gelu")
+    assert result.exit_code == code
+    assert result.stderr.startswith(words)
+    assert len(result.stderr.splitlines()) == 1
+
+
+def _process(*arguments: object, **settings: object) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "surgeon", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, **settings)
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    """The reader of a pipe is gone before anything is printed."""
+    read, write = os.pipe()
+    os.close(read)
+    process = _process("rules", "gelu", stdout=write)
+    os.close(write)
+    assert process.communicate()[1] == b""
+    assert process.returncode == 141
+
+
+INTERRUPTING = """
+import os, signal
+from surgeon import Graph, Tensor, rule
+
+def root(g: Graph, x: Tensor) -> Tensor:
+    return g.erf(x)
+
+@rule(patterns=[root])
+def interrupting(g: Graph, x: Tensor) -> Tensor:
+    os.kill(os.getpid(), signal.SIGINT)
+    return g.tanh(x)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
+    """SIGINT while sites are rewritten: exit 130, one word, nothing new in the folder."""
+    rules = tmp_path / "rules.py"
+    rules.write_text(INTERRUPTING)
+    process = _process("rewrite", gelus(tmp_path), tmp_path / "out.onnx", "-r", rules, stdout=subprocess.PIPE)
+    output, error = process.communicate()
+    assert process.returncode == 130
+    assert (output, error) == (b"", b"Interrupted.\n")
+    assert sorted(item.name for item in tmp_path.glob("*.*")) == ["in.onnx", "rules.py"]
+
+
+def test_an_error_in_a_rule_s_own_code_names_rule_line_and_node(tmp_path: Path) -> None:
+    """A rule that divides by zero while it replaces ends the run with one sentence."""
+    rules, out = rule_file(tmp_path), tmp_path / "out.onnx"
+    message = one_sentence(run("rewrite", gelus(tmp_path), out, "--rules", f"{rules}:raising"), 2)
+    assert "Rule raising broke (my_rules.py:" in message
+    assert "ZeroDivisionError" in message
+    assert "at node" in message
+    assert not out.exists()
