@@ -290,6 +290,7 @@ def _compare(
         return False
     if chain.capture is not None:
         rest = combine(chain.family, total, chain.number, -1)
+        rest = int(rest) if not is_float and rest == rest // 1 else rest
         held = state.bound.get(chain.capture)
         if held is not None:
             return close(held[0], rest, None, 0.0) and _assign(state, chain, 0, leaves, then)
@@ -306,7 +307,8 @@ def _agrees(chain: Chain, total: float, eps: float, constants: tuple[Any, ...]) 
         # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself.
         return all(item[0] == chain.identity for item in constants)
     allowed = chain.rtol if chain.rtol is not None else max(RTOL, eps)
-    if len(constants) > 1 and chain.family is SUM and any(abs(item[0]) > CANCELS * abs(chain.number) for item in constants):
+    most = CANCELS * abs(chain.number)
+    if len(constants) > 1 and chain.family is SUM and any(abs(item[0]) > most for item in constants):
         return False  # large constants that nearly cancel take digits away from what is added between them
     return abs(total - chain.number) <= allowed * abs(chain.number)
 

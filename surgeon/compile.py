@@ -29,8 +29,8 @@ class Compiled:
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position.
     heads: ops that can make the first output (None: any).  required: groups of ops of which one must be there.
-    allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path, those
-    that change nothing not counted.
+    allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
+    those that change nothing not counted.
     """
 
     pattern: Pattern

@@ -56,6 +56,7 @@ class Driver:
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
     _growth: int = 0
+    _allowed_growth: int = 0
     _checked: dict[Any, Fragment] = field(default_factory=dict)  # keeps what it knows by id alive
 
     @property
@@ -72,6 +73,7 @@ class Driver:
 
     def run(self) -> None:
         """Rewrite until nothing matches any more.  Raises RewriteError when rules undo each other."""
+        self._allowed_growth = GROWTH * sum(len(scope.nodes) for scope in self.index.scopes) + GROWTH_FREE
         for _ in range(ROUNDS):
             before = len(self.log)
             self._refused.clear()
@@ -102,7 +104,7 @@ class Driver:
                 self._guard_loop(rule, match)
                 step = self.splicer.apply(match, fragment, rule.name)
                 self._growth += len(step.added) - len(step.removed)
-                if self._growth > GROWTH * sum(len(one.nodes) for one in self.index.scopes) + GROWTH_FREE:
+                if self._growth > self._allowed_growth:
                     raise RewriteError(
                         f"Rule {rule.name} makes the model grow without end; give it a condition that spares what it "
                         "writes itself."
@@ -241,6 +243,9 @@ def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch
         yield Mismatch(compiled.pattern.name, "", f"there is no {wanted} in the model", compiled.pattern.where, 0)
         return
     roots = {id(root): root for anchor in anchors(compiled, scope) for root in climb(scope, compiled, anchor)}
+    if not roots:  # the rarest op lies nowhere near: begin where the pattern ends
+        heads = sorted(compiled.heads[0] or ())
+        roots = {id(node): node for op in heads for node in scope.by_op.get(op, ()) if node.alive}
     for root in roots.values():
         trace = Trace()
         if match_at(index, compiled, root, None, trace) is None and trace.depth >= 0:

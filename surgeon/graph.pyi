@@ -38,6 +38,7 @@ DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 class UnknownHelper(RuleError, AttributeError):
     """A graph has no helper of this name; an AttributeError too, so that `hasattr` works."""
 
+    ...
 
 class Graph(gs.Graph):
     """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`."""

@@ -82,6 +82,13 @@ class Index:
         """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""
         for scope in self.scopes:
             unsorted = False
+            for output in scope.proto.output:
+                name = output if isinstance(output, str) else output.name
+                if name and scope.home(name) is None:
+                    where = scope.label or "the graph"
+                    raise GraphError(
+                        f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
+                    )
             for node in scope.nodes:
                 for name in node.inputs:
                     producer = scope.producers.get(name)

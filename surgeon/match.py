@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from surgeon.state import TRANSPARENT, Several, State, Trace
 from surgeon.types import Dim
 
 CLIMB_LIMIT = 4096
+_SLOT = attrgetter("slot")
 
 
 class Refused(Exception):
@@ -209,12 +211,12 @@ def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     by_op = scope.by_op
     groups = [[node for op in group for node in by_op.get(op, ())] for group in compiled.required]
     rarest = min(groups, key=len)
-    return sorted((node for node in rarest if node.alive), key=lambda node: node.slot)
+    return sorted((node for node in rarest if node.alive), key=_SLOT)
 
 
 def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
     """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
-    heads, allowed = compiled.heads[0], compiled.allowed
+    heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
     found: dict[int, Node] = {}
     level, seen = [anchor], {id(anchor)}
     for _ in range(compiled.depth):
@@ -223,8 +225,8 @@ def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
             if heads is None or node.op in heads:
                 found[id(node)] = node
             for name in node.outputs:
-                for reader in scope.readers(name):
-                    if id(reader) in seen or reader.scope is not scope:
+                for reader in consumers.get(name, ()):
+                    if id(reader) in seen or not reader.alive or reader.scope is not scope:
                         continue
                     if allowed is None or reader.op in allowed:
                         seen.add(id(reader))
@@ -274,7 +276,7 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
                     else:
                         level.append(reader)
     taken = {id(node) for node in state.nodes}
-    nodes = sorted((node for node in found.values() if id(node) not in taken), key=lambda node: node.slot)
+    nodes = sorted((node for node in found.values() if id(node) not in taken), key=_SLOT)
     return [
         node.outputs[position]
         for node in nodes
@@ -284,7 +286,7 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
 
 def _completed(state: State, compiled: Compiled, names: tuple[str, ...]) -> Match | None:
     """Everything matched: refuse what would take a tensor away from someone else."""
-    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=lambda node: node.slot))
+    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
     blocked = _escape(state, nodes, names) or _swallowed(state, compiled, nodes)
     if blocked is None and len(names) > 1:
         blocked = _comes_back(state, nodes, names)
@@ -305,8 +307,8 @@ def _escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> st
                 continue
             if name in scope.held:
                 return f"{name!r}, made by {node.label!r} inside the match, must stay: {scope.held[name]}"
-            for reader in scope.readers(name):
-                if reader not in inside:
+            for reader in scope.consumers.get(name, ()):
+                if reader not in inside and reader.alive:
                     where = "" if reader.scope is scope else f" (in {reader.scope.label})"
                     return f"{name!r}, made by {node.label!r} inside the match, is also used by {reader.label!r}{where}"
     return None
@@ -314,11 +316,11 @@ def _escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> st
 
 def _swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> str | None:
     """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
-    made = {name for node in nodes for name in node.outputs}
     for key, held in state.bound.items():
-        names: tuple[str, ...] = (held,) if isinstance(held, str) else tuple(held) if isinstance(held, Several) else ()
-        if key not in compiled.pattern.inner and any(name in made for name in names):
-            return f"the input {key!r} of the pattern is made inside the match, by {state.producers[names[0]].label!r}"
+        for name in (held,) if isinstance(held, str) else held if isinstance(held, Several) else ():
+            source = state.producers.get(name)
+            if source is not None and source in nodes and key not in compiled.pattern.inner:
+                return f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
     return None
 
 

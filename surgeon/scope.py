@@ -67,7 +67,7 @@ class Node:
     @property
     def label(self) -> str:
         """What to call the node when speaking to a person."""
-        return str(self.proto.name) or (self.outputs[0] if self.outputs else self.op)
+        return str(self.proto.name) or next((name for name in self.outputs if name), self.op)
 
     def attribute(self, name: str) -> AttributeProto | None:
         """The attribute as stored, or None where it is absent."""

@@ -150,7 +150,7 @@ class Splicer:
             elif ref.kind == "capture" and name not in scope.held and _sees(scope, name, names[ref]):
                 self._redirect(scope, name, names[ref])
             else:
-                yield maker.node(Made("", "Identity", (ref,), (0,), ()), {ref: names[ref], FIRST: name})
+                yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
 
     def _redirect(self, scope: Scope, old: str, new: str) -> None:
         """Let every reader of one tensor read another."""
@@ -195,11 +195,11 @@ class Splicer:
             if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
                 continue
             _remove(home, node)
-            for item in node.inputs:
-                if item:
-                    _retire(home, item)
+            read = [item for item in node.inputs if item] + _captures(home, node)
+            for item in read:
+                _retire(home, item)
             dropped.append(node)
-            waiting.extend(item for item in node.inputs if item)
+            waiting += read
         return dropped
 
     def fresh(self, stem: str) -> str:
@@ -248,25 +248,32 @@ def _sees(scope: Scope, old: str, new: str) -> bool:
     return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
 
 
+def _captures(scope: Scope, node: Node) -> list[str]:
+    """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
+    found: list[str] = []
+    for body in scope.bodies:
+        if body.owner is node:
+            inner = [name for item in body.live_nodes() for name in (*item.inputs, *_captures(body, item)) if name]
+            found += [name for name in inner if not body.defines(name)]
+    return found
+
+
 def _is_used(scope: Scope, node: Node) -> bool:
     return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
 
 
 def _detach(scope: Scope, match: Match) -> list[str]:
     """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
-    nodes = match.nodes
-    inside = {name for node in nodes for name in node.outputs}
-    read = [name for node in nodes for name in node.inputs if name and name not in inside]
-    for node in nodes:
+    inner: set[str] = set()
+    for node in match.nodes:
+        inner.update(node.outputs)
         _remove(scope, node)
+    inner.difference_update(match.outputs)  # these stay, made by other nodes, and so do their other readers
+    inner.add("")
+    read = [name for node in match.nodes for name in node.inputs if name not in inner]
     for name in read:
         _retire(scope, name)
-    for name in match.outputs:
-        for node in nodes:
-            for item in node.inputs:
-                if item == name:
-                    _retire(scope, name)
-    return list(dict.fromkeys(read))
+    return [name for name in dict.fromkeys(read) if name not in match.outputs]
 
 
 def _remove(scope: Scope, node: Node) -> None:
@@ -274,7 +281,7 @@ def _remove(scope: Scope, node: Node) -> None:
     scope.touched.add(node.slot)
     for name in node.outputs:
         scope.producers.pop(name, None)
-    if node.record is not None or node.moved:
+    if node.slot != node.origin:  # a new node, or one that moved
         scope.added[node.slot].remove(node)
 
 
@@ -323,8 +330,9 @@ def _constant(item: FixedTensor) -> Made:
 def _provenance(match: Match, root: Node, rule: str) -> bytes:
     """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
     sources: list[str] = []
+    protos = match.scope.protos
     for node in match.nodes:
-        proto = node.proto
+        proto = protos[node.origin] if node.record is None else node.proto
         properties = proto.metadata_props
         earlier = [item.value for item in properties if item.key == FROM] if properties else ()
         sources += earlier[0].split(", ") if earlier else [proto.name or node.label]

@@ -15,6 +15,7 @@ Dim = int | str | None
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
 FLOAT_STRINGS = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"})
 UNKNOWN = frozenset({"unknown"})
+ONE_TYPE = frozenset({"Add", "Sub", "Mul", "Div", "MatMul"})  # all inputs of one type (ONNX spec, T)
 TIED_LIMIT = 256  # tensors looked at for the dtype of one
 
 
@@ -44,10 +45,12 @@ class Types:
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The element type, or None where nothing tells it."""
-        if name in scope.producers:  # the quick road for what is asked most
-            info = self._infos(scope).get(name)
-            if info is not None and info.type.tensor_type.elem_type:
-                return int(info.type.tensor_type.elem_type)
+        for reader in scope.consumers.get(name, ())[:2]:  # the quick road: a weight or constant beside it
+            if reader.op in ONE_TYPE:
+                for beside in reader.inputs:
+                    stored = scope.initializers.get(beside)
+                    if stored is not None:
+                        return int(stored.data_type)
         found = self._by_producer(scope, name)
         if found is None:
             info = self._info_inferred(scope, name)

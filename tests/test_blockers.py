@@ -95,7 +95,7 @@ def test_the_reason_of_the_deepest_form_is_told():
     def pattern(g: Graph, x: Tensor) -> Tensor:
         return g.relu(g.any_of(g.exp(x), g.sigmoid(g.tanh(g.abs(x)))))
 
-    why = reasons(graph("a = Ceil(x) t = Tanh(a) s = Sigmoid(t) y = Relu(s)"), pattern)
+    why = reasons(graph("a = Ceil(x) t = Tanh(a) s = Sigmoid(t) y = Relu(s) z = Abs(x)", TWO), pattern)
     assert "wanted Abs, found Ceil at 'a'" in why
 
 

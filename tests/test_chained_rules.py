@@ -7,7 +7,7 @@ from patterns.gelu import gelu
 from surgeon import RewriteError, require
 from surgeon.prove import check_structure
 from tests.models import graph, make, ops, opset, run
-from tests.test_splice import tanh_to_sin
+from tests.test_splice import tanh_to_sin, transposes
 
 
 def test_chained_rules_are_one_region_with_the_net_change():
@@ -52,3 +52,16 @@ def test_a_shared_constant_that_went_is_made_anew():
     assert not check_structure(model, after)
     [power] = [node for node in after.graph.node if node.op_type == "Pow"]
     assert power.input[1] in [tensor.name for tensor in after.graph.initializer]
+
+
+def test_a_chain_of_transposes_becomes_one():
+    body = " ".join(f"t{k + 1} = Transpose<perm = [1, 0]>(t{k})" for k in range(16))
+    after, report = run(graph(f"{body} y = Relu(t16)", "(float[n, 4] t0) => (float[n, 4] y)"), transposes)
+    assert ops(after.graph) == ["Relu"]
+    assert {node.op for site in report.sites for node in site.replaced} == {"Transpose"}
+    body = ("a = Transpose<perm = [1, 2, 0]>(x) b = Transpose<perm = [1, 2, 0]>(a) c = Transpose<perm = [0, 2, 1]>(b) "
+            "y = Transpose<perm = [0, 2, 1]>(c)")
+    after, report = run(graph(body, "(float[2, 3, 4] x) => (float[4, 2, 3] y)"), transposes)
+    assert ops(after.graph) in (["Transpose"], ["Transpose", "Identity"])
+    assert list(after.graph.node[0].attribute[0].ints) == [2, 0, 1]
+    assert report.proved

@@ -136,7 +136,8 @@ def test_usage_errors(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("body", "why"),
-    [("a = Add(x, b) b = Neg(a) y = Relu(b)", "cycle"), ("a = Add(x, gone) y = Neg(a)", "reads 'gone'"),
+    [("z = Neg(x)", "Nothing makes 'y', an output of the graph"),
+     ("a = Add(x, b) b = Neg(a) y = Relu(b)", "cycle"), ("a = Add(x, gone) y = Neg(a)", "reads 'gone'"),
      ("a = Neg(x) a = Relu(x) y = Neg(a)", "made twice"), ("a = Neg(a) y = Relu(a)", "cycle")],
 )
 def test_graphs_that_break_onnx_s_rules_are_named(body, why):
