@@ -125,6 +125,7 @@ def _signs(op: str, family: frozenset[str]) -> tuple[int, ...]:
 
 def chain_matcher(chain: Chain) -> Matcher:
     """A matcher for a tensor that is this sum or product."""
+    single = chain.terms[0] if len(chain.terms) == 1 and chain.capture is None else None
 
     def match(state: State, name: str, then: Next) -> bool:
         mark = len(state.nodes)
@@ -137,6 +138,8 @@ def chain_matcher(chain: Chain) -> Matcher:
         before = state.made.get(chain.key)
         state.made[chain.key] = node
         state.nodes.append(node)
+        if single is not None and _one_operand(state, chain, single, node, then):
+            return True
         pending = _operands(node, 1, chain.family)
         flip = -1.0 if node.op == "Neg" and chain.family is PRODUCT else None
         constants = ((flip, 0.0, 0, False, 1, ""),) if flip else ()
@@ -150,6 +153,24 @@ def chain_matcher(chain: Chain) -> Matcher:
         return False
 
     return match
+
+
+def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next) -> bool:
+    """The commonest chain by the short road: one operand beside one floating 0-d constant.  A no is not final."""
+    if len(node.inputs) != 2:
+        return False
+    first, second = node.inputs
+    minus = -1 if node.op in ("Div", "Sub") else 1
+    found, operand, sign, its_sign = state.scalar(second), first, minus, 1
+    if found is None:
+        found, operand, sign, its_sign = state.scalar(first), second, 1, minus
+    if found is None or its_sign != term.sign or found[2] or not found[3] or chain.number == chain.identity:
+        return False
+    total = combine(chain.family, chain.identity, found[0], sign)
+    allowed = chain.rtol if chain.rtol is not None else max(RTOL, found[1] / 2)
+    if abs(total - chain.number) > allowed * abs(chain.number):
+        return False
+    return (term.heads is None or _made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
 
 
 def _producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:

@@ -11,7 +11,7 @@ import onnx
 
 from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
 from surgeon.model import Model
-from surgeon.prove import CheckResult, Outcome, check_model, check_structure
+from surgeon.prove.result import CheckResult, Outcome
 from surgeon.result import Report
 
 Check = Literal["model", "none"]
@@ -71,6 +71,9 @@ def check_rewritten(
     options: CheckOptions, require_proof: bool,
 ) -> None:
     """Compare the rewritten model with the original and put the result into the report; raises CheckFailed."""
+    from surgeon.prove.model_check import check_model  # not at the top: most of its weight is spared without a check
+    from surgeon.prove.structure import check_structure
+
     with Model.open(rewritten) as written:
         complaints = check_structure(model.skeleton, written.skeleton)
     if complaints:

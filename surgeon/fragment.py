@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,9 @@ from onnx import AttributeProto, helper, numpy_helper
 from surgeon.errors import RuleError
 from surgeon.graph import Graph, Inner, Number
 from surgeon.match import Captured, Match, require
+from surgeon.records import kind_record
 from surgeon.schemas import schema
+from surgeon.scope import qualified
 
 
 class Ref(NamedTuple):
@@ -25,13 +27,20 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A node of a fragment, ready to be written once its tensors have names."""
+    """A node of a fragment, ready to be written once its tensors have names.  kind: the part of its record without them."""
 
     domain: str
     op: str
     inputs: tuple[Ref, ...]
     outputs: tuple[int, ...]
     attributes: tuple[AttributeProto, ...]
+    qualified: str = field(init=False)
+    kind: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "qualified", qualified(self.domain, self.op))
+        attributes = [item.SerializeToString() for item in self.attributes]
+        object.__setattr__(self, "kind", kind_record(self.op, self.domain, attributes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,6 @@ class Index:
     def check(self) -> None:
         """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""
         for scope in self.scopes:
-            unsorted = False
             for output in scope.proto.output:
                 name = output if isinstance(output, str) else output.name
                 if name and scope.home(name) is None:
@@ -89,17 +88,14 @@ class Index:
                     raise GraphError(
                         f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
                     )
-            for node in scope.nodes:
-                for name in node.inputs:
-                    producer = scope.producers.get(name)
-                    if producer is not None:
-                        unsorted = unsorted or producer.slot >= node.slot
-                    elif name and scope.home(name) is None:
-                        raise GraphError(
-                            f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
-                            "mend the model or export it again."
-                        )
-            if unsorted:
+            for name in scope.from_outside:
+                if name and scope.home(name) is None:
+                    node = scope.consumers[name][0]
+                    raise GraphError(
+                        f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
+                        "mend the model or export it again."
+                    )
+            if scope.is_unsorted:
                 _refuse_cycle(scope)
 
 
@@ -115,34 +111,37 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     """Index the nodes of a scope; returns the bodies that they hold."""
     producers, consumers, by_op, nodes = scope.producers, scope.consumers, scope.by_op, scope.nodes
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
-    ops: dict[tuple[str, str], str] = {}
-    shared: dict[str, str] = {}
-    share = shared.setdefault  # one string per name: half the memory, and comparison by identity
+    made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
+    ops: dict[str, str] = {}  # one string per op, so that comparing ops is comparing addresses
+    shared = made.get
+    early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
     for slot, proto in enumerate(scope.proto.node):
-        key = (proto.domain, proto.op_type)
-        op = ops.get(key)
-        if op is None:
-            op = ops[key] = qualified(*key)
-        names = list(proto.input)
-        inputs = tuple(map(share, names, names))
-        names = list(proto.output)
-        outputs = tuple(map(share, names, names))
+        op, domain = proto.op_type, proto.domain
+        op = qualified(domain, op) if domain else op
+        op = ops.setdefault(op, op)
+        inputs = tuple([shared(name, name) for name in proto.input])
+        outputs = tuple(proto.output)
         node = Node(op, inputs, outputs, scope, slot)
         nodes.append(node)
         by_op[op].append(node)
-        for name in outputs:
-            if name:
-                if name in producers:
-                    _refuse_twice(name, producers[name], node)
-                producers[name] = node
         for name in inputs:
             if name in consumers:
                 consumers[name].append(node)
             else:
                 consumers[name] = [node]
+                if name not in producers:
+                    early.append(name)
+        for name in outputs:
+            if name:
+                if name in producers:
+                    _refuse_twice(name, producers[name], node)
+                producers[name] = node
+                made[name] = name
         if proto.attribute:
             bodies.extend(_bodies(node, proto))
     consumers.pop("", None)
+    scope.from_outside = [name for name in early if name not in producers]
+    scope.is_unsorted = len(scope.from_outside) < len(early)
     return bodies
 
 

@@ -209,32 +209,30 @@ def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     if not compiled.required:
         return list(scope.live_nodes())
     by_op = scope.by_op
-    groups = [[node for op in group for node in by_op.get(op, ())] for group in compiled.required]
-    rarest = min(groups, key=len)
-    return sorted((node for node in rarest if node.alive), key=_SLOT)
+    rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
+    return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
 
 
 def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
     """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
     heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
-    found: dict[int, Node] = {}
-    level, seen = [anchor], {id(anchor)}
+    found: list[Node] = []
+    level, seen = [anchor], {anchor}
     for _ in range(compiled.depth):
         above: list[Node] = []
         for node in level:
             if heads is None or node.op in heads:
-                found[id(node)] = node
+                found.append(node)
             for name in node.outputs:
                 for reader in consumers.get(name, ()):
-                    if id(reader) in seen or not reader.alive or reader.scope is not scope:
-                        continue
-                    if allowed is None or reader.op in allowed:
-                        seen.add(id(reader))
-                        (level if reader.op in TRANSPARENT else above).append(reader)
+                    if (allowed is None or reader.op in allowed) and reader.alive and reader not in seen:
+                        if reader.scope is scope:
+                            seen.add(reader)
+                            (level if reader.op in TRANSPARENT else above).append(reader)
         if not above or len(seen) > CLIMB_LIMIT:
             break
         level = above
-    return list(found.values())
+    return found
 
 
 def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ collects edits of records; what it does not name stays byte for byte.
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -142,7 +142,7 @@ class Model:
     @cached_property
     def external_tensors(self) -> list[onnx.TensorProto]:
         """The tensors of the skeleton whose data lie in external files."""
-        if self.skeleton.ByteSize() == 0 or not self._speaks_of(b"location"):
+        if self.skeleton.ByteSize() == 0 or not self.speaks_of(b"location"):
             return []
         return [found for tensor in external.tensors_of(self.skeleton) if (found := self._external(tensor)) is not None]
 
@@ -211,7 +211,7 @@ class Model:
         full = self._rebuild(payload)
         return full if full.data_location == external.EXTERNAL else None
 
-    def _speaks_of(self, word: bytes) -> bool:
+    def speaks_of(self, word: bytes) -> bool:
         """Whether the word stands anywhere outside of the payloads."""
         return word in self.skeleton.SerializeToString() if self._payloads else self.data.find(word) >= 0
 
@@ -244,6 +244,15 @@ class Patch:
             raise IndexError(f"{message.schema.name} has {len(records)} records of field {field}, asked for {index}")
         start = records.starts[index]
         self._edits.cut(message.frame_at(start), start, records.ends[index], _records(message, field, bodies))
+
+    def replace_all(self, where: Address, field: int, bodies: Mapping[int, Sequence[bytes]]) -> None:
+        """Put records in the place of many, by index.  As `replace`."""
+        message = self._model.message(where)
+        records = message.records(field)
+        starts, ends = records.starts, records.ends
+        for index, these in bodies.items():
+            start = starts[index]
+            self._edits.cut(message.frame_at(start), start, ends[index], _records(message, field, these))
 
     def delete_all(self, where: Address, field: int, indices: Sequence[int]) -> None:
         """Take out many records, given in ascending order; neighbours in the file become one edit.  As `delete`."""

@@ -1,4 +1,7 @@
-"""NodeProto records written straight to the wire: by the ten thousand, protobuf's own objects take longer to make."""
+"""NodeProto records written straight to the wire: by the ten thousand, protobuf's own objects take longer to make.
+
+A record is made of parts; protobuf reads them, one behind the other, as one message.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,21 +12,24 @@ KEY, VALUE = 1, 2
 LEN = 2
 
 
-def node_record(
-    op: str, domain: str, name: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Iterable[bytes]
-) -> bytes:
-    """The body of a NodeProto (onnx.proto, "message NodeProto"); attributes are serialised AttributeProtos."""
+def node_record(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+    """The part of a NodeProto (onnx.proto, "message NodeProto") in which nodes of one kind differ."""
     parts = [_text(INPUT, item) for item in inputs]
     parts += [_text(OUTPUT, item) for item in outputs]
-    parts += (_text(NAME, name), _text(OP_TYPE, op))
-    parts += [_field(ATTRIBUTE, item) for item in attributes]
+    parts.append(_text(NAME, name))
+    return b"".join(parts)
+
+
+def kind_record(op: str, domain: str, attributes: Iterable[bytes]) -> bytes:
+    """The part that they share; attributes are serialised AttributeProtos."""
+    parts = [_text(OP_TYPE, op), *(_field(ATTRIBUTE, item) for item in attributes)]
     if domain:
         parts.append(_text(DOMAIN, domain))
     return b"".join(parts)
 
 
 def provenance_record(doc_string: str, metadata: Iterable[tuple[str, str]]) -> bytes:
-    """Fields of a NodeProto that stand behind the others: appended to a record they are part of it."""
+    """The part that tells where a node comes from."""
     parts = [_text(DOC_STRING, doc_string)] if doc_string else []
     parts += [_field(METADATA, _text(KEY, key) + _text(VALUE, value)) for key, value in metadata]
     return b"".join(parts)

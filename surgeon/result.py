@@ -51,7 +51,7 @@ class Site:
     @property
     def root(self) -> str:
         """The node that made the first output."""
-        return self.steps[-1].root
+        return self.steps[-1].root.label
 
     @property
     def replaced(self) -> tuple[NodeInfo, ...]:

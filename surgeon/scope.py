@@ -5,6 +5,7 @@ A scope is the main graph, the body of an If, Loop or Scan at any depth, or a lo
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import onnx
@@ -98,6 +99,8 @@ class Scope:
         self.added: dict[int, list[Node]] = {}
         self.producers: dict[str, Node] = {}
         self.consumers: dict[str, list[Node]] = {}
+        self.is_unsorted = False
+        self.from_outside: list[str] = []
         self.touched: set[int] = set()
         self.redirected: set[Node] = set()
         self.retired: dict[str, int] = {}
@@ -109,6 +112,11 @@ class Scope:
         self.bodies: list[Scope] = []
         self.new_initializers: list[onnx.TensorProto] = []
         self.dropped_initializers: set[str] = set()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the source's nodes, read once a rewrite needs them all."""
+        return [proto.name for proto in self.protos]
 
     @property
     def opset(self) -> int | None:
@@ -162,8 +170,8 @@ class Scope:
 
     def count_nodes(self) -> int:
         """The number of live nodes."""
-        gone = sum(not self.nodes[slot].alive or self.nodes[slot].moved for slot in self.touched)
-        return len(self.nodes) - gone + sum(map(len, self.added.values()))
+        gone = [slot for slot in self.touched if not self.nodes[slot].alive or self.nodes[slot].moved]
+        return len(self.nodes) - len(gone) + sum(map(len, self.added.values()))
 
     def live_nodes(self) -> Iterator[Node]:
         """All nodes that a file written now would hold, in order."""

@@ -24,7 +24,7 @@ class Step:
     rule: str
     pattern: str
     scope: Scope
-    root: str
+    root: Node
     outputs: tuple[str, ...]
     removed: tuple[Node, ...]
     added: list[Node] = field(default_factory=list)
@@ -42,6 +42,7 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[Step] = []
+        self._had_rules = index.model.speaks_of(FROM.encode())
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
         self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
@@ -50,10 +51,10 @@ class Splicer:
         """Replace a match that `require_writable` lets pass."""
         scope = match.scope
         root = match.root
-        step = Step(rule, match.pattern.name, scope, root.label, match.outputs, match.nodes)
+        step = Step(rule, match.pattern.name, scope, root, match.outputs, match.nodes)
         slot, place, late = _place(match)
         names = self._tensor_names(match, fragment, root)
-        maker = _Maker(self, scope, root, slot, _provenance(match, root, rule))
+        maker = _Maker(self, scope, root, slot, _provenance(match, root, rule, self._had_rules))
         outside = _detach(scope, match)
         made: list[Node] = []
         for wanted in fragment.nodes:
@@ -225,7 +226,7 @@ def _names_beside(index: Index) -> set[str]:
     """All names in use but the main graph's tensors, which its own tables tell."""
     names: set[str] = set()
     for scope in index.scopes:
-        names.update([proto.name for proto in scope.proto.node])
+        names.update(scope.names)
         if scope is not index.main:
             names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
     return names
@@ -264,16 +265,15 @@ def _is_used(scope: Scope, node: Node) -> bool:
 
 def _detach(scope: Scope, match: Match) -> list[str]:
     """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
-    inner: set[str] = set()
+    inner, outputs = {""}, match.outputs
     for node in match.nodes:
         inner.update(node.outputs)
         _remove(scope, node)
-    inner.difference_update(match.outputs)  # these stay, made by other nodes, and so do their other readers
-    inner.add("")
-    read = [name for node in match.nodes for name in node.inputs if name not in inner]
+    read = [name for node in match.nodes for name in node.inputs if name not in inner or name in outputs]
     for name in read:
-        _retire(scope, name)
-    return [name for name in dict.fromkeys(read) if name not in match.outputs]
+        if name:
+            _retire(scope, name)
+    return [name for name in dict.fromkeys(read) if name and name not in outputs]
 
 
 def _remove(scope: Scope, node: Node) -> None:
@@ -303,7 +303,7 @@ def _attach(scope: Scope, node: Node) -> None:
     scope.by_op[node.op].append(node)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Maker:
     """Makes the nodes of one step."""
 
@@ -318,23 +318,27 @@ class _Maker:
         inputs = tuple([names[ref] for ref in made.inputs])
         outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
         name = self.splicer.fresh(_stem(self.root, made.op))
-        attributes = [item.SerializeToString() for item in made.attributes]
-        record = node_record(made.op, made.domain, name, inputs, outputs, attributes) + self.provenance
-        return Node(qualified(made.domain, made.op), inputs, outputs, self.scope, self.slot, record)
+        record = node_record(name, inputs, outputs) + made.kind + self.provenance
+        return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
 
 
 def _constant(item: FixedTensor) -> Made:
     return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
 
 
-def _provenance(match: Match, root: Node, rule: str) -> bytes:
-    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
+def _provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
+    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule.
+
+    had_rules: whether the source went through surgeon before, so that its nodes may tell what they came from.
+    """
     sources: list[str] = []
-    protos = match.scope.protos
+    names = match.scope.names
     for node in match.nodes:
-        proto = protos[node.origin] if node.record is None else node.proto
-        properties = proto.metadata_props
-        earlier = [item.value for item in properties if item.key == FROM] if properties else ()
+        if node.record is None and not had_rules:
+            sources.append(names[node.origin] or node.label)
+            continue
+        proto = node.proto
+        earlier = [item.value for item in proto.metadata_props if item.key == FROM]
         sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
     proto = root.proto
     metadata = [(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]

@@ -18,7 +18,8 @@ import onnx.parser
 
 from surgeon.checking import CheckOptions
 from surgeon.model import Model
-from surgeon.prove import Outcome, check_structure
+from surgeon.prove.result import Outcome
+from surgeon.prove.structure import check_structure
 from surgeon.result import Report
 from surgeon.rewrite import rewrite
 from surgeon.rule import Rule

@@ -22,7 +22,9 @@ from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.index import GRAPH_FIELD, Index
 from surgeon.lossless import Change, ir_version_for, judge, newest_opset
 from surgeon.model import Model, Patch
-from surgeon.prove import CheckResult, Outcome, check_model, check_structure
+from surgeon.prove.model_check import check_model
+from surgeon.prove.result import CheckResult, Outcome
+from surgeon.prove.structure import check_structure
 from surgeon.rewrite import DataMode
 from surgeon.save import save
 from surgeon.schemas import schema

@@ -31,19 +31,21 @@ def patch_of(index: Index) -> Patch:
 def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
     field = FUNCTION_NODE if scope.is_function else GRAPH_NODE
     where = scope.address
-    gone: list[int] = []
+    remade: dict[int, list[bytes]] = {}
     for node in scope.redirected:
         if node.alive and not node.moved:
             _patch_inputs(patch, (*where, (field, node.slot)), node)
-    for slot in sorted(scope.touched):
-        node = scope.nodes[slot]
-        bodies = list(_records(index, where, field, scope, scope.added.get(slot, ())))
-        if node.alive and not node.moved:
-            patch.insert(where, field, slot + 1, bodies)
-        elif bodies:
-            patch.replace(where, field, slot, bodies)
-        else:
-            gone.append(slot)
+    for slot, added in scope.added.items():
+        if added:
+            bodies = list(_records(index, where, field, scope, added))
+            node = scope.nodes[slot]
+            if node.alive and not node.moved:
+                patch.insert(where, field, slot + 1, bodies)
+            else:
+                remade[slot] = bodies
+    patch.replace_all(where, field, remade)
+    nodes = scope.nodes
+    gone = [slot for slot in sorted(scope.touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
     patch.delete_all(where, field, gone)
 
 

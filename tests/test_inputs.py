@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.prove import InputsUnknown, Outcome, check_model, synthesise
 from surgeon.prove.dims import evaluate
+from surgeon.prove.inputs import InputsUnknown, synthesise
+from surgeon.prove.model_check import check_model
+from surgeon.prove.result import Outcome
 from surgeon.prove.runtime import Session, SessionError
 from tests import exports
 

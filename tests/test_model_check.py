@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.prove import CheckResult, Outcome, check_model
 from surgeon.prove.compare import compare, tolerance
+from surgeon.prove.model_check import check_model
+from surgeon.prove.result import CheckResult, Outcome
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'
 ERF = """<{t} r = {{1.4142135}}, {t} one = {{1}}, {t} half = {{0.5}}>

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from surgeon.records import node_record, provenance_record
+from surgeon.records import kind_record, node_record, provenance_record
 
 NAMES = st.lists(st.text(max_size=200), max_size=4)
 
@@ -15,8 +15,8 @@ NAMES = st.lists(st.text(max_size=200), max_size=4)
 def test_protobuf_reads_what_was_written(op, domain, name, inputs, outputs, doc, metadata):
     """Every field comes back, whatever its length."""
     attributes = [helper.make_attribute("axis", -1), helper.make_attribute("values", list(range(300)))]
-    record = node_record(op, domain, name, inputs, outputs, [item.SerializeToString() for item in attributes])
-    node = onnx.NodeProto.FromString(record + provenance_record(doc, metadata))
+    kind = kind_record(op, domain, [item.SerializeToString() for item in attributes])
+    node = onnx.NodeProto.FromString(node_record(name, inputs, outputs) + kind + provenance_record(doc, metadata))
     assert (node.op_type, node.domain, node.name, node.doc_string) == (op, domain, name, doc)
     assert (list(node.input), list(node.output)) == (inputs, outputs)
     assert list(node.attribute) == attributes

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from patterns.gelu import gelu
 from surgeon import Graph, Tensor, rule
-from surgeon.prove import check_structure
+from surgeon.prove.structure import check_structure
 from surgeon.testing import Case, check_fires
 from tests.models import graph, make, ops, opset, run
 
