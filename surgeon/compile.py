@@ -31,6 +31,7 @@ class Compiled:
     heads: ops that can make the first output (None: any).  required: groups of ops of which one must be there.
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
+    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.
     """
 
     pattern: Pattern
@@ -40,6 +41,7 @@ class Compiled:
     required: frozenset[frozenset[str]]
     allowed: frozenset[str] | None
     depth: int
+    is_plain: bool
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -55,6 +57,7 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         compiler.required(root),
         compiler.allowed(),
         max(map(compiler.depth, pattern.outputs)) + 2,
+        _is_plain(pattern.outputs),
     )
 
 
@@ -234,6 +237,19 @@ class _Compiler:
         if flat is not None:
             return len(flat.operands) + 2 + max((self.depth(item) for item, _ in flat.operands), default=0)
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
+
+
+def _is_plain(outputs: tuple[Value, ...]) -> bool:
+    if len(outputs) != 1:
+        return False
+    for value in walk(outputs):
+        if isinstance(value, Var) and (value.kind != "tensor" or value.optional):
+            return False
+        if isinstance(value, Output) and (value.operation.attributes or value.operation.rest or value.operation.others):
+            return False
+        if isinstance(value, Named):
+            return False
+    return True
 
 
 def _uses(pattern: Pattern) -> dict[int, int]:

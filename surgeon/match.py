@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 from surgeon.compile import Compiled
 from surgeon.index import Index
 from surgeon.pattern import Pattern
+from surgeon.replay import Template, template_of
 from surgeon.scope import Node, Scope
 from surgeon.state import TRANSPARENT, Several, State, Trace
 from surgeon.types import Dim
@@ -146,18 +147,26 @@ def find(
 
     accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
     """
-    tried: set[int] = set()
+    tried: set[Node] = set()
+    template: Template | None = None
     for anchor in anchors(compiled, scope):
+        if template is not None and anchor.alive:
+            attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
+            attempt.replay(template, tried)
+            if attempt.found is not None:
+                yield attempt.found
+                continue
         for root in reversed(climb(scope, compiled, anchor)):
             if not anchor.alive:
                 break
-            if id(root) in tried:
+            if root in tried:
                 continue
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
             attempt.run(root)
             if not attempt.strayed:
-                tried.add(id(root))
+                tried.add(root)
             if attempt.found is not None:
+                template = template_of(compiled, attempt.state, root, anchor)
                 yield attempt.found
                 break
 
@@ -189,6 +198,13 @@ class _Attempt:
         name = root.outputs[position] if position < len(root.outputs) else ""
         if name:
             self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
+
+    def replay(self, template: Template, tried: set[Node]) -> None:
+        """Try the quick road around the anchor; what comes of it has the last words of any match."""
+        if self.anchor is not None and template.fill(self.state, self.anchor):
+            root = self.state.nodes[0]
+            if root not in tried and self.finish((root.outputs[0],)):
+                tried.add(root)
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""
