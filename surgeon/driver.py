@@ -148,8 +148,8 @@ class Driver:
 
     def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """The replacement; built once for all matches when it looks at nothing but names."""
-        bound = match.bound.values()
-        shape = tuple([None if held is None else len(held) if isinstance(held, tuple) else 1 for held in bound])
+        shape = tuple([None if held is None else len(held) if isinstance(held, tuple) else 1
+                       for held in match.bound.values()])
         key = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
         if key in self._cache:
             return self._cache[key]

@@ -28,11 +28,14 @@ def kind_record(op: str, domain: str, attributes: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def provenance_record(doc_string: str, metadata: Iterable[tuple[str, str]]) -> bytes:
-    """The part that tells where a node comes from."""
-    parts = [_text(DOC_STRING, doc_string)] if doc_string else []
-    parts += [_field(METADATA, _text(KEY, key) + _text(VALUE, value)) for key, value in metadata]
-    return b"".join(parts)
+def doc_record(doc_string: str) -> bytes:
+    """The doc string of a node, nothing for an empty one."""
+    return _text(DOC_STRING, doc_string) if doc_string else b""
+
+
+def metadata_record(key: str, value: str) -> bytes:
+    """One entry of a node's metadata_props."""
+    return _field(METADATA, _text(KEY, key) + _text(VALUE, value))
 
 
 def _text(number: int, text: str) -> bytes:

@@ -101,6 +101,7 @@ class Scope:
         self.consumers: dict[str, list[Node]] = {}
         self.is_unsorted = False
         self.from_outside: list[str] = []
+        self.unmade: set[str] = set()
         self.touched: set[int] = set()
         self.redirected: set[Node] = set()
         self.retired: dict[str, int] = {}

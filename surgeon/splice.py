@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import onnx
 
 from surgeon.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.index import Index
 from surgeon.match import Match, require
-from surgeon.records import node_record, provenance_record
+from surgeon.records import doc_record, metadata_record, node_record
 from surgeon.schemas import knows_domain, schema
 from surgeon.scope import Node, Scope, qualified
 
@@ -196,6 +197,7 @@ class Splicer:
             if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
                 continue
             _remove(home, node)
+            home.unmade.update(node.outputs)
             read = [item for item in node.inputs if item] + _captures(home, node)
             for item in read:
                 _retire(home, item)
@@ -269,6 +271,7 @@ def _detach(scope: Scope, match: Match) -> list[str]:
     for node in match.nodes:
         inner.update(node.outputs)
         _remove(scope, node)
+    scope.unmade |= inner
     read = [name for node in match.nodes for name in node.inputs if name not in inner or name in outputs]
     for name in read:
         if name:
@@ -341,9 +344,14 @@ def _provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
         earlier = [item.value for item in proto.metadata_props if item.key == FROM]
         sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
     proto = root.proto
-    metadata = [(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
-    metadata += ((FROM, ", ".join(dict.fromkeys(sources))), (RULE, rule))
-    return provenance_record(proto.doc_string, metadata)
+    carried = [metadata_record(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
+    origin = metadata_record(FROM, ", ".join(dict.fromkeys(sources)))
+    return b"".join((doc_record(proto.doc_string), *carried, origin, _rule_record(rule)))
+
+
+@cache
+def _rule_record(rule: str) -> bytes:
+    return metadata_record(RULE, rule)
 
 
 def _place(match: Match) -> tuple[int, int, list[Node]]:

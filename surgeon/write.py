@@ -73,8 +73,7 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
     if scope.touched:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
-        made = {name for slot in scope.touched for name in scope.nodes[slot].outputs} | scope.dropped_initializers
-        dead = made.difference(scope.producers)
+        dead = (scope.unmade | scope.dropped_initializers).difference(scope.producers)
         patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
     if not isinstance(proto, onnx.GraphProto):
         return

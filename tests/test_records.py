@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from surgeon.records import kind_record, node_record, provenance_record
+from surgeon.records import doc_record, kind_record, metadata_record, node_record
 
 NAMES = st.lists(st.text(max_size=200), max_size=4)
 
@@ -16,7 +16,8 @@ def test_protobuf_reads_what_was_written(op, domain, name, inputs, outputs, doc,
     """Every field comes back, whatever its length."""
     attributes = [helper.make_attribute("axis", -1), helper.make_attribute("values", list(range(300)))]
     kind = kind_record(op, domain, [item.SerializeToString() for item in attributes])
-    node = onnx.NodeProto.FromString(node_record(name, inputs, outputs) + kind + provenance_record(doc, metadata))
+    origin = doc_record(doc) + b"".join(metadata_record(key, value) for key, value in metadata)
+    node = onnx.NodeProto.FromString(node_record(name, inputs, outputs) + kind + origin)
     assert (node.op_type, node.domain, node.name, node.doc_string) == (op, domain, name, doc)
     assert (list(node.input), list(node.output)) == (inputs, outputs)
     assert list(node.attribute) == attributes
