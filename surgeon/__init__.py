@@ -6,7 +6,6 @@ Every change you asked for, nothing else, and each one checked.
     path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
 """
 
-from surgeon.checking import CheckOptions
 from surgeon.errors import (
     CheckFailed,
     ExpectationUnmet,
@@ -19,10 +18,11 @@ from surgeon.errors import (
     UsageError,
 )
 from surgeon.graph import Constant, Graph, Tensor, register_helpers
-from surgeon.match import Match, require
-from surgeon.result import Report, Site
-from surgeon.rewrite import find, rewrite
-from surgeon.rule import Rule, rule
+from surgeon.matching.match import Match, require
+from surgeon.rewriting.checking import CheckOptions
+from surgeon.rewriting.result import Report, Site
+from surgeon.rewriting.rewrite import find, rewrite
+from surgeon.rewriting.rule import Rule, rule
 
 register_helpers()
 

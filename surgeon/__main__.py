@@ -1,6 +1,6 @@
 """`python -m surgeon` is `surgeon`."""
 
-from surgeon.cli import main
+from surgeon.console.cli import main
 
 if __name__ == "__main__":
     main(prog_name="surgeon")

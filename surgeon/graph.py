@@ -15,8 +15,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
-from surgeon.naming import helper_name, operator_of
-from surgeon.schemas import bind, operators, schema
+from surgeon.ops.naming import helper_name, operator_of
+from surgeon.ops.schemas import bind, operators, schema
 
 Tensor: TypeAlias = gs.Tensor
 Constant: TypeAlias = gs.Constant

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import onnx
 import onnx.parser
 
-from surgeon.checking import CheckOptions
-from surgeon.model import Model
+from surgeon.file.model import Model
 from surgeon.prove.result import Outcome
 from surgeon.prove.structure import check_structure
-from surgeon.result import Report
-from surgeon.rewrite import rewrite
-from surgeon.rule import Rule
+from surgeon.rewriting.checking import CheckOptions
+from surgeon.rewriting.result import Report
+from surgeon.rewriting.rewrite import rewrite
+from surgeon.rewriting.rule import Rule
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx
 from click.testing import CliRunner, Result
 
-from surgeon.cli import main
+from surgeon.console.cli import main
 
 EXACT = """
     {i}d = Div({x}, sqrt2)

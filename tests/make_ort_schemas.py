@@ -1,4 +1,4 @@
-"""Write surgeon/data/ort_schemas.json from the installed ONNX Runtime: `python tests/make_ort_schemas.py`.
+"""Write surgeon/ops/data/ort_schemas.json from the installed ONNX Runtime: `python tests/make_ort_schemas.py`.
 
 The table holds every `com.microsoft` operator and the operators of the default domain that ONNX does not have.  It is
 made from `get_all_operator_schema()`, which ONNX Runtime does not promise to keep, so only this script and the test
@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import defs
 
-TABLE = Path(__file__).resolve().parent.parent / "surgeon" / "data" / "ort_schemas.json"
+TABLE = Path(__file__).resolve().parent.parent / "surgeon" / "ops" / "data" / "ort_schemas.json"
 
 
 def installed() -> list[Any]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from onnx import AttributeProto
 
 from surgeon.graph import ASSOCIATIVE
-from surgeon.naming import all_helpers, snake_case
-from surgeon.schema_tables import AttributeSpec, Formal, Schema, history, ort_version, spelled_domain
+from surgeon.ops.naming import all_helpers, snake_case
+from surgeon.ops.schema_tables import AttributeSpec, Formal, Schema, history, ort_version, spelled_domain
 
 SOURCE = Path(__file__).resolve().parent.parent / "surgeon" / "graph.py"
 STUB = SOURCE.with_suffix(".pyi")

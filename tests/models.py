@@ -6,13 +6,13 @@ from typing import Any
 import onnx
 
 from surgeon import Rule, rewrite, rule
-from surgeon.compile import compile_pattern
-from surgeon.driver import explain
-from surgeon.index import Index
-from surgeon.match import Match, find
-from surgeon.model import Model
-from surgeon.pattern import trace
-from surgeon.result import Report
+from surgeon.file.model import Model
+from surgeon.indexing.index import Index
+from surgeon.matching.compile import compile_pattern
+from surgeon.matching.match import Match, find
+from surgeon.matching.pattern import trace
+from surgeon.rewriting.driver import explain
+from surgeon.rewriting.result import Report
 from surgeon.testing import parse
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, defs
 
 from surgeon.errors import RuleError
-from surgeon.schemas import Schema, bind, check_node, domains, history, operators, schema
+from surgeon.ops.schemas import Schema, bind, check_node, domains, history, operators, schema
 
 X, Y, Z = object(), object(), object()
 

@@ -7,8 +7,8 @@ import pytest
 
 from patterns.gelu import gelu, gelu_tanh
 from surgeon import Graph, RuleError, rewrite
-from surgeon.catalogue import flat, packs, resolve
 from surgeon.graph import _packs
+from surgeon.rewriting.catalogue import flat, packs, resolve
 from tests.models import graph, make, ops
 
 RULES = """

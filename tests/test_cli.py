@@ -233,12 +233,12 @@ def test_help_and_version() -> None:
 
 def test_help_and_a_rewrite_load_only_what_they_need(tmp_path: Path) -> None:
     """No runtime, no torch; rich only where something is printed."""
-    code = "import sys; from surgeon.cli import main; main({}, standalone_mode=False); print(*sys.modules)"
+    code = "import sys; from surgeon.console.cli import main; main({}, standalone_mode=False); print(*sys.modules)"
     arguments = ["rewrite", str(gelus(tmp_path)), str(tmp_path / "o.onnx"), "-r", "gelu", "--check", "none", "-q"]
     for given in (["rules", "--help"], arguments):
         command = [sys.executable, "-c", code.format(given)]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        assert "surgeon.cli" in loaded
+        assert "surgeon.console.cli" in loaded
         assert not {"onnxruntime", "torch", "rich", "hypothesis"}.intersection(loaded)
 
 

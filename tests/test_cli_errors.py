@@ -103,7 +103,7 @@ def test_what_slips_through_still_ends_in_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(import_module("surgeon.rewrite"), "rewrite", fail)
+    monkeypatch.setattr(import_module("surgeon.rewriting.rewrite"), "rewrite", fail)
     result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", "gelu")
     assert result.exit_code == code
     assert result.stderr.startswith(words)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon.constants import castable_types
+from surgeon.indexing.constants import castable_types
 from tests.models import graph, index_of, opset
 
 

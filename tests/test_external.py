@@ -12,10 +12,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon import copying
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.model import Model
-from surgeon.save import save
+from surgeon.file import copying
+from surgeon.file.model import Model
+from surgeon.file.save import save
 from tests.model_samples import WEIGHTS, external, files_in, renamed
 
 

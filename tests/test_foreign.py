@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from surgeon.errors import ModelFileError
-from surgeon.model import Model
+from surgeon.file.model import Model
 from tests.model_samples import everywhere
 from tests.wire_strategies import record, varint
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError
-from surgeon.external import tensors_of
-from surgeon.model import Model, Patch
-from surgeon.payloads import KEY
+from surgeon.file.external import tensors_of
+from surgeon.file.model import Model, Patch
+from surgeon.file.payloads import KEY
 from tests.model_samples import GRAPH, everywhere, reference, same, tensor
 from tests.wire_strategies import models, record, varint
 

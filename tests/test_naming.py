@@ -6,8 +6,8 @@ import onnx_graphsurgeon as gs
 import pytest
 
 from surgeon.graph import Graph
-from surgeon.naming import PREFIXES, RESERVED, all_helpers, helper_name, operator_of
-from surgeon.schemas import domains, operators
+from surgeon.ops.naming import PREFIXES, RESERVED, all_helpers, helper_name, operator_of
+from surgeon.ops.schemas import domains, operators
 
 NAMES = {
     "matmul": ("", "MatMul"),

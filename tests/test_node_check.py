@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from surgeon.schemas import check_node
+from surgeon.ops.schemas import check_node
 
 FLOAT, HALF, INT64, BOOL = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL
 

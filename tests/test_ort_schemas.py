@@ -6,8 +6,8 @@ import warnings
 import onnx
 import onnxruntime
 
-from surgeon.schema_tables import history, operators
-from surgeon.schemas import schema
+from surgeon.ops.schema_tables import history, operators
+from surgeon.ops.schemas import schema
 from tests.make_ort_schemas import TABLE, table, text
 
 

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from surgeon import edits
 from surgeon.errors import ModelFileError, RewriteError
-from surgeon.model import Address, Model, Patch
+from surgeon.file import edits
+from surgeon.file.model import Address, Model, Patch
 from tests.model_samples import GRAPH, everywhere, tensor
 from tests.wire_strategies import models, record, tokens, varint
 

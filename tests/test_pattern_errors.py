@@ -4,7 +4,7 @@ import onnx_graphsurgeon as gs
 import pytest
 
 from surgeon import Graph, RuleError, Tensor
-from surgeon.pattern import trace
+from surgeon.matching.pattern import trace
 from tests.models import graph, make, opset, run
 
 MY = opset(17)

@@ -2,14 +2,15 @@
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
 from surgeon import rewrite
-from surgeon.progress import Spinner
-from surgeon.report import diff_lines, miss_text, print_report
-from surgeon.result import Miss, Report
+from surgeon.console.progress import Spinner
+from surgeon.console.report import diff_lines, miss_text, print_report
+from surgeon.rewriting.result import Miss, Report
 from tests.command_line import gelus, rule_file, save
 
 
@@ -53,7 +54,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
     """Whatever the width, every character of a long node name is printed."""
     name = "/very/long/" + "name" * 60
     report = report_of(gelus(tmp_path, count=1))
-    report.sites[0].steps[0].root = name
+    report.sites[0].steps[0].root = SimpleNamespace(label=name)
     report.misses = [Miss("gelu", name, "wanted Erf, found Tanh", "gelu.py:9", 4)]
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal, which alone has a width
@@ -69,7 +70,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
 def test_names_that_look_like_markup_stay_as_they_are(tmp_path: Path) -> None:
     """rich must not take a bracket in a name for a style."""
     report = report_of(gelus(tmp_path, count=1))
-    report.sites[0].steps[0].root = "/a[bold]:smile:/Mul"
+    report.sites[0].steps[0].root = SimpleNamespace(label="/a[bold]:smile:/Mul")
     report.misses = [Miss("gelu", "[red]x", "[/red] is odd", "gelu.py:9", 1)]
     text = text_of(report)
     assert "/a[bold]:smile:/Mul" in text
@@ -116,7 +117,7 @@ def test_the_spinner_shows_itself_only_when_work_takes_long(
     with Spinner() as spinner:
         spinner.update("gelu", 1)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("surgeon.progress.DELAY", 0.0)
+    monkeypatch.setattr("surgeon.console.progress.DELAY", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with Spinner() as spinner:
         spinner.update("gelu", 128)

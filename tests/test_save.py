@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from onnx import TensorProto, helper
 
 from surgeon.errors import ModelFileError
-from surgeon.model import Model, Patch
-from surgeon.save import save
+from surgeon.file.model import Model, Patch
+from surgeon.file.save import save
 from tests.model_samples import GRAPH, everywhere, external, files_in, renamed, tensor
 from tests.wire_strategies import models, varint
 
@@ -83,8 +83,8 @@ def test_systems_without_copy_file_range(number: int | None, source: Path, monke
         raise OSError(number, "no")
 
     monkeypatch.setattr(os, "copy_file_range", fails, raising=False)
-    monkeypatch.setattr("surgeon.save._READ", 100)
-    monkeypatch.setattr("surgeon.save._MAPPED", 10)
+    monkeypatch.setattr("surgeon.file.save._READ", 100)
+    monkeypatch.setattr("surgeon.file.save._MAPPED", 10)
     out = source.with_name("out.onnx")
     with Model.open(source) as model:
         patch = renamed(model)
@@ -172,7 +172,7 @@ def test_what_the_system_says_is_said_plainly(
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    for name in ("surgeon.save.write_all", "surgeon.atomic.os.fsync"):
+    for name in ("surgeon.file.save.write_all", "surgeon.file.atomic.os.fsync"):
         with monkeypatch.context() as patched:
             patched.setattr(name, fail)
             with Model.open(source) as model, pytest.raises(ModelFileError, match=f"(?i)cannot be written, .*{why}"):
@@ -187,8 +187,8 @@ def test_an_interrupted_copy_leaves_no_litter(source: Path, monkeypatch: pytest.
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("surgeon.save.copy_span", interrupt)
-    monkeypatch.setattr("surgeon.save._READ", 100)
+    monkeypatch.setattr("surgeon.file.save.copy_span", interrupt)
+    monkeypatch.setattr("surgeon.file.save._READ", 100)
     with Model.open(source) as model, pytest.raises(KeyboardInterrupt):
         save(model, renamed(model), source)
     assert (source.read_bytes(), files_in(source.parent)) == (before, {"m.onnx"})
@@ -232,7 +232,7 @@ def test_a_killed_run_leaves_one_file_that_the_next_run_removes(source: Path, tm
     out = tmp_path / "out.onnx"
     out.write_bytes(b"old")
     code = (
-        "import sys, time; from surgeon.model import Model; from surgeon.save import save\n"
+        "import sys, time; from surgeon.file.model import Model; from surgeon.file.save import save\n"
         "def wait(path): print('ready', flush=True); time.sleep(60)\n"
         "save(Model.open(sys.argv[1]), None, sys.argv[2], check=wait)"
     )
@@ -262,7 +262,7 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
         file.write(b"\x08\x08\x3a" + varint(len(graph) + 200_000_000) + graph)
         file.truncate(file.tell() + 200_000_000)
     code = (
-        "import resource, sys; from surgeon.model import Model, Patch; from surgeon.save import save\n"
+        "import resource, sys; from surgeon.file.model import Model, Patch; from surgeon.file.save import save\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = peak()\n"
         "model = Model.open(sys.argv[1]); patch = Patch(model); patch.replace(((7, 0),), 2, 0, [b'renamed'])\n"
         "save(model, patch, sys.argv[2]); print(peak() - before)"

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import AttributeProto, defs
 
-from surgeon import schema_tables
-from surgeon.schemas import VARIADIC, Schema, history, knows_domain, moved, operators, schema
+from surgeon.ops import schema_tables
+from surgeon.ops.schemas import VARIADIC, Schema, history, knows_domain, moved, operators, schema
 
 
 def found(domain: str, name: str, opset: int | None = None) -> Schema:
@@ -159,7 +159,7 @@ def test_a_look_up_asks_for_one_operator_only(monkeypatch: pytest.MonkeyPatch) -
 
 def test_schemas_load_neither_onnxruntime_nor_torch() -> None:
     code = (
-        "import sys; from surgeon import schemas, naming;"
+        "import sys; from surgeon.ops import schemas, naming;"
         "schemas.schema('com.microsoft', 'Gelu'); naming.all_helpers();"
         "print(sorted({'onnxruntime', 'torch'} & set(sys.modules)))"
     )

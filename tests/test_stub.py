@@ -9,8 +9,8 @@ import pytest
 from mypy import api
 
 from surgeon.errors import RuleError
-from surgeon.naming import all_helpers
-from surgeon.schemas import bind, history
+from surgeon.ops.naming import all_helpers
+from surgeon.ops.schemas import bind, history
 from tests.make_stub import SOURCE, STUB, made_from, stub
 
 PROJECT = SOURCE.parent.parent

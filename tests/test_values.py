@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError
-from surgeon.model import Model
-from surgeon.values import _TYPES, decode, raw_size
+from surgeon.file.model import Model
+from surgeon.file.values import _TYPES, decode, raw_size
 from tests.model_samples import reference, same
 from tests.wire_strategies import record, tensors
 

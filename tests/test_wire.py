@@ -7,7 +7,7 @@ from google.protobuf.message import Message as ProtoMessage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surgeon import wire
+from surgeon.file import wire
 from tests.wire_strategies import models, records_of, tokens, varint
 
 few = settings(max_examples=100, deadline=None)

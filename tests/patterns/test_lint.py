@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import surgeon
-from surgeon.catalogue import all_rules
-from surgeon.rule import KINDS, TARGETS, Rule
+from surgeon.rewriting.catalogue import all_rules
+from surgeon.rewriting.rule import KINDS, TARGETS, Rule
 
 RULES = [rule for pack, _, rule in all_rules() if pack == "builtin"]
 TESTS = Path(__file__).parent

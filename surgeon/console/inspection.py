@@ -1,0 +1,283 @@
+"""What is in a model: opsets, ops, what no schema knows, inputs and outputs, and how large the weights are.
+
+No payload is read, so it takes as long for 100 GB as for the graph alone.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import onnx
+from onnx import AttributeProto, TensorProto
+
+from surgeon.console.console import console_for
+from surgeon.errors import ModelFileError
+from surgeon.file.external import extent_of, resolve, tensors_of
+from surgeon.file.model import Model
+from surgeon.file.values import raw_size
+from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
+from surgeon.ops.schemas import history, knows_domain, schema
+
+PLACES = 3  # nodes named for each unknown op
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An op that neither onnx nor ONNX Runtime has at the model's opset.  places: the first few nodes."""
+
+    op: str
+    count: int
+    why: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFunction:
+    """A function that the model defines.  calls: nodes that call it."""
+
+    name: str
+    nodes: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """An external data file.  size: bytes on disk, None where it is missing.  used: bytes that tensors take in it."""
+
+    location: str
+    used: int
+    size: int | None
+
+
+@dataclass(slots=True)
+class Inspection:
+    """The facts about one model.
+
+    nodes: of all bodies and functions too.  ops: by domain ("" is written ai.onnx), most frequent first.  inputs,
+    outputs: name -> "float32[batch, 128]".  inside, outside: bytes of weights in the file and in external files, by
+    dtype.
+    """
+
+    path: str
+    file_size: int
+    ir_version: int
+    producer: str
+    opsets: dict[str, int]
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    nodes: int = 0
+    ops: dict[str, dict[str, int]] = field(default_factory=dict)
+    unknown: list[Unknown] = field(default_factory=list)
+    functions: list[LocalFunction] = field(default_factory=list)
+    tensors: int = 0
+    inside: dict[str, int] = field(default_factory=dict)
+    outside: dict[str, int] = field(default_factory=dict)
+    files: list[DataFile] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return asdict(self)
+
+
+def inspect_model(path: str | os.PathLike[str]) -> Inspection:
+    """Look at a model file.  Raises ModelFileError when it is none."""
+    with Model.open(path) as model:
+        proto = model.skeleton
+        found = Inspection(
+            path=str(path),
+            file_size=len(model.data),
+            ir_version=int(proto.ir_version),
+            producer=" ".join(part for part in (proto.producer_name, proto.producer_version) if part),
+            opsets={item.domain or "ai.onnx": int(item.version) for item in proto.opset_import},
+            inputs=_signature(proto.graph.input, {tensor.name for tensor in proto.graph.initializer}),
+            outputs=_signature(proto.graph.output, frozenset()),
+        )
+        _count_ops(found, proto)
+        _weigh(found, model)
+    return found
+
+
+def _signature(values: Any, initializers: Any) -> dict[str, str]:
+    return {value.name: type_text(value.type) for value in values if value.name not in initializers}
+
+
+def type_text(kind: onnx.TypeProto) -> str:
+    """A type as people read it: float32[batch, 3, 224, 224], seq(int64[?])."""
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        tensor = getattr(kind, which)
+        shape = ""
+        if tensor.HasField("shape"):
+            dims = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
+                    for dim in tensor.shape.dim)
+            shape = f"[{', '.join(dims)}]"
+        return f"{'sparse ' * (which != 'tensor_type')}{dtype_text(tensor.elem_type)}{shape}"
+    if which == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    if which == "optional_type":
+        return f"optional({type_text(kind.optional_type.elem_type)})"
+    if which == "map_type":
+        return f"map({dtype_text(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
+    return "unknown"
+
+
+def dtype_text(number: int) -> str:
+    """The name of a TensorProto.DataType, float spelled with its width."""
+    try:
+        name = str(TensorProto.DataType.Name(number)).lower()
+    except ValueError:
+        return f"dtype {number}"
+    return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(name, name)
+
+
+def _all_nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
+    """Every node, those of nested bodies included."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+                yield from _all_nodes(attribute.g.node)
+            for graph in attribute.graphs:
+                yield from _all_nodes(graph.node)
+
+
+def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
+    versions = _versions(proto.opset_import)
+    counts: Counter[tuple[str, str]] = Counter()
+    unknown: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    judged: dict[tuple[int, str, str], str] = {}
+    local = {(function.domain, function.name) for function in proto.functions}
+    scopes = [(proto.graph.node, versions)]
+    scopes += [(function.node, _versions(function.opset_import) or versions) for function in proto.functions]
+    for nodes, opsets in scopes:
+        for node in _all_nodes(nodes):
+            domain, op = node.domain, node.op_type
+            counts["" if domain in DEFAULT_DOMAINS else domain, op] += 1
+            key = (id(opsets), domain, op)
+            why = judged.get(key)
+            if why is None:
+                why = judged[key] = "" if (domain, op) in local else _why_unknown(domain, op, opsets)
+            if why:
+                places = unknown.setdefault((domain, op), (why, []))[1]
+                if len(places) < PLACES:
+                    places.append(node.name or next(iter(node.output), ""))
+    found.nodes = counts.total()
+    for (domain, op), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1])):
+        found.ops.setdefault(domain or "ai.onnx", {})[op] = count
+    found.unknown = [
+        Unknown(qualified(*key), counts["" if key[0] in DEFAULT_DOMAINS else key[0], key[1]], why, tuple(places))
+        for key, (why, places) in unknown.items()
+    ]
+    found.functions = [
+        LocalFunction(f"{function.domain}::{function.name}", len(function.node),
+                      counts["" if function.domain in DEFAULT_DOMAINS else function.domain, function.name])
+        for function in proto.functions
+    ]
+
+
+def _versions(imports: Any) -> dict[str, int]:
+    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
+
+
+def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
+    """Why no schema fits, or an empty string."""
+    plain = "" if domain in DEFAULT_DOMAINS else domain
+    if schema(plain, op, opsets.get(plain)) is not None:
+        return ""
+    versions = history(plain, op)
+    if versions:
+        return f"needs opset {versions[0].since_version}, the model has {opsets.get(plain)}"
+    return "no such op" if knows_domain(plain) else "custom or placeholder"
+
+
+def _weigh(found: Inspection, model: Model) -> None:
+    """Bytes of weights by dtype and place, from shapes and dtypes alone."""
+    everywhere: Counter[str] = Counter()
+    outside: Counter[str] = Counter()
+    for tensor in tensors_of(model.skeleton):
+        everywhere[dtype_text(tensor.data_type)] += _size(tensor)
+        found.tensors += 1
+    extents = set()
+    for tensor in model.external_tensors:
+        outside[dtype_text(tensor.data_type)] += _size(tensor)
+        extents.add(extent_of(tensor))
+    everywhere.subtract(outside)
+    found.inside = {name: size for name, size in everywhere.most_common() if size > 0}
+    found.outside = dict(outside.most_common())
+    used: Counter[str] = Counter()
+    for extent in extents:
+        used[extent.location] += extent.size
+    folder = Path(found.path).parent
+    found.files = [DataFile(location, size, _size_on_disk(folder, location)) for location, size in sorted(used.items())]
+
+
+def _size(tensor: TensorProto) -> int:
+    if tensor.data_type == TensorProto.STRING:
+        return sum(map(len, tensor.string_data))
+    try:
+        return raw_size(tensor)
+    except ModelFileError:  # a dtype of tomorrow: its size is unknown, and the rest still worth showing
+        return 0
+
+
+def _size_on_disk(folder: Path, location: str) -> int | None:
+    try:
+        return os.stat(resolve(folder, location)).st_size
+    except (OSError, ModelFileError):
+        return None
+
+
+def print_inspection(found: Inspection, stream: TextIO) -> None:
+    """Print the facts for people."""
+    from rich.text import Text
+
+    console = console_for(stream)
+
+    def line(name: str, text: str, style: str = "") -> None:
+        console.print(Text.assemble((f"{name:<10}", "bold"), (text, style)), soft_wrap=True)
+
+    line("model", f"{found.path} ({size_text(found.file_size)})")
+    line("IR", f"version {found.ir_version}{', made by ' + found.producer if found.producer else ''}")
+    line("opsets", ", ".join(f"{domain} {version}" for domain, version in found.opsets.items()) or "none")
+    for title, values in (("inputs", found.inputs), ("outputs", found.outputs)):
+        for place, (name, text) in enumerate(values.items()):
+            line("" if place else title, f"{name}: {text}")
+    line("weights", _weights_text(found))
+    for item in found.files:
+        missing = item.size is None
+        state = "MISSING" if item.size is None else size_text(item.size)
+        line("", f"{item.location}: {size_text(item.used)} used of {state}", "bold red" if missing else "")
+    line("nodes", f"{found.nodes:,}")
+    for domain, ops in found.ops.items():
+        line("", domain, "bold")
+        for op, count in ops.items():
+            console.print(f"{count:>9,} {op}", soft_wrap=True)
+    for function in found.functions:
+        line("function", f"{function.name}: {function.nodes:,} nodes, called {function.calls:,} times")
+    if found.unknown:
+        console.print(Text("custom or placeholder ops, and ops that onnx and ONNX Runtime do not have:", style="bold"))
+    for one in found.unknown:
+        places = ", ".join(one.places) + (" ..." if one.count > len(one.places) else "")
+        console.print(Text(f"  {one.op} x{one.count:,} ({one.why}) at {places}", style="yellow"), soft_wrap=True)
+
+
+def _weights_text(found: Inspection) -> str:
+    parts = []
+    for name, sizes in (("in the file", found.inside), ("in external files", found.outside)):
+        if sizes:
+            detail = ", ".join(f"{dtype} {size_text(size)}" for dtype, size in sizes.items())
+            parts.append(f"{size_text(sum(sizes.values()))} {name} ({detail})")
+    return f"{found.tensors:,} tensors: {'; '.join(parts)}" if parts else "none"
+
+
+def size_text(size: int) -> str:
+    """Bytes with a decimal unit, three digits."""
+    value, units = float(size), ("bytes", "kB", "MB", "GB", "TB")
+    for unit in units:
+        if value < 1000 or unit == units[-1]:
+            break
+        value /= 1000
+    return f"{size} bytes" if unit == "bytes" else f"{value:.3g} {unit}"

@@ -1,0 +1,244 @@
+"""The printed manual: the list of all rules, and one rule with before and after drawn from the rule itself."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+import numpy as np
+
+from surgeon.console.console import console_for
+from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, trace
+from surgeon.rewriting.rule import TARGETS, Form, Rule
+
+NEWEST = 10**6  # an opset at which every form may be written
+
+
+def print_list(found: Iterable[tuple[str, str, Rule]], stream: TextIO) -> None:
+    """Print every rule by pack and file: name, summary, and the targets with the opset they need."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = console_for(stream)
+    files: dict[tuple[str, str], list[Rule]] = {}
+    for pack, module, rule in found:
+        files.setdefault((pack, module), []).append(rule)
+    width = max((len(rule.name) for rules in files.values() for rule in rules), default=0)
+    for place, ((pack, module), rules) in enumerate(files.items()):
+        title = Text.assemble("\n" if place else "", (f"{module.rpartition('.')[2]}", "bold"), f"  {pack}: {module}")
+        console.print(title, soft_wrap=True)
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(min_width=width + 2, overflow="fold")
+        table.add_column(ratio=2, overflow="fold")
+        table.add_column(ratio=1, overflow="fold")
+        for rule in rules:
+            table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
+        console.print(table)
+    if not files:
+        console.print("No rule pack is installed.")
+
+
+def print_manual(rule: Rule, stream: TextIO) -> None:
+    """Print the manual of one rule."""
+    from rich.text import Text
+
+    console = console_for(stream)
+    for line in manual_lines(rule):
+        heading = bool(line) and not line.startswith(" ")
+        console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
+
+
+def manual_lines(rule: Rule) -> Iterator[str]:
+    """The manual as lines; headings start at the margin."""
+    yield f"{rule.name}  ({rule.where})"
+    yield from (f"  {line}".rstrip() for line in (rule.doc or "This rule has no docstring.").splitlines())
+    if rule.approximate:
+        yield "  It is approximate: it changes numbers beyond rounding."
+    yield ""
+    yield "Before"
+    for function in rule.patterns:
+        note = _first_line(function.__doc__)
+        yield f"  {function.__name__}{': ' + note if note else ''}"
+        for place, pattern in enumerate(trace(function)):
+            if place:
+                yield "   or"
+            yield from (f"    {line}" for line in draw(pattern))
+    yield ""
+    yield "After"
+    for target in TARGETS.values():
+        yield from (f"  {line}" for line in _target_lines(rule, target.name))
+    if rule.conditions:
+        yield ""
+        yield "Conditions"
+        for condition in rule.conditions:
+            note = _first_line(condition.__doc__)
+            yield f"  {condition.__name__}{': ' + note if note else ''}"
+
+
+def summary(rule: Rule) -> str:
+    """The first line of the docstring."""
+    return _first_line(rule.doc) + (" (approximate)" if rule.approximate else "")
+
+
+def targets_text(rule: Rule) -> str:
+    """The targets that the rule has a form for, with the opset that each needs."""
+    told = []
+    for name in TARGETS:
+        forms = list(_forms(rule, name))
+        least = min((form.opset for form in forms), default=0)
+        if forms:
+            told.append(name if least <= 1 else f"{name} (opset {least})")
+    return ", ".join(told)
+
+
+def _forms(rule: Rule, target: str) -> Iterator[Form]:
+    """The forms that the rule may write for a target, newest first."""
+    below = NEWEST
+    while below > 0:
+        plan = rule.plan(target, below)
+        if isinstance(plan, str) or plan.needs is not None:
+            return
+        yield plan.form
+        below = plan.form.opset - 1
+
+
+def _target_lines(rule: Rule, target: str) -> Iterator[str]:
+    forms = list(_forms(rule, target))
+    for place, form in enumerate(forms):
+        since = f"  (from opset {form.opset})" if form.opset > 1 else ""
+        lines = form_lines(form)
+        label = f"{target if not place else '':<11}"
+        yield f"{label}{lines[0]}{since}"
+        yield from (" " * 11 + line for line in lines[1:])
+    plan = rule.plan(target, NEWEST)
+    if not isinstance(plan, str):
+        known = [compiled.pattern for compiled in plan.sources if compiled.pattern.function not in rule.patterns]
+        if known:
+            yield " " * 11 + f"also in place of {', '.join(draw(pattern)[-1] for pattern in known)}"
+
+
+def form_lines(form: Form) -> list[str]:
+    """What a form writes, drawn; one that depends on the match is named by where it is written."""
+    if not form.is_pattern:
+        code = form.function.__code__
+        return [f"written site by site ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"]
+    return draw(trace(form.function)[0], written=True)
+
+
+def draw(pattern: Pattern, *, written: bool = False) -> list[str]:
+    """A traced function as nested calls; tensors that are used twice get a line of their own above.
+
+    written: as a replacement, which takes the first of several forms.
+    """
+    drawing = _Drawing(pattern, written)
+    results = [drawing.text(value) for value in pattern.outputs]
+    return [*drawing.lines, ", ".join(results)]
+
+
+class _Drawing:
+    """Turns the values of one pattern into text."""
+
+    def __init__(self, pattern: Pattern, written: bool) -> None:
+        self._written = written
+        self._shared = _shared(pattern, written)
+        self._names: dict[int, str] = {}
+        self.lines: list[str] = []
+
+    def text(self, value: Value | None) -> str:
+        """A value as an expression."""
+        if value is None:
+            return "-"
+        if isinstance(value, Var):
+            return f"*{value.name}" if value.kind == "rest" else value.name
+        if isinstance(value, Literal):
+            return number_text(value.value)
+        if isinstance(value, AnyOf):
+            return self._any_of(value)
+        if isinstance(value, Named):
+            return f"{value.name}: {self.text(value.value)}"
+        return self._output(value)
+
+    def _any_of(self, value: AnyOf) -> str:
+        first = value.forms[0]
+        if self._written:
+            return self.text(first)
+        if isinstance(first, Output) and _is_optional(value):
+            return f"[{_op(first.operation)}]({self.text(value.forms[1])})"
+        return f"({' | '.join(self.text(form) for form in value.forms)})"
+
+    def _output(self, value: Output) -> str:
+        operation = value.operation
+        several = f"[{value.position}]" if operation.outputs > 1 else ""
+        name = self._names.get(id(operation))
+        if name is None:
+            call = self._call(operation)
+            if id(operation) not in self._shared:
+                return call + several
+            name = self._names[id(operation)] = f"t{len(self._names) + 1}"
+            self.lines.append(f"{name} = {call}")
+        return name + several
+
+    def _call(self, operation: Operation) -> str:
+        parts = [self.text(item) for item in operation.inputs]
+        if operation.rest is not None:
+            parts.append(f"*{operation.rest.name}")
+        parts += [f"{name}={_attribute_text(item)}" for name, item in operation.attributes.items()]
+        if operation.others is not None:
+            parts.append(f"**{operation.others.name}")
+        return f"{_op(operation)}({', '.join(parts)})"
+
+
+def number_text(value: Any) -> str:
+    """A constant: numbers in up to eight digits, an array beyond four elements by shape and dtype."""
+    array = np.asarray(value)
+    if array.size > 4:
+        return f"{array.dtype}{list(array.shape)}"
+    if array.ndim:
+        return f"[{', '.join(number_text(item) for item in array.ravel())}]"
+    item = array.item()
+    return f"{item:.8g}" if isinstance(item, float) else str(item)
+
+
+def _op(operation: Operation) -> str:
+    return f"{operation.domain}::{operation.op}" if operation.domain else operation.op
+
+
+def _attribute_text(value: Any) -> str:
+    if isinstance(value, Var):
+        return value.name
+    if isinstance(value, bytes):
+        return f'"{value.decode(errors="replace")}"'
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, (int, float, np.ndarray, np.generic)):
+        return number_text(value)
+    return str(value)
+
+
+def _is_optional(value: AnyOf) -> bool:
+    """Whether it says: a node, or its first input without it."""
+    first = value.forms[0]
+    return len(value.forms) == 2 and isinstance(first, Output) and first.operation.inputs[:1] == (value.forms[1],)
+
+
+def _shared(pattern: Pattern, written: bool) -> set[int]:
+    """The operations that more than one place of the pattern refers to."""
+    uses: dict[int, int] = {}
+    values: list[Value | None] = list(pattern.outputs)
+    expanded: set[int] = set()
+    while values:
+        value = values.pop()
+        if isinstance(value, Output):
+            key = id(value.operation)
+            uses[key] = uses.get(key, 0) + 1
+            if key in expanded:
+                continue
+            expanded.add(key)
+            values.extend(value.operation.inputs)
+        elif isinstance(value, AnyOf):
+            values.extend(value.forms[:1] if written else value.forms[1:] if _is_optional(value) else value.forms)
+        elif isinstance(value, Named):
+            values.append(value.value)
+    return {key for key, count in uses.items() if count > 1}
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0].strip()

@@ -1,0 +1,1 @@
+"""The file: the only modules that know bytes."""

@@ -1,0 +1,343 @@
+"""A model as it lies in its file: a skeleton to look at, values on demand, and byte-range edits.
+
+`Model.open` leaves every large tensor payload where it is.  The *skeleton* is the model with these payloads cut out: in
+their place stands an `external_data` entry with the key `surgeon.payload`, which `Model.value` follows.  `Patch`
+collects edits of records; what it does not name stays byte for byte.
+"""
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+
+import onnx
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import Message as ProtoMessage
+
+from surgeon.errors import ModelFileError
+from surgeon.file import external
+from surgeon.file.edits import Edits, Piece, join
+from surgeon.file.foreign import describe, unreadable
+from surgeon.file.payloads import KEY, MARK, Payload, cut, find_payloads, marked, restore
+from surgeon.file.values import Array, decode, decode_raw, densify
+from surgeon.file.wire import LEN, MAX_SIZE, Buffer, Message, WireError, root, write_varint
+
+Address = tuple[tuple[int, int], ...]
+"""Where a message lies below ModelProto: steps of (field number, occurrence).
+
+The main graph is ((7, 0),), function k is ((25, k),), and ((7, 0), (1, 12), (5, 3), (6, 0)) is the body
+graph.node[12].attribute[3].g.  A singular message has occurrence 0, even when the file gives it in two records.
+"""
+
+_MAIN_GRAPH = 7
+
+Where = tuple[float, int, int, int]
+
+
+class Model:
+    """An open model.
+
+    skeleton        the model without the payloads above the threshold; look, but edit through a Patch
+    path            the file, or None when the model was given as a ModelProto or as bytes
+    payload_bytes   bytes of tensor data that were cut out
+    """
+
+    skeleton: onnx.ModelProto
+    path: Path | None
+    payload_bytes: int
+
+    def __init__(self, data: Buffer, path: Path | None, threshold: int) -> None:
+        self.path = path
+        self.data = data
+        self.stamp = None if path is None else stamp(path)
+        self._root = root(data)
+        self._messages: dict[Address, Message] = {(): self._root}
+        self._store = external.Store(None if path is None else path.parent)
+        name = "The model" if path is None else str(path)
+        try:
+            self._payloads = list(find_payloads(self._root, threshold))
+            if not self._root.records(_MAIN_GRAPH):
+                raise ModelFileError(describe(data[:4096], name) or f"{name} holds no graph, so it is no ONNX model.")
+            self.skeleton = self._parse()
+        except (WireError, DecodeError) as error:
+            raise ModelFileError(
+                describe(data[:4096], name) or f"{name} is cut off or damaged ({error}): export or download it again."
+            ) from None
+        self.payload_bytes = sum(payload.size for payload in self._payloads)
+
+    @classmethod
+    def open(cls, source: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threshold: int = 1024) -> "Model":
+        """Open a model file, a ModelProto or its bytes, leaving data of more than `threshold` bytes per tensor there.
+
+        A ModelProto is serialised, so later changes to it are not seen.  Raises ModelFileError, in one sentence, when
+        the file cannot be read or is no ONNX model.
+        """
+        if isinstance(source, onnx.ModelProto):
+            try:
+                return cls(source.SerializeToString(), None, threshold)
+            except (ValueError, EncodeError):
+                raise ModelFileError("The ModelProto takes 2 GiB or more: keep its weights in external data.") from None
+        if isinstance(source, bytes | bytearray | memoryview):
+            if not source:
+                raise ModelFileError("The model is empty: there are no bytes to read.")
+            return cls(bytes(source), None, threshold)
+        path = Path(os.path.abspath(source))  # the working folder may change before the save
+        return cls(_map(path), path, threshold)
+
+    def value(self, tensor: onnx.TensorProto) -> Array:
+        """The value of a tensor of the skeleton, wherever its data are: inline, cut out, or in an external file.
+
+        The array has the tensor's shape and dtype (see `surgeon.values`) and may be a read-only view of the file.
+        Raises ModelFileError when the data are missing, too short or changed on disk.
+        """
+        if tensor.data_location != external.EXTERNAL:
+            return decode(tensor)
+        payload = self._payload(tensor)
+        if payload is None:
+            return self._store.value(tensor)
+        self.check_unchanged()
+        if payload.raw is not None:
+            return decode_raw(tensor, self.data, *payload.raw)
+        full = self._rebuild(payload)
+        return self._store.value(full) if full.data_location == external.EXTERNAL else decode(full)
+
+    def sparse_value(self, tensor: onnx.SparseTensorProto) -> Array:
+        """The dense array of a sparse tensor; its indices may be linear `[nnz]` or coordinates `[nnz, rank]`."""
+        name = tensor.values.name
+        return densify(self.value(tensor.values), self.value(tensor.indices), tuple(tensor.dims), name)
+
+    def full(self, message: ProtoMessage) -> bytes:
+        """Serialise a message of the skeleton, or an edited copy of one, with the data that were cut out put back."""
+        copy = type(message)()
+        copy.CopyFrom(message)
+        for tensor in marked(copy):
+            payload = self._payload(tensor)
+            if payload is not None:
+                restore(tensor, self._rebuild(payload))
+        data: bytes = copy.SerializeToString()
+        return data
+
+    def message(self, where: Address) -> Message:
+        """The message at an address; IndexError or KeyError when the file has none there."""
+        found = self._messages.get(where)
+        if found is None:
+            try:
+                found = self.message(where[:-1]).child(*where[-1])
+            except WireError as error:
+                raise ModelFileError(f"{self.path or 'The model'} is damaged ({error}): export it again.") from None
+            self._messages[where] = found
+        return found
+
+    def count(self, where: Address, field: int) -> int:
+        """How many records of a field the message at `where` has in the file."""
+        return len(self.message(where).records(field))
+
+    def record(self, where: Address, field: int, index: int) -> bytes:
+        """The body of a record as it lies in the file, payloads included; IndexError when there is none."""
+        _, start, end = self.message(where).body(field, index)
+        return self.data[start:end]
+
+    @cached_property
+    def external_tensors(self) -> list[onnx.TensorProto]:
+        """The tensors of the skeleton whose data lie in external files."""
+        if self.skeleton.ByteSize() == 0 or not self.speaks_of(b"location"):
+            return []
+        return [found for tensor in external.tensors_of(self.skeleton) if (found := self._external(tensor)) is not None]
+
+    @cached_property
+    def external_bytes(self) -> int:
+        """Bytes that tensors take in external files, counted once where they share them.  No file is touched."""
+        return sum(extent.size for extent in {external.extent_of(tensor) for tensor in self.external_tensors})
+
+    def check_unchanged(self) -> None:
+        """ModelFileError when the file on disk is no longer the one that was opened."""
+        if self.path is not None and stamp(self.path) != self.stamp:
+            raise ModelFileError(f"{self.path} was changed on disk since it was opened: open it again.")
+
+    def close(self) -> None:
+        """Let go of the files.  Arrays already handed out stay good; everything else needs the model open."""
+        self._store.close()
+        if isinstance(self.data, mmap.mmap):
+            external.close_map(self.data)
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _parse(self) -> onnx.ModelProto:
+        """The skeleton: the bytes with every payload replaced by its mark, parsed once."""
+        edits = Edits(len(self.data))
+        for number, payload in enumerate(self._payloads):
+            cut(payload, number, edits)
+        data = join(self.data, edits.pieces()) if edits else self.data[:]
+        if data.count(MARK) != len(self._payloads):
+            raise ModelFileError(
+                f"{self.path or 'The model'} holds the mark {KEY!r} that surgeon keeps for itself: "
+                "it is a skeleton, not a model; use the file that it was made from."
+            )
+        skeleton: onnx.ModelProto = onnx.ModelProto.FromString(data)
+        return skeleton
+
+    def _payload(self, tensor: onnx.TensorProto) -> Payload | None:
+        for entry in tensor.external_data:
+            if entry.key == KEY:
+                if entry.value.isdecimal() and int(entry.value) < len(self._payloads):
+                    return self._payloads[int(entry.value)]
+                raise ModelFileError(f"Tensor {tensor.name!r} bears a mark that does not belong to this model.")
+        return None
+
+    def _rebuild(self, payload: Payload) -> onnx.TensorProto:
+        """The tensor of a payload as the file has it."""
+        try:
+            full: onnx.TensorProto = onnx.TensorProto.FromString(payload.tensor.bytes())
+        except DecodeError:
+            raise ModelFileError(
+                f"{self.path or 'The model'} is damaged inside the tensor at byte {payload.tensor.frames[0].start}: "
+                "export or download it again."
+            ) from None
+        return full
+
+    def _external(self, tensor: onnx.TensorProto) -> onnx.TensorProto | None:
+        """`tensor` without its mark, when its data lie in an external file."""
+        if tensor.data_location != external.EXTERNAL:
+            return None
+        payload = self._payload(tensor)
+        if payload is None:
+            return tensor
+        full = self._rebuild(payload)
+        return full if full.data_location == external.EXTERNAL else None
+
+    def speaks_of(self, word: bytes) -> bool:
+        """Whether the word stands anywhere outside of the payloads."""
+        return word in self.skeleton.SerializeToString() if self._payloads else self.data.find(word) >= 0
+
+
+class Patch:
+    """Edits to the records of a model: delete, replace, insert.  Indices are those of the file as it was opened.
+
+    Bodies are what stands in a record behind tag and length: a serialised message, the bytes of a string, the encoded
+    number.  To write a message of the skeleton use `Model.full` or `Model.record`, which give its data back.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._edits = Edits(len(model.data))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no edit."""
+        return not self._edits
+
+    def delete(self, where: Address, field: int, index: int) -> None:
+        """Take out record `index` of `field` in the message at `where`; IndexError when there is none."""
+        self.replace(where, field, index, ())
+
+    def replace(self, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
+        """Put these records in the place of record `index`; tags and lengths are added."""
+        message = self._model.message(where)
+        records = message.records(field)
+        if not 0 <= index < len(records):
+            raise IndexError(f"{message.schema.name} has {len(records)} records of field {field}, asked for {index}")
+        start = records.starts[index]
+        self._edits.cut(message.frame_at(start), start, records.ends[index], _records(message, field, bodies))
+
+    def replace_all(self, where: Address, field: int, bodies: Mapping[int, Sequence[bytes]]) -> None:
+        """Put records in the place of many, by index.  As `replace`."""
+        message = self._model.message(where)
+        records = message.records(field)
+        starts, ends = records.starts, records.ends
+        for index, these in bodies.items():
+            start = starts[index]
+            self._edits.cut(message.frame_at(start), start, ends[index], _records(message, field, these))
+
+    def delete_all(self, where: Address, field: int, indices: Sequence[int]) -> None:
+        """Take out many records, given in ascending order; neighbours in the file become one edit.  As `delete`."""
+        message = self._model.message(where)
+        records = message.records(field)
+        place, count = 0, len(indices)
+        while place < count:
+            first = last = indices[place]
+            frame = message.frame_at(records.starts[first])
+            place += 1
+            while place < count and records.starts[indices[place]] == records.ends[last] < frame.end:
+                last = indices[place]
+                place += 1
+            self._edits.cut(frame, records.starts[first], records.ends[last])
+
+    def insert(self, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
+        """Put these records before record `index`; `index` = count means behind the last one.
+
+        Where the message has no record of the field, they go to the message's end.  Calls for one place keep their
+        order.  IndexError when index > count.
+        """
+        message = self._model.message(where)
+        records = message.records(field)
+        if not 0 <= index <= len(records):
+            raise IndexError(f"{message.schema.name} has {len(records)} records of field {field}, asked for {index}")
+        if index < len(records):
+            at = records.starts[index]
+            frame = message.frame_at(at)
+        elif index:
+            at = records.ends[index - 1]
+            frame = message.frame_at(records.starts[index - 1])
+        else:
+            frame = message.frames[-1]
+            at = frame.end
+        self._edits.insert(frame, at, _records(message, field, bodies))
+
+    def pieces(self) -> list[Piece]:
+        """The edited model from front to end: spans of the source, and new bytes.
+
+        Raises RewriteError when two edits meet, ModelFileError when the result would reach 2 GiB.
+        """
+        return self._edits.pieces()
+
+    def apply(self) -> bytes:
+        """The edited model in memory.  Errors as for `pieces`."""
+        return join(self._model.data, self.pieces())
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The edited model as a ModelProto, all inline data loaded.  Errors as for `pieces`."""
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.apply())
+        return proto
+
+
+def stamp(path: Path) -> Where | None:
+    """What tells one state of a file from another: device, inode, size, time of change; None without a file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
+
+
+def _map(path: Path) -> mmap.mmap:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                raise ModelFileError(f"{path} is empty: export or download it again.")
+            if size > MAX_SIZE:
+                raise ModelFileError(
+                    f"{path} takes {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data."
+                )
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise ModelFileError(unreadable(path, error)) from None
+
+
+def _records(message: Message, field: int, bodies: Sequence[bytes]) -> bytes:
+    if not bodies:
+        return b""
+    form = message.schema.form[field]
+    tag = write_varint(form)
+    out: list[bytes] = []
+    for body in bodies:
+        if MARK in body:
+            raise ValueError("a skeleton's bytes must not be written: take them from Model.full or Model.record")
+        out += (tag, write_varint(len(body)), body) if form & 7 == LEN else (tag, body)
+    return b"".join(out)

@@ -1,0 +1,131 @@
+"""Tensor payloads in the bytes of a model: finding them, cutting them out, putting them back.
+
+A tensor whose data were cut out bears a mark: an `external_data` entry with the key `surgeon.payload` and the number of
+the payload, and the data location EXTERNAL, so that nobody takes it for an empty tensor.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import onnx
+from google.protobuf.message import Message as ProtoMessage
+
+from surgeon.file.edits import Edits
+from surgeon.file.wire import VARINT, Frame, Message, read_varint, schema_of, walk, write_varint
+
+KEY = "surgeon.payload"
+MARK = b"\x0a\x0f" + KEY.encode()  # the key as it lies in a StringStringEntryProto
+
+# fields of TensorProto
+RAW = 9
+DATA_FIELDS = (4, 5, 6, 7, RAW, 10, 11)  # float, int32, string, int64, raw, double, uint64 data
+EXTERNAL_DATA = 13
+LOCATION = 14
+
+_DATA_TAGS = {tag for tag, field in schema_of(onnx.TensorProto.DESCRIPTOR).tags.items() if field in DATA_FIELDS}
+_RAW_TAG = schema_of(onnx.TensorProto.DESCRIPTOR).form[RAW]
+_LOCATION_TAG = LOCATION << 3 | VARINT
+
+
+class Payload(NamedTuple):
+    """The data of one tensor.
+
+    tensor   the message that holds them, all its frames
+    spans    where they lie: (frame, start, end), neighbours joined
+    raw      the span `[start, end)` of the bytes when they are one `raw_data` record and nothing else
+    size     bytes that they take
+    """
+
+    tensor: Message
+    spans: list[tuple[Frame, int, int]]
+    raw: tuple[int, int] | None
+    size: int
+
+
+def tensors_in(message: Message, least: int) -> Iterator[Message]:
+    """The TensorProto messages below (or at) `message` in records of more than `least` bytes.
+
+    Smaller records are not entered: a graph of small nodes costs one comparison per node.
+    """
+    if message.schema.name == "TensorProto":
+        yield message
+        return
+    for field in message.schema.leads:
+        records = message.records(field)
+        if field in message.schema.single:
+            if records and sum(records.ends) - sum(records.starts) > least:
+                yield from tensors_in(message.child(field, 0), least)
+        else:
+            spans = zip(records.starts, records.ends, strict=True)
+            for index in [i for i, (start, end) in enumerate(spans) if end - start > least]:
+                yield from tensors_in(message.child(field, index), least)
+
+
+def find_payloads(message: Message, threshold: int) -> Iterator[Payload]:
+    """The tensors below `message` with more than `threshold` bytes of data."""
+    for tensor in tensors_in(message, threshold):
+        payload = _payload(tensor)
+        if payload.size > threshold:
+            yield payload
+
+
+def _payload(tensor: Message) -> Payload:
+    spans: list[tuple[Frame, int, int]] = []
+    raw: tuple[int, int] | None = None
+    size = count = 0
+    external = False
+    for frame in tensor.frames:
+        before = -1
+        for tag, start, body, end in walk(tensor.data, frame.start, frame.end):
+            if tag in _DATA_TAGS:
+                count += 1
+                size += end - body
+                if tag == _RAW_TAG:
+                    raw = (body, end)
+                if start == before:
+                    spans[-1] = (frame, spans[-1][1], end)
+                else:
+                    spans.append((frame, start, end))
+                before = end
+            elif tag == _LOCATION_TAG and read_varint(tensor.data, body)[0]:
+                external = True  # inline data are ignored then
+    return Payload(tensor, spans, None if external or count > 1 else raw, size)
+
+
+def cut(payload: Payload, number: int, edits: Edits) -> None:
+    """Cut the data of a tensor and put the mark `number` at its end, where no later record undoes it."""
+    for frame, start, end in payload.spans:
+        edits.cut(frame, start, end)
+    value = str(number).encode()
+    entry = MARK + b"\x12" + write_varint(len(value)) + value
+    last = payload.tensor.frames[-1]
+    edits.insert(last, last.end, b"\x6a" + write_varint(len(entry)) + entry + b"\x70\x01")
+
+
+def marked(message: ProtoMessage) -> Iterator[onnx.TensorProto]:
+    """The tensors below (or at) a message of any type that bear a mark."""
+    if isinstance(message, onnx.TensorProto):
+        if any(entry.key == KEY for entry in message.external_data):
+            yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in [value] if isinstance(value, ProtoMessage) else value:
+                yield from marked(inner)
+
+
+def restore(tensor: onnx.TensorProto, source: onnx.TensorProto) -> None:
+    """Give a marked tensor the data of `source` and take the mark away."""
+    for field in DATA_FIELDS:
+        name = onnx.TensorProto.DESCRIPTOR.fields_by_number[field].name
+        if field != RAW:
+            getattr(tensor, name).extend(getattr(source, name))
+        elif source.HasField(name):
+            tensor.raw_data = source.raw_data
+    kept = [entry for entry in tensor.external_data if entry.key != KEY]
+    del tensor.external_data[:]
+    tensor.external_data.extend(kept)
+    if source.HasField("data_location"):
+        tensor.data_location = source.data_location
+    else:
+        tensor.ClearField("data_location")

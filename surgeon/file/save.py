@@ -1,0 +1,268 @@
+"""Saving a model: the data files first, then the model, each whole or not at all.
+
+What a patch does not touch is copied by the kernel from file to file.  The model is written to a temporary file beside
+its target, checked there, made durable and renamed; a save that fails leaves everything as it was.
+"""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.file import external
+from surgeon.file.atomic import AtomicFile, sync_folder, temporary_name
+from surgeon.file.copying import copy_file, copy_span, open_read, read_at, same_content, write_all
+from surgeon.file.edits import Edits, FileSpan, Piece
+from surgeon.file.model import Model, Patch
+from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
+from surgeon.file.values import raw_size
+from surgeon.file.wire import Buffer, root, write_varint
+
+DataMode = Literal["auto", "share", "copy", "link", "inline"]
+
+_MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already
+_READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
+_BUFFER = 1 << 20
+
+
+def save(
+    model: Model,
+    patch: Patch | None,
+    out: str | os.PathLike[str],
+    *,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    check: Callable[[Path], None] | None = None,
+) -> None:
+    """Write the model with the edits of `patch` to `out`, which may be the file it was opened from.
+
+    Without edits the bytes are those of the source.  `check` is called with the path of the written, not yet renamed
+    file, its data files in place; what it raises stops the save.
+
+    external_data
+        auto     share in the same folder, else copy
+        share    leave the data files where they are; only into the folder of the source
+        copy     reflinks where the file system has them, else a copy that leaves holes as holes
+        link     hard links: no room and no time, but onnx.load refuses models whose data file has two names
+        inline   put the data into the model; refused when it would reach 2 GiB
+    force        overwrite a data file of other content at the target
+
+    Raises ModelFileError, in one sentence, when the source changed since it was opened or the target cannot be written,
+    UsageError when `external_data` does not fit, RewriteError when edits of the patch meet.  After saving over its own
+    source the model has to be opened again.
+    """
+    if external_data not in ("auto", "share", "copy", "link", "inline"):
+        raise UsageError(f"external_data={external_data!r} is unknown: choose auto, share, copy, link or inline.")
+    out = Path(out)
+    target = _target(out)
+    model.check_unchanged()
+    with ExitStack() as done, ExitStack() as undo:
+        with _explained(out):
+            source = model.data
+            if external_data == "inline" and model.external_tensors:
+                source, pieces = _inlined(model, patch)
+            else:
+                pieces = patch.pieces() if patch is not None else [(0, len(source))]
+                _place_data(model, out, external_data, force, undo, done)
+            if pieces == [(0, len(source))] and _is_source(model, target):
+                file = None
+            else:
+                file = undo.enter_context(AtomicFile(target))
+                with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
+                    writer.write(pieces)
+        if check is not None:
+            check(target if file is None else file.temporary)
+        model.check_unchanged()
+        if file is not None:
+            if sys.platform == "win32" and _is_source(model, target):
+                model.close()  # a mapped file cannot be replaced there
+            with _explained(out):
+                file.commit()
+        undo.pop_all()
+    sync_folder(target.parent)
+
+
+def _target(out: Path) -> Path:
+    """The file that is to be replaced: links are followed, so that they stay links."""
+    target = Path(os.path.realpath(out))
+    if not target.parent.is_dir():
+        raise ModelFileError(f"The folder {target.parent} does not exist: create it first.")
+    if target.is_dir():
+        raise ModelFileError(f"{out} is a folder: name the file to write.")
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        raise ModelFileError(f"{out} is not a regular file: name another file to write.")
+    return target
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and os.path.samefile(one, other)
+
+
+def _is_source(model: Model, target: Path) -> bool:
+    return model.path is not None and _same_file(model.path, target)
+
+
+@contextmanager
+def _explained(out: Path) -> Iterator[None]:
+    """Turn what the system says on writing into one sentence."""
+    try:
+        yield
+    except EOFError:
+        raise ModelFileError(f"A source file became shorter while {out} was written: save again.") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+            why = "the disk is full: free some space or name another folder"
+        elif error.errno == errno.EROFS:
+            why = "the file system is read-only: name another folder"
+        elif error.errno in (errno.EACCES, errno.EPERM):
+            why = "permission is denied: name another folder or change its permissions"
+        elif error.errno == errno.EEXIST:
+            why = "another save to it is under way: wait for its end"
+        elif error.errno == errno.EXDEV:
+            why = "hard links do not cross file systems: use external_data='copy'"
+        else:
+            why = f"{error.strerror or error}"
+        raise ModelFileError(f"{out} cannot be written, {why}.") from error
+
+
+class _Writer:
+    """Writes pieces to a file: small ones gathered, long spans from file to file inside the kernel."""
+
+    def __init__(self, handle: int, source: Buffer, path: Path | None) -> None:
+        self._handle = handle
+        self._source = source
+        self._descriptor = -1 if path is None else open_read(path)
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def write(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                self._gather(piece)
+            elif isinstance(piece, FileSpan):
+                self._flush()
+                descriptor = open_read(piece.path)
+                try:
+                    copy_span(descriptor, piece.start, piece.size, self._handle)
+                finally:
+                    os.close(descriptor)
+            else:
+                self._span(*piece)
+        self._flush()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def _span(self, start: int, end: int) -> None:
+        size = end - start
+        if self._descriptor < 0 or size <= _MAPPED:
+            self._gather(self._source[start:end])
+        elif size <= _READ:
+            data = read_at(self._descriptor, start, size)
+            if len(data) != size:
+                raise EOFError("the source is shorter than it was")
+            self._gather(data)
+        else:
+            self._flush()
+            copy_span(self._descriptor, start, size, self._handle)
+
+    def _gather(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > _BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        write_all(self._handle, b"".join(self._waiting))
+        self._waiting, self._size = [], 0
+
+
+def _place_data(model: Model, out: Path, mode: DataMode, force: bool, undo: ExitStack, done: ExitStack) -> None:
+    """Bring the data files to where `out` looks for them."""
+    tensors = model.external_tensors
+    if not tensors:
+        return
+    home = out.parent if model.path is None else model.path.parent
+    same = os.path.samefile(home, out.parent)
+    if mode == "share" and not same:
+        raise UsageError(
+            f"Data files can be shared only inside {home}: write the model there, or use copy instead of share."
+        )
+    if model.path is None and mode in ("copy", "link"):
+        raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
+    for location, path in external.files(home, tensors).items():
+        if _same_file(path, out):
+            raise ModelFileError(f"{out} is the data file {location!r} of this model: name another file to write.")
+        if not same:
+            target = external.resolve(out.parent, location)
+            if os.path.normpath(target) == os.path.normpath(out):
+                raise ModelFileError(f"{out} has the name of the model's data file {location!r}: name another file.")
+            _place(path, target, mode == "link", force, undo, done)
+
+
+def _place(path: Path, target: Path, link: bool, force: bool, undo: ExitStack, done: ExitStack) -> None:
+    """Put the data file `path` at `target`, and have it taken away again when the save fails later."""
+    if target.exists():
+        if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
+            return
+        if not force or not target.is_file():
+            raise ModelFileError(f"{target} exists with other content: remove it, or overwrite it with force.")
+    for folder in reversed([f for f in target.parents if not f.exists()]):
+        folder.mkdir()
+        undo.callback(folder.rmdir)
+    with AtomicFile(target) as file:
+        if link:
+            file.link(path)
+        else:
+            source = open_read(path)
+            try:
+                copy_file(source, file.handle)
+            finally:
+                os.close(source)
+        if target.exists():
+            backup = temporary_name(target, ".old")
+            backup.unlink(missing_ok=True)
+            done.callback(backup.unlink, missing_ok=True)  # runs behind an undo, which leaves nothing to remove
+            undo.callback(_restore, backup, target)
+            os.rename(target, backup)
+        else:
+            undo.callback(target.unlink, missing_ok=True)
+        file.commit()
+
+
+def _restore(backup: Path, target: Path) -> None:
+    if backup.exists():
+        os.replace(backup, target)
+
+
+def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
+    """The model, patched in memory first, with the data of its external tensors put where their entries were."""
+    if model.path is None:
+        raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
+    data = model.data if patch is None or patch.empty else patch.apply()
+    edits = Edits(len(data))
+    for message in tensors_in(root(data), -1):
+        if not message.records(EXTERNAL_DATA) or not message.records(LOCATION):
+            continue
+        tensor = onnx.TensorProto.FromString(message.bytes())
+        if tensor.data_location != external.EXTERNAL:
+            continue
+        extent = external.extent_of(tensor)
+        path = external.resolve(model.path.parent, extent.location)
+        external.check_extent(path, extent, tensor.name)
+        for field in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
+            records = message.records(field)
+            for start, end in zip(records.starts, records.ends, strict=True):
+                edits.cut(message.frame_at(start), start, end)
+        frame, size = message.frames[-1], raw_size(tensor)
+        edits.insert(frame, frame.end, b"\x4a" + write_varint(size))
+        edits.insert(frame, frame.end, FileSpan(path, extent.offset, size))
+    return data, edits.pieces()

@@ -1,0 +1,1 @@
+"""Who makes and who uses each tensor, what is constant, and of what type."""

@@ -1,0 +1,284 @@
+"""Constants by value: initializers, Constant nodes and small subgraphs of them that fold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper
+
+from surgeon.file.model import Model
+from surgeon.indexing.scope import Node, Scope
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
+FOLD_DEPTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A constant.  eps: the relative precision of the coarsest float type on the way to it (0 for integers)."""
+
+    array: Array
+    eps: float
+
+    @property
+    def scalar(self) -> float | None:
+        """The one element as a number, or None when there are several or it is no number."""
+        if self.array.size != 1 or self.array.dtype.kind in "OSU":
+            return None
+        item = self.array.reshape(-1)[0]
+        return float(item) if not isinstance(item, (complex, np.complexfloating)) else None
+
+
+class Constants:
+    """Answers whether a tensor is a constant, and which; remembers what it found."""
+
+    def __init__(self, model: Model, ir_version: int) -> None:
+        self._model, self._ir_version = model, ir_version
+        self._found: dict[int, dict[str, Value | None]] = {}
+        self._scalars: dict[int, dict[str, tuple[float, float, int, bool] | None]] = {}
+
+    def get(self, scope: Scope, name: str) -> Value | None:
+        """The value of a constant of at most FOLD_LIMIT elements, else None.  Larger weights are not read."""
+        return self._get(scope, name, 0)
+
+    def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
+        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher's most frequent question."""
+        known = self.scalars_of(scope)
+        if name not in known:
+            known[name] = _as_scalar(self.get(scope, name))
+        return known[name]
+
+    def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
+        """What `scalar` has found so far in a scope."""
+        return self._scalars.setdefault(id(scope), {})
+
+    def is_constant(self, scope: Scope, name: str) -> bool:
+        """Whether the tensor's value is fixed, of whatever size; reads no weights."""
+        home = scope.home(name)
+        if home is None:
+            return False
+        if self._stored(home, name) is not None:
+            return True
+        node = home.producers.get(name)
+        if node is None:
+            return False
+        if node.op == "Constant":
+            return not any(item.ref_attr_name for item in node.proto.attribute)
+        if node.op == "Identity":
+            return self.is_constant(home, node.inputs[0])
+        return self.get(scope, name) is not None
+
+    def array(self, scope: Scope, name: str) -> Array | None:
+        """The value of a constant of any size (read from the file now), or None."""
+        found = self.get(scope, name)
+        if found is not None:
+            return found.array
+        home = scope.home(name)
+        if home is None:
+            return None
+        stored = self._stored(home, name)
+        if isinstance(stored, onnx.TensorProto):
+            return self._model.value(stored)
+        if stored is not None:
+            return self._model.sparse_value(stored)
+        node = home.producers.get(name)
+        if node is not None and node.op == "Constant":
+            return self._of_node(node, limit=None)
+        if node is not None and node.op == "Identity":
+            return self.array(home, node.inputs[0])
+        return None
+
+    def shape(self, scope: Scope, name: str) -> tuple[int, ...] | None:
+        """The shape of a stored constant without reading it."""
+        home = scope.home(name)
+        stored = self._stored(home, name) if home is not None else None
+        if stored is not None:
+            return tuple(int(dim) for dim in stored.dims)
+        found = self.get(scope, name)
+        return tuple(found.array.shape) if found is not None else None
+
+    def forget(self) -> None:
+        """Drop what is remembered: a rewrite has made a tensor constant."""
+        for found in self._found.values():
+            found.clear()
+        for scalars in self._scalars.values():
+            scalars.clear()  # in place: attempts hold on to them
+
+    def _stored(self, home: Scope, name: str) -> onnx.TensorProto | onnx.SparseTensorProto | None:
+        """The initializer of this name, unless a caller of the model may override it."""
+        if name in home.inputs and (self._ir_version >= 4 or home.parent is not None):
+            return None
+        return home.initializers.get(name) or home.sparse.get(name)
+
+    def _get(self, scope: Scope, name: str, depth: int) -> Value | None:
+        known = self._found.setdefault(id(scope), {})
+        if name not in known:
+            known[name] = self._find(scope, name, depth)
+        return known[name]
+
+    def _find(self, scope: Scope, name: str, depth: int) -> Value | None:
+        home = scope.home(name)
+        if home is None:
+            return None
+        stored = self._stored(home, name)
+        if stored is not None:
+            if prod(stored.dims) > FOLD_LIMIT:
+                return None
+            model = self._model
+            array = model.value(stored) if isinstance(stored, onnx.TensorProto) else model.sparse_value(stored)
+            return Value(array, _eps(array.dtype))
+        node = home.producers.get(name)
+        if node is None or name in home.inputs:
+            return None
+        if node.op == "Constant":
+            array_or_none = self._of_node(node, limit=FOLD_LIMIT)
+            return None if array_or_none is None else Value(array_or_none, _eps(array_or_none.dtype))
+        return self._fold(home, node, depth)
+
+    def _of_node(self, node: Node, limit: int | None) -> Array | None:
+        """The value of a Constant node (ONNX spec, Constant-13: exactly one attribute)."""
+        if len(node.proto.attribute) != 1 or node.proto.attribute[0].ref_attr_name:
+            return None
+        item = node.proto.attribute[0]
+        if item.name in ("value", "sparse_value"):
+            tensor: Any = item.t if item.name == "value" else item.sparse_tensor
+            if limit is not None and prod(tensor.dims) > limit:
+                return None
+            read: Any = self._model.value if item.name == "value" else self._model.sparse_value
+            return np.asarray(read(tensor))
+        if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+            return np.asarray(helper.get_attribute_value(item), np.float32)
+        if item.type in (AttributeProto.INT, AttributeProto.INTS):
+            return np.asarray(helper.get_attribute_value(item), np.int64)
+        return np.asarray(helper.get_attribute_value(item), object)
+
+    def _fold(self, scope: Scope, node: Node, depth: int) -> Value | None:
+        compute = FOLDS.get(node.op)
+        if compute is None or depth >= FOLD_DEPTH or not node.inputs:
+            return None
+        values = []
+        for name in node.inputs:
+            value = self._get(scope, name, depth + 1) if name else None
+            if name and value is None:
+                return None
+            values.append(value)
+        arrays = [None if value is None else value.array for value in values]
+        try:
+            with np.errstate(all="ignore"):
+                array = compute(node, arrays)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None  # what cannot be computed (shapes that do not fit, 2 ** -1 in integers) is no constant
+        if array is None or array.size > FOLD_LIMIT:
+            return None
+        return Value(array, max([_eps(array.dtype), *(value.eps for value in values if value is not None)]))
+
+
+def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
+    number = value.scalar if value is not None else None
+    if value is None or number is None:
+        return None
+    return number, value.eps, value.array.ndim, _is_float(value.array.dtype)
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps) if _is_float(dtype) else 0.0
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype holds floats; the kinds of those of ml_dtypes do not tell."""
+    return dtype.name.startswith(("float", "bfloat"))
+
+
+def _same_type(function: Callable[..., Any]) -> Callable[[Node, list[Any]], Array | None]:
+    def compute(_: Node, arrays: list[Any]) -> Array | None:
+        if arrays[0].dtype.kind in "OSU":
+            return None
+        return np.asarray(function(*arrays)).astype(arrays[0].dtype)
+
+    return compute
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """ONNX Div: integers are truncated towards zero."""
+    if a.dtype.kind in "iu":
+        return np.trunc(a / np.where(b == 0, 1, b)) if np.all(b != 0) else None
+    return a / b
+
+
+def _div(_: Node, arrays: list[Any]) -> Array | None:
+    found = _divide(arrays[0], arrays[1])
+    return None if found is None else np.asarray(found).astype(arrays[0].dtype)
+
+
+def _cast(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("to")
+    if item is None or item.ref_attr_name or arrays[0].dtype.kind in "OSUc":
+        return None
+    if item.i not in castable_types():
+        return None
+    return np.asarray(arrays[0].astype(helper.tensor_dtype_to_np_dtype(item.i)))
+
+
+def castable_types() -> frozenset[int]:
+    """TensorProto types that numpy (with ml_dtypes) can hold and cast between."""
+    types = onnx.TensorProto
+    return frozenset({types.FLOAT, types.DOUBLE, types.FLOAT16, types.BFLOAT16, types.BOOL, types.INT8, types.INT16,
+                      types.INT32, types.INT64, types.UINT8, types.UINT16, types.UINT32, types.UINT64})
+
+
+def _axes(node: Node, arrays: list[Any], position: int) -> list[int] | None:
+    if len(arrays) > position and arrays[position] is not None:
+        return [int(axis) for axis in arrays[position].reshape(-1)]
+    item = node.attribute("axes")
+    return [int(axis) for axis in item.ints] if item is not None and not item.ref_attr_name else None
+
+
+def _unsqueeze(node: Node, arrays: list[Any]) -> Array | None:
+    axes = _axes(node, arrays, 1)
+    return None if axes is None else np.expand_dims(arrays[0], tuple(axes))
+
+
+def _squeeze(node: Node, arrays: list[Any]) -> Array:
+    axes = _axes(node, arrays, 1)
+    return np.asarray(np.squeeze(arrays[0], None if axes is None else tuple(axes)))
+
+
+def _reshape(_: Node, arrays: list[Any]) -> Array | None:
+    if len(arrays) < 2 or arrays[1] is None or np.any(arrays[1] == 0):
+        return None
+    return np.asarray(arrays[0].reshape([int(dim) for dim in arrays[1]]))
+
+
+def _shape(node: Node, arrays: list[Any]) -> Array | None:
+    if len(node.proto.attribute):
+        return None
+    return np.asarray(arrays[0].shape, np.int64)
+
+
+FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
+    "Identity": lambda _, arrays: np.asarray(arrays[0]),
+    "Cast": _cast,
+    "Sqrt": _same_type(np.sqrt),
+    "Neg": _same_type(np.negative),
+    "Reciprocal": _same_type(np.reciprocal),
+    "Exp": _same_type(np.exp),
+    "Log": _same_type(np.log),
+    "Abs": _same_type(np.abs),
+    "Add": _same_type(np.add),
+    "Sub": _same_type(np.subtract),
+    "Mul": _same_type(np.multiply),
+    "Div": _div,
+    "Pow": _same_type(np.power),
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
+    "Shape": _shape,
+}
+CONSTANT_OPS = frozenset({"Constant", *FOLDS})

@@ -1,0 +1,199 @@
+"""Who makes and who uses each tensor, in all scopes of a model.
+
+The index is the working copy of a rewrite: `surgeon.splice` edits it, and what it says at the end is what gets written.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from surgeon.errors import GraphError
+from surgeon.file.model import Model
+from surgeon.indexing.constants import Constants
+from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified
+from surgeon.indexing.types import Types
+
+GRAPH_FIELD, FUNCTION_FIELD = 7, 25
+
+
+class Index:
+    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        proto = model.skeleton
+        self.ir_version = int(proto.ir_version)
+        self.scopes: list[Scope] = []
+        versions = _versions(proto.opset_import)
+        self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
+        self._fill(self.main)
+        self.functions: list[Scope] = []
+        for position, function in enumerate(proto.functions):
+            label = f"function {function.domain}::{function.name}"
+            address = ((FUNCTION_FIELD, position),)
+            scope = Scope(function, address, _versions(function.opset_import) or versions, label=label)
+            self.functions.append(scope)
+            self._fill(scope)
+        _hold_training(self.main, proto)
+        self.constants = Constants(model, self.ir_version)
+        self.types = Types(model, self.constants, self.scopes)
+
+    def _fill(self, scope: Scope) -> None:
+        self.scopes.append(scope)
+        if scope.parent is not None:
+            scope.parent.bodies.append(scope)
+        proto = scope.proto
+        if isinstance(proto, onnx.FunctionProto):
+            scope.inputs.update(proto.input)
+            outputs = list(proto.output)
+        else:
+            scope.inputs.update([value.name for value in proto.input])
+            scope.initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
+            scope.sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
+            outputs = [value.name for value in proto.output]
+            for note in proto.quantization_annotation:
+                scope.held[note.tensor_name] = "it has a quantization annotation"
+                for entry in note.quant_parameter_tensor_names:
+                    scope.held[entry.value] = "a quantization annotation uses it"
+        bodies = _add_nodes(scope)
+        where = scope.label or "the graph"
+        for name in outputs:
+            home = scope.home(name) or scope
+            home.held[name] = f"it is an output of {where}"
+        if scope.parent is not None:
+            _record_captures(scope)
+        for node, attribute_index, graph_index, field, graph in bodies:
+            address = (*scope.address, (_node_field(scope), node.slot), (5, attribute_index), (field, graph_index))
+            label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
+            self._fill(Scope(graph, address, scope.versions, scope, node, label))
+
+    def count_nodes(self) -> int:
+        """The nodes that a file written now would hold, over all scopes."""
+        return sum(scope.count_nodes() for scope in self.scopes if not scope.is_gone)
+
+    def held(self, scope: Scope, name: str) -> str | None:
+        """Why the tensor must stay even if no node reads it, or None."""
+        home = scope.home(name)
+        return home.held.get(name) if home is not None else None
+
+    def check(self) -> None:
+        """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""
+        for scope in self.scopes:
+            for output in scope.proto.output:
+                name = output if isinstance(output, str) else output.name
+                if name and scope.home(name) is None:
+                    where = scope.label or "the graph"
+                    raise GraphError(
+                        f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
+                    )
+            for name in scope.from_outside:
+                if name and scope.home(name) is None:
+                    node = scope.consumers[name][0]
+                    raise GraphError(
+                        f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
+                        "mend the model or export it again."
+                    )
+            if scope.is_unsorted:
+                _refuse_cycle(scope)
+
+
+def _node_field(scope: Scope) -> int:
+    return 7 if scope.is_function else 1
+
+
+def _versions(imports: Any) -> dict[str, int]:
+    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
+
+
+def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:
+    """Index the nodes of a scope; returns the bodies that they hold."""
+    producers, consumers, by_op, nodes = scope.producers, scope.consumers, scope.by_op, scope.nodes
+    bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
+    made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
+    ops: dict[str, str] = {}  # one string per op, so that comparing ops is comparing addresses
+    shared = made.get
+    early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
+    for slot, proto in enumerate(scope.proto.node):
+        op, domain = proto.op_type, proto.domain
+        op = qualified(domain, op) if domain else op
+        op = ops.setdefault(op, op)
+        inputs = tuple([shared(name, name) for name in proto.input])
+        outputs = tuple(proto.output)
+        node = Node(op, inputs, outputs, scope, slot)
+        nodes.append(node)
+        by_op[op].append(node)
+        for name in inputs:
+            if name in consumers:
+                consumers[name].append(node)
+            else:
+                consumers[name] = [node]
+                if name not in producers:
+                    early.append(name)
+        for name in outputs:
+            if name:
+                if name in producers:
+                    _refuse_twice(name, producers[name], node)
+                producers[name] = node
+                made[name] = name
+        if proto.attribute:
+            bodies.extend(_bodies(node, proto))
+    consumers.pop("", None)
+    scope.from_outside = [name for name in early if name not in producers]
+    scope.is_unsorted = len(scope.from_outside) < len(early)
+    return bodies
+
+
+def _bodies(node: Node, proto: onnx.NodeProto) -> Iterator[tuple[Node, int, int, int, onnx.GraphProto]]:
+    for position, attribute in enumerate(proto.attribute):
+        if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+            yield node, position, 0, 6, attribute.g
+        for place, graph in enumerate(attribute.graphs):
+            yield node, position, place, 11, graph
+
+
+def _record_captures(scope: Scope) -> None:
+    """Move the uses of outer tensors from a body to the scope that makes them."""
+    for name in [name for name in scope.consumers if not scope.defines(name)]:
+        home = scope.home(name)
+        if home is not None:
+            home.consumers.setdefault(name, []).extend(scope.consumers.pop(name))
+
+
+def _hold_training(scope: Scope, proto: onnx.ModelProto) -> None:
+    for info in proto.training_info:
+        for binding in (*info.initialization_binding, *info.update_binding):
+            for name in (binding.key, binding.value):
+                scope.held[name] = "a training binding uses it"
+        for node in (*info.algorithm.node, *info.initialization.node):
+            for name in node.input:
+                scope.held.setdefault(name, "the training graph uses it")
+
+
+def _refuse_twice(name: str, first: Node, second: Node) -> None:
+    raise GraphError(
+        f"Tensor {name!r} is made twice, by {first.label!r} and by {second.label!r}; "
+        "ONNX wants every name made once, so mend the model or export it again."
+    )
+
+
+def _refuse_cycle(scope: Scope) -> None:
+    """Kahn's algorithm over a scope that is not sorted; unsorted is accepted, a cycle is not."""
+    waiting = {
+        id(node): len({name for name in node.inputs if name in scope.producers}) for node in scope.nodes
+    }
+    ready = [node for node in scope.nodes if not waiting[id(node)]]
+    done = 0
+    while ready:
+        node = ready.pop()
+        done += 1
+        for name in node.outputs:
+            for reader in {id(item): item for item in scope.consumers.get(name, ())}.values():
+                if id(reader) in waiting:
+                    waiting[id(reader)] -= 1
+                    if not waiting[id(reader)]:
+                        ready.append(reader)
+    if done < len(scope.nodes):
+        stuck = next(node for node in scope.nodes if waiting[id(node)] > 0)
+        raise GraphError(f"The graph has a cycle through node {stuck.label!r}; mend the model or export it again.")

@@ -1,0 +1,194 @@
+"""Nodes and scopes as the matcher sees them.
+
+A scope is the main graph, the body of an If, Loop or Scan at any depth, or a local function.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from surgeon.file.model import Address
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+class Node:
+    """A node as the matcher sees it.
+
+    op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: the place in the scope's original node order; a new
+    node has the slot of the node whose place it takes.  origin: the place in the source file, -1 for a new node.
+    record: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
+    """
+
+    __slots__ = ("alive", "inputs", "op", "origin", "outputs", "record", "scope", "slot", "step")
+
+    def __init__(
+        self,
+        op: str,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        scope: "Scope",
+        slot: int,
+        record: bytes | None = None,
+    ) -> None:
+        self.op, self.inputs, self.outputs = op, inputs, outputs
+        self.scope, self.slot, self.record = scope, slot, record
+        self.origin = slot if record is None else -1
+        self.alive = True
+        self.step: Any = None
+
+    @property
+    def proto(self) -> onnx.NodeProto:
+        """The node of the skeleton, or a copy of a new node."""
+        if self.record is not None:
+            made: onnx.NodeProto = onnx.NodeProto.FromString(self.record)
+            return made
+        found: onnx.NodeProto = self.scope.protos[self.origin]
+        return found
+
+    @property
+    def original(self) -> bool:
+        """Whether the node is in the source file."""
+        return self.record is None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the node is from the source file, but stands in another place now."""
+        return self.record is None and self.slot != self.origin
+
+    @property
+    def name(self) -> str:
+        """The node's name in the file; may be empty."""
+        return str(self.proto.name)
+
+    @property
+    def label(self) -> str:
+        """What to call the node when speaking to a person."""
+        return str(self.proto.name) or next((name for name in self.outputs if name), self.op)
+
+    def attribute(self, name: str) -> AttributeProto | None:
+        """The attribute as stored, or None where it is absent."""
+        items: list[AttributeProto] = list(self.proto.attribute)
+        return next((item for item in items if item.name == name), None)
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.label}>"
+
+
+class Scope:
+    """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it."""
+
+    def __init__(
+        self,
+        proto: onnx.GraphProto | onnx.FunctionProto,
+        address: Address,
+        versions: dict[str, int],
+        parent: "Scope | None" = None,
+        owner: Node | None = None,
+        label: str = "",
+    ) -> None:
+        self.proto, self.address, self.versions = proto, address, versions
+        self.parent, self.owner, self.label = parent, owner, label
+        self.is_function = isinstance(proto, onnx.FunctionProto)
+        self.protos = proto.node
+        self.nodes: list[Node] = []
+        self.added: dict[int, list[Node]] = {}
+        self.producers: dict[str, Node] = {}
+        self.consumers: dict[str, list[Node]] = {}
+        self.is_unsorted = False
+        self.from_outside: list[str] = []
+        self.unmade: set[str] = set()
+        self.touched: set[int] = set()
+        self.redirected: set[Node] = set()
+        self.retired: dict[str, int] = {}
+        self.by_op: dict[str, list[Node]] = defaultdict(list)
+        self.held: dict[str, str] = {}
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self.sparse: dict[str, onnx.SparseTensorProto] = {}
+        self.inputs: set[str] = set()
+        self.bodies: list[Scope] = []
+        self.new_initializers: list[onnx.TensorProto] = []
+        self.dropped_initializers: set[str] = set()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the source's nodes, read once a rewrite needs them all."""
+        return [proto.name for proto in self.protos]
+
+    @property
+    def opset(self) -> int | None:
+        """The version of ai.onnx in force here."""
+        return self.versions.get("")
+
+    @property
+    def function(self) -> "Scope | None":
+        """The function this scope lies in, or None."""
+        scope: Scope | None = self
+        while scope is not None and not scope.is_function:
+            scope = scope.parent
+        return scope
+
+    def defines(self, name: str) -> bool:
+        """Whether the tensor is made here: by a node, as an input or as an initializer."""
+        return name in self.producers or name in self.initializers or name in self.inputs or name in self.sparse
+
+    def home(self, name: str) -> "Scope | None":
+        """The innermost scope from here outwards that makes the tensor."""
+        scope: Scope | None = self
+        while scope is not None and not scope.defines(name):
+            scope = scope.parent
+        return scope
+
+    def home_of_read(self, name: str) -> "Scope | None":
+        """As `home`, for a tensor that a node here reads: uses are kept in the scope that makes the tensor."""
+        return self if name in self.consumers else self.home(name)
+
+    def readers(self, name: str) -> list[Node]:
+        """The nodes that read a tensor made here, those of nested bodies included; once per input."""
+        found = self.consumers.get(name)
+        if not found or name not in self.retired:
+            return found or []
+        return [node for node in found if node.alive]
+
+    def is_read(self, name: str) -> bool:
+        """Whether any node reads a tensor made here, at no cost for a constant that thousands share."""
+        found = self.consumers.get(name)
+        return found is not None and len(found) > self.retired.get(name, 0)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the node that holds this body, or one further out, has been replaced."""
+        outer: Scope | None = self
+        while outer is not None:
+            if outer.owner is not None and not outer.owner.alive:
+                return True
+            outer = outer.parent
+        return False
+
+    def count_nodes(self) -> int:
+        """The number of live nodes."""
+        gone = [slot for slot in self.touched if not self.nodes[slot].alive or self.nodes[slot].moved]
+        return len(self.nodes) - len(gone) + sum(map(len, self.added.values()))
+
+    def live_nodes(self) -> Iterator[Node]:
+        """All nodes that a file written now would hold, in order."""
+        for slot, node in enumerate(self.nodes):
+            if node.alive and node.slot == slot:
+                yield node
+            if slot in self.touched:
+                yield from self.added.get(slot, ())
+
+
+def qualified(domain: str, op: str) -> str:
+    """The one-string key of an op: its bare name in ai.onnx, "domain::Name" elsewhere."""
+    return op if domain in DEFAULT_DOMAINS else f"{domain}::{op}"
+
+
+def split_op(op: str) -> tuple[str, str]:
+    """(domain, name) of a qualified op."""
+    domain, _, name = op.rpartition("::")
+    return domain, name

@@ -1,0 +1,191 @@
+"""Dtypes and shapes of tensors: as the file states them, else inferred once, on demand."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from surgeon.file.model import Model
+from surgeon.indexing.constants import Constants
+from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.schemas import schema
+
+Dim = int | str | None
+FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
+FLOAT_STRINGS = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"})
+UNKNOWN = frozenset({"unknown"})
+ONE_TYPE = frozenset({"Add", "Sub", "Mul", "Div", "MatMul"})  # all inputs of one type (ONNX spec, T)
+TIED_LIMIT = 256  # tensors looked at for the dtype of one
+
+
+class Infos:
+    """The ValueInfoProtos of a graph by name; the objects themselves are made when asked for."""
+
+    def __init__(self, proto: Any) -> None:
+        self._values = proto.value_info
+        self._places = {value.name: place for place, value in enumerate(proto.value_info)}
+        is_graph = isinstance(proto, onnx.GraphProto)
+        self._ends = {value.name: value for value in (*proto.output, *proto.input)} if is_graph else {}
+
+    def get(self, name: str) -> onnx.ValueInfoProto | None:
+        """What the graph states of a tensor; its inputs and outputs go before value_info."""
+        place = self._places.get(name)
+        found: onnx.ValueInfoProto | None = self._ends.get(name) or (None if place is None else self._values[place])
+        return found
+
+
+class Types:
+    """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None."""
+
+    def __init__(self, model: Model, constants: Constants, scopes: Sequence[Scope]) -> None:
+        self._model, self._constants, self._scopes = model, constants, scopes
+        self._stated: dict[int, Infos] = {}
+        self._inferred: dict[int, Infos] | None = None
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The element type, or None where nothing tells it."""
+        for reader in scope.consumers.get(name, ())[:2]:  # the quick road: a weight or constant beside it
+            if reader.op in ONE_TYPE:
+                for beside in reader.inputs:
+                    stored = scope.initializers.get(beside)
+                    if stored is not None:
+                        return int(stored.data_type)
+        found = self._by_producer(scope, name)
+        if found is None:
+            info = self._info_inferred(scope, name)
+            found = info.type.tensor_type.elem_type if info is not None else None
+        return found or None
+
+    def shape(self, scope: Scope, name: str) -> tuple[Dim, ...] | None:
+        """The shape with symbols where dims are symbolic, or None where the rank is unknown."""
+        constant = self._constants.shape(scope, name)
+        if constant is not None:
+            return constant
+        for info in (self._info(scope, name), self._info_inferred(scope, name)):
+            if info is not None and info.type.tensor_type.HasField("shape"):
+                return tuple(_dim(dim) for dim in info.type.tensor_type.shape.dim)
+        return None
+
+    def rank(self, scope: Scope, name: str) -> int | None:
+        """The number of dims, or None where it is unknown."""
+        shape = self.shape(scope, name)
+        return None if shape is None else len(shape)
+
+    def is_float(self, scope: Scope, name: str) -> bool:
+        """Whether the tensor is known to hold floats; the exact type may be unknown (as in a function)."""
+        for dtype, allowed in self._of_one_type(scope, name):
+            if dtype is not None:
+                return dtype in FLOATS
+            if allowed <= FLOAT_STRINGS:
+                return True
+        return self.dtype(scope, name) in FLOATS
+
+    def _by_producer(self, scope: Scope, name: str) -> int | None:
+        """The dtype as stated, or carried over nodes whose schema ties output to input."""
+        return next((dtype for dtype, _ in self._of_one_type(scope, name) if dtype is not None), None)
+
+    def _of_one_type(self, scope: Scope, name: str) -> Iterator[tuple[int | None, frozenset[str]]]:
+        """(dtype, types that the schema allows) of a tensor and of those below it that must have the same type."""
+        seen, waiting = {name}, [(scope, name)]
+        while waiting and len(seen) < TIED_LIMIT:
+            scope, name = waiting.pop()
+            home = scope.home(name)
+            if home is None:
+                continue
+            node = home.producers.get(name)
+            own = self._own(home, name, node)
+            known = _schema_of(home, node.op) if own is None and node is not None else None
+            if node is None or known is None or not known.outputs:
+                yield own, UNKNOWN
+                continue
+            formal = known.outputs[min(node.outputs.index(name), len(known.outputs) - 1)].type
+            yield _enum_of_string(formal) if formal.startswith("tensor(") else None, known.types.get(formal, UNKNOWN)
+            fresh = [source for source in _tied_inputs(known, node.inputs, formal) if source not in seen]
+            seen.update(fresh)
+            waiting += [(home, source) for source in reversed(fresh)]
+
+    def _own(self, home: Scope, name: str, node: Node | None) -> int | None:
+        """The dtype that the file or the node itself states."""
+        stored = home.initializers.get(name)
+        if stored is not None:
+            return int(stored.data_type)
+        info = self._infos(home).get(name)
+        if info is not None and info.type.tensor_type.elem_type:
+            return int(info.type.tensor_type.elem_type)
+        if node is not None and node.op == "Cast":
+            target = node.attribute("to")
+            return int(target.i) if target is not None and not target.ref_attr_name else None
+        if node is not None and node.op == "Constant":
+            value = self._constants.get(home, name)
+            return None if value is None else _enum(value.array.dtype)
+        return None
+
+    def _info(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
+        home = scope.home(name)
+        return None if home is None else self._infos(home).get(name)
+
+    def _infos(self, home: Scope) -> Infos:
+        if id(home) not in self._stated:
+            self._stated[id(home)] = Infos(home.proto)
+        return self._stated[id(home)]
+
+    def _info_inferred(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
+        home = scope.home(name)
+        if home is None:
+            return None
+        if self._inferred is None:
+            self._inferred = self._infer()
+        found = self._inferred.get(id(home))
+        return None if found is None else found.get(name)
+
+    def _infer(self) -> dict[int, Infos]:
+        """Run onnx's shape inference over the whole skeleton; what it cannot type stays unknown."""
+        try:
+            model = onnx.shape_inference.infer_shapes(self._model.skeleton, data_prop=True)
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+            # The input's own type errors are not ours to report here: what is stated still counts.
+            return {}
+        return {
+            id(scope): Infos(_at(model, scope.address))
+            for scope in self._scopes
+            if scope.function is None
+        }
+
+
+def _at(model: onnx.ModelProto, address: Any) -> Any:
+    """The message of an inferred model at the address of a scope."""
+    message: Any = model
+    for field, position in address:
+        value = getattr(message, message.DESCRIPTOR.fields_by_number[field].name)
+        message = value[position] if message.DESCRIPTOR.fields_by_number[field].is_repeated else value
+    return message
+
+
+def _schema_of(scope: Scope, op: str) -> Any:
+    domain, _, name = op.rpartition("::")
+    return schema(domain, name, scope.versions.get(domain))
+
+
+def _tied_inputs(known: Any, inputs: tuple[str, ...], formal: str) -> list[str]:
+    """Inputs whose type variable is the given one."""
+    return [
+        name
+        for position, name in enumerate(inputs)
+        if name and known.inputs and known.inputs[min(position, len(known.inputs) - 1)].type == formal
+    ]
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return dim.dim_param or None
+
+
+def _enum(dtype: Any) -> int:
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype)) if dtype != object else int(TensorProto.STRING)
+
+
+def _enum_of_string(type_string: str) -> int | None:
+    name = type_string[len("tensor(") : -1]
+    return getattr(TensorProto, {"float": "FLOAT", "double": "DOUBLE"}.get(name, name.upper()), None)

@@ -1,0 +1,1 @@
+"""Patterns, and where they fit.  Nothing here edits."""

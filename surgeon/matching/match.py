@@ -1,0 +1,359 @@
+"""Pattern on index: where a compiled pattern fits, and if it does not, how far it came.  Nothing here edits."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.types import Dim
+from surgeon.matching.compile import Compiled
+from surgeon.matching.pattern import Pattern
+from surgeon.matching.replay import Template, template_of
+from surgeon.matching.state import TRANSPARENT, Several, State, Trace
+
+CLIMB_LIMIT = 4096
+_SLOT = attrgetter("slot")
+
+
+class Refused(Exception):
+    """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
+
+
+def require(condition: object, why: str) -> None:
+    """State what a match must satisfy: `require(x.rank == 3, "x must have three axes")`.
+
+    For use in the conditions and replacements of a rule; raises Refused when the condition does not hold.
+    """
+    if not condition:
+        raise Refused(why)
+
+
+class Captured(gs.Variable):
+    """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
+
+    key: the name that the pattern gives it and, for *rest, the position in it.
+    """
+
+    def __init__(self, name: str, match: "Match", key: tuple[str, int]) -> None:
+        self._match, self.key = match, key
+        super().__init__(name)
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The element type, or None where it is unknown."""
+        self._match.inspected = True
+        found = self._match.index.types.dtype(self._match.scope, self.name)
+        return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
+
+    @dtype.setter
+    def dtype(self, value: object) -> None:
+        """gs sets a dtype when it makes a variable; the model knows better."""
+
+    @property
+    def shape(self) -> tuple[Dim, ...] | None:
+        """The shape, symbols as strings, unknown dims None; None where the rank is unknown."""
+        self._match.inspected = True
+        return self._match.index.types.shape(self._match.scope, self.name)
+
+    @shape.setter
+    def shape(self, value: object) -> None:
+        """As for dtype."""
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dims, or None where it is unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def values(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """The value of a constant, read from the file now.  Raises Refused for a tensor that is none."""
+        self._match.inspected = True
+        found = self._match.index.constants.array(self._match.scope, self.name)
+        if found is None:
+            raise Refused(f"{self.name!r} is not a constant")
+        return found
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is fixed in the file."""
+        self._match.inspected = True
+        return self._match.index.constants.is_constant(self._match.scope, self.name)
+
+
+@dataclass(eq=False, slots=True)
+class Match:
+    """A place where a pattern fits.
+
+    nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
+    of a number or list, Several tensor names for *rest, or None for an input left out.
+    """
+
+    index: Index
+    scope: Scope
+    pattern: Pattern
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    bound: dict[str, Any]
+    inspected: bool = False
+
+    @property
+    def root(self) -> Node:
+        """The node that makes the first output."""
+        return self.scope.producers[self.outputs[0]]
+
+    def __getitem__(self, name: str) -> Any:
+        """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
+        held = self.bound[name]
+        if isinstance(held, str):
+            return Captured(held, self, (name, 0))
+        if isinstance(held, Several):
+            return [Captured(item, self, (name, position)) for position, item in enumerate(held)]
+        return held[0] if isinstance(held, tuple) else held
+
+    def tensor(self, key: tuple[str, int]) -> str:
+        """The name of a captured tensor; key: the capture and, for *rest, the position in it."""
+        held = self.bound[key[0]]
+        return str(held if isinstance(held, str) else held[key[1]])
+
+    def __repr__(self) -> str:
+        return f"<Match of {self.pattern.name} at {self.root.label}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a pattern does not fit: the sentence, the node where it was tried, and how much of it matched."""
+
+    pattern: str
+    node: str
+    reason: str
+    where: str
+    matched: int
+
+
+Accept = Callable[[Match], bool]
+
+
+def find(
+    index: Index, compiled: Compiled, scope: Scope, accept: Accept | None = None, trace: Trace | None = None
+) -> Iterator[Match]:
+    """Yield the matches of a pattern in one scope, in file order; the scope may be edited between two of them.
+
+    accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
+    """
+    tried: set[Node] = set()
+    template: Template | None = None
+    for anchor in anchors(compiled, scope):
+        if template is not None and anchor.alive:
+            attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
+            attempt.replay(template, tried)
+            if attempt.found is not None:
+                yield attempt.found
+                continue
+        for root in reversed(climb(scope, compiled, anchor)):
+            if not anchor.alive:
+                break
+            if root in tried:
+                continue
+            attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
+            attempt.run(root)
+            if not attempt.strayed:
+                tried.add(root)
+            if attempt.found is not None:
+                template = template_of(compiled, attempt.state, root, anchor)
+                yield attempt.found
+                break
+
+
+def match_at(
+    index: Index, compiled: Compiled, root: Node, accept: Accept | None = None, trace: Trace | None = None
+) -> Match | None:
+    """The match whose first output is made by this node, or None."""
+    attempt = _Attempt(compiled, State(index, root.scope, trace), accept, None)
+    attempt.run(root)
+    return attempt.found
+
+
+class _Attempt:
+    """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
+    which only the garbage collector frees."""
+
+    __slots__ = ("accept", "anchor", "compiled", "found", "state", "strayed")
+
+    def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
+        self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
+        self.found: Match | None = None
+        self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
+
+    def run(self, root: Node) -> None:
+        """Try to match with the first output made by this node."""
+        key = self.compiled.keys[0]
+        position = key[1] if key is not None else 0
+        name = root.outputs[position] if position < len(root.outputs) else ""
+        if name:
+            self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
+
+    def replay(self, template: Template, tried: set[Node]) -> None:
+        """Try the quick road around the anchor; what comes of it has the last words of any match."""
+        if self.anchor is not None and template.fill(self.state, self.anchor):
+            root = self.state.nodes[0]
+            if root not in tried and self.finish((root.outputs[0],)):
+                tried.add(root)
+
+    def finish(self, names: tuple[str, ...]) -> bool:
+        """All outputs so far are matched: go on to the next, or have the last word."""
+        if len(names) < len(self.compiled.outputs):
+            return _further_output(self, names)
+        if self.anchor is not None and self.anchor not in self.state.nodes:
+            self.strayed = True
+            return False
+        match = _completed(self.state, self.compiled, names)
+        if match is None or (self.accept is not None and not self.accept(match)):
+            return False
+        self.found = match
+        return True
+
+
+def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
+    """Nodes of the op that the pattern needs and the scope has fewest of."""
+    if not compiled.required:
+        return list(scope.live_nodes())
+    by_op = scope.by_op
+    rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
+    return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
+
+
+def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
+    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
+    heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
+    found: list[Node] = []
+    level, seen = [anchor], {anchor}
+    for _ in range(compiled.depth):
+        above: list[Node] = []
+        for node in level:
+            if heads is None or node.op in heads:
+                found.append(node)
+            for name in node.outputs:
+                for reader in consumers.get(name, ()):
+                    if (allowed is None or reader.op in allowed) and reader.alive and reader not in seen:
+                        if reader.scope is scope:
+                            seen.add(reader)
+                            (level if reader.op in TRANSPARENT else above).append(reader)
+        if not above or len(seen) > CLIMB_LIMIT:
+            break
+        level = above
+    return found
+
+
+def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:
+    """Match the next output: the node it belongs to if that is known, else readers of what is bound."""
+    state, compiled, place = attempt.state, attempt.compiled, len(names)
+    matcher, key = compiled.outputs[place], compiled.keys[place]
+    node = state.made.get(key[0]) if key is not None else None
+    if key is not None and node is not None and key[1] < len(node.outputs):
+        name = node.outputs[key[1]]
+        return matcher(state, name, partial(attempt.finish, (*names, name)))
+    return any(
+        matcher(state, name, partial(attempt.finish, (*names, name)))
+        for name in _near(state, compiled, place)
+        if name not in names
+    )
+
+
+def _near(state: State, compiled: Compiled, place: int) -> list[str]:
+    """Tensors that could be a further output: made above what is bound, by an op that heads it."""
+    heads, key = compiled.heads[place], compiled.keys[place]
+    position = key[1] if key is not None else 0
+    tensors = [held for held in state.bound.values() if isinstance(held, str)]
+    tensors += [name for node in state.nodes for name in node.outputs]
+    homes = [(state.scope.home_of_read(name) or state.scope, name) for name in dict.fromkeys(tensors)]
+    level = [reader for home, name in homes for reader in home.readers(name)]
+    found: dict[int, Node] = {}
+    for _ in range(compiled.depth):
+        fresh = [node for node in level if id(node) not in found and node.scope is state.scope]
+        found.update((id(node), node) for node in fresh)
+        if len(found) > CLIMB_LIMIT:
+            break
+        level = []
+        for node in fresh:
+            if compiled.allowed is None or node.op in compiled.allowed:
+                for reader in (reader for name in node.outputs for reader in state.scope.readers(name)):
+                    if reader.op in TRANSPARENT and reader.scope is state.scope and id(reader) not in found:
+                        found[id(reader)] = reader
+                        fresh.append(reader)
+                    else:
+                        level.append(reader)
+    taken = {id(node) for node in state.nodes}
+    nodes = sorted((node for node in found.values() if id(node) not in taken), key=_SLOT)
+    return [
+        node.outputs[position]
+        for node in nodes
+        if (heads is None or node.op in heads) and position < len(node.outputs) and node.outputs[position]
+    ]
+
+
+def _completed(state: State, compiled: Compiled, names: tuple[str, ...]) -> Match | None:
+    """Everything matched: refuse what would take a tensor away from someone else."""
+    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
+    blocked = _escape(state, nodes, names) or _swallowed(state, compiled, nodes)
+    if blocked is None and len(names) > 1:
+        blocked = _comes_back(state, nodes, names)
+    if blocked is not None:
+        if state.trace is not None:
+            state.trace.note(len(nodes) + 1, compiled.pattern.where, blocked)
+        return None
+    return Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound))
+
+
+def _escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
+    """Why an inner tensor must stay, or None."""
+    inside = set(nodes)
+    scope = state.scope
+    for node in nodes:
+        for name in node.outputs:
+            if not name or name in names:
+                continue
+            if name in scope.held:
+                return f"{name!r}, made by {node.label!r} inside the match, must stay: {scope.held[name]}"
+            for reader in scope.consumers.get(name, ()):
+                if reader not in inside and reader.alive:
+                    where = "" if reader.scope is scope else f" (in {reader.scope.label})"
+                    return f"{name!r}, made by {node.label!r} inside the match, is also used by {reader.label!r}{where}"
+    return None
+
+
+def _swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> str | None:
+    """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
+    for key, held in state.bound.items():
+        for name in (held,) if isinstance(held, str) else held if isinstance(held, Several) else ():
+            source = state.producers.get(name)
+            if source is not None and source in nodes and key not in compiled.pattern.inner:
+                return f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
+    return None
+
+
+def _comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
+    """Whether a path leaves through an output, by a body's capture too, and comes back as an input."""
+    inside = set(nodes)
+    scope = state.scope
+    needed = {name for node in nodes for name in node.inputs}
+    level = [reader for name in names for reader in scope.readers(name)]
+    seen: set[int] = set()
+    while level:
+        node = level.pop()
+        while node.scope is not scope and node.scope.owner is not None:
+            node = node.scope.owner
+        if id(node) in seen or node in inside:
+            continue
+        seen.add(id(node))
+        for name in node.outputs:
+            if name in needed:
+                return f"a path leaves the match and comes back through {node.label!r}"
+            level.extend(scope.readers(name))
+    return None

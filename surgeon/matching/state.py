@@ -1,0 +1,210 @@
+"""One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.matching.pattern import Literal
+from surgeon.ops.schemas import schema
+
+RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
+STEP_LIMIT = 20_000
+SAME_DEPTH = 6
+RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+    | {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling"}
+)
+TRANSPARENT = frozenset({"Identity", "Dropout", "Cast"})
+
+
+class Several(tuple[str, ...]):
+    """The tensors that a *rest stands for; a plain tuple of one holds a number, a list or a string."""
+
+    __slots__ = ()
+
+
+class Trace:
+    """Keeps the deepest of all misses seen: how many nodes had matched, and what was wanted and found there."""
+
+    __slots__ = ("depth", "reason", "where")
+
+    def __init__(self) -> None:
+        self.depth, self.reason, self.where = -1, "", ""
+
+    def note(self, depth: int, where: str, reason: str) -> None:
+        """Remember a miss if it lies deeper than the one remembered."""
+        if depth > self.depth:
+            self.depth, self.reason, self.where = depth, reason, where
+
+
+class State:
+    """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
+
+    __slots__ = ("bound", "index", "made", "nodes", "producers", "scalars", "scope", "steps", "trace")
+
+    def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
+        self.index, self.scope, self.trace = index, scope, trace
+        self.producers = scope.producers
+        self.scalars = index.constants.scalars_of(scope)
+        self.bound: dict[str, Any] = {}
+        self.nodes: list[Node] = []
+        self.made: dict[int, Node] = {}
+        self.steps = 0
+
+    def missed(self, where: str, reason: str) -> bool:
+        """Record why this branch failed; always False, so that matchers can return it."""
+        if self.trace is not None:
+            self.trace.note(len(set(self.nodes)), where, reason)
+        return False
+
+    def found(self, name: str) -> str:
+        """What a tensor is, for a sentence: the op that makes it, a constant, or an input."""
+        node = self.producers.get(name)
+        if node is not None and node.op != "Constant":
+            return f"{node.op} at {node.label!r}"
+        value = self.index.constants.get(self.scope, name)
+        if value is not None:
+            number = value.scalar
+            return f"constant {number:.10g} ({name!r})" if number is not None else f"constant {name!r}"
+        if self.index.constants.is_constant(self.scope, name):
+            return f"constant {name!r}"
+        home = self.scope.home(name)
+        if home is not None and name in home.initializers:
+            return f"{name!r}, an initializer that a caller may override because it is an input too"
+        return f"input {name!r}" if name else "nothing"
+
+    def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
+        """(value, eps, rank, is float) of a scalar constant, or None."""
+        return self.index.constants.scalar(self.scope, name)
+
+    def passes(self, node: Node, name: str) -> bool:
+        """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
+        if node.op == "Identity":
+            return True
+        if node.op == "Cast":
+            target, types = node.attribute("to"), self.index.types
+            return target is not None and not target.ref_attr_name and types.dtype(node.scope, node.inputs[0]) == target.i
+        return node.op == "Dropout" and name == node.outputs[0] and self._inference(node)
+
+    def _inference(self, node: Node) -> bool:
+        """Dropout without training_mode does nothing (ONNX spec: Dropout-12; before it, Dropout-7 is inference)."""
+        opset = node.scope.opset or 0
+        if opset < 7:
+            test = node.attribute("is_test")
+            return test is not None and test.i == 1
+        if opset < 12 or len(node.inputs) < 3 or not node.inputs[2]:
+            return True
+        mode = self.scalar(node.inputs[2])
+        return mode is not None and mode[0] == 0
+
+    def canonical(self, name: str) -> str:
+        """The tensor behind nodes that change nothing."""
+        node = self.producers.get(name)
+        while node is not None and node.op in TRANSPARENT and self.passes(node, name):
+            name = node.inputs[0]
+            node = self.producers.get(name)
+        return name
+
+    def same(self, a: str, b: str, depth: int = SAME_DEPTH) -> bool:
+        """Whether two tensors hold the same values: one tensor, equal constants, or equal nodes on equal tensors."""
+        if a == b:
+            return True
+        a, b = self.canonical(a), self.canonical(b)
+        if a == b:
+            return True
+        first, second = self.producers.get(a), self.producers.get(b)
+        if first is None or second is None or first.op == "Constant":
+            one, two = self.index.constants.get(self.scope, a), self.index.constants.get(self.scope, b)
+            return (
+                one is not None
+                and two is not None
+                and one.array.dtype == two.array.dtype
+                and np.array_equal(one.array, two.array)
+            )
+        return (
+            depth > 0
+            and first.op == second.op
+            and _repeats(first.op)
+            and len(first.inputs) == len(second.inputs)
+            and first.outputs.index(a) == second.outputs.index(b)
+            and _same_attributes(first, second)
+            and all(self.same(x, y, depth - 1) for x, y in zip(first.inputs, second.inputs, strict=True))
+        )
+
+    def rank(self, name: str) -> int | None:
+        """The rank of a tensor, or None."""
+        return self.index.types.rank(self.scope, name)
+
+    def equals(self, name: str, literal: Literal) -> bool:
+        """Whether a tensor is this constant, up to the precision of its dtype; a scalar may have any rank."""
+        value = self.index.constants.get(self.scope, name)
+        if value is None:
+            return False
+        return close(value.array, literal.value, literal.rtol, value.eps)
+
+    def attribute_value(self, node: Node, name: str) -> tuple[bool, Any]:
+        """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference."""
+        item = node.attribute(name)
+        if item is not None:
+            return (False, None) if item.ref_attr_name else (True, plain(item))
+        domain, op = split_op(node.op)
+        known = schema(domain, op, node.scope.versions.get(domain))
+        spec = known.attributes.get(name) if known is not None else None
+        if node.op == "Split" and name == "num_outputs":
+            return True, len(node.outputs)
+        return True, plain(spec.default) if spec is not None and spec.default is not None else None
+
+
+def plain(item: AttributeProto) -> Any:
+    """An attribute as a Python value; strings as str."""
+    value = helper.get_attribute_value(item)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if item.type == AttributeProto.STRINGS:
+        return [text.decode("utf-8", "replace") for text in value]
+    return list(value) if item.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+
+def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
+    """Whether two constants are equal up to rtol, by default 2e-5 or half a unit in the last place of the dtype."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if found.size != wanted.size:
+        return False
+    if found.size != 1 and found.shape != wanted.shape:
+        return False
+    if found.dtype.kind in "OSU" or wanted.dtype.kind in "OSU":
+        return bool(np.all(found.reshape(-1) == wanted.reshape(-1)))
+    one, two = found.reshape(-1).astype(np.float64), wanted.reshape(-1).astype(np.float64)
+    allowed = max(RTOL, eps / 2) if rtol is None else rtol
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((one == two) | (np.abs(one - two) <= allowed * np.abs(two))))
+
+
+@cache
+def _repeats(op: str) -> bool:
+    """Whether an op gives the same for the same inputs; a custom op or a local function may draw random numbers."""
+    domain, name = split_op(op)
+    return name not in RANDOM and schema(domain, name, None) is not None
+
+
+def _same_attributes(first: Node, second: Node) -> bool:
+    if len(first.proto.attribute) != len(second.proto.attribute):
+        return False
+    one = {item.name: item for item in first.proto.attribute}
+    return all(
+        item.name in one
+        and not item.ref_attr_name
+        and item.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+        and one[item.name] == item
+        for item in second.proto.attribute
+    )
+
+
+def tensor_type(dtype: int | None) -> str:
+    """A TensorProto type for a sentence: "float16"; "unknown" for None."""
+    return "unknown" if not dtype else onnx.TensorProto.DataType.Name(dtype).lower()

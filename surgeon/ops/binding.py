@@ -1,0 +1,274 @@
+"""The arguments of a helper, sorted into the inputs and attributes of its operator at an opset.
+
+`g.reduce_mean(x, axes=[-1])` and `g.reduce_mean(x, [-1])` are an attribute at opset 17 and an input at opset 18.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto
+
+from surgeon.errors import OpsetError, RuleError
+from surgeon.ops.attributes import coerce
+from surgeon.ops.naming import snake_case
+from surgeon.ops.schema_tables import (
+    VARIADIC,
+    AttributeSpec,
+    Formal,
+    Schema,
+    attribute_name,
+    history,
+    moved,
+    operators,
+    schema,
+    spelled_domain,
+)
+
+# Inputs of one dimension that were a single INT when they were attributes.
+_VECTORS = {("", "TopK"): frozenset({1})}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Arguments sorted: `inputs` (None is an omitted optional one), `attributes` by name, the number of `outputs`.
+
+    `several` says that the helper gives a tuple, even of one: the operator always has several outputs or any number
+    of them, or the caller said how many.
+    """
+
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any]
+    outputs: int
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What each position and each keyword of a helper means at one version: an input's index or an attribute."""
+
+    schema: Schema
+    positions: tuple[int | AttributeSpec | None, ...]
+    keywords: Mapping[str, int | AttributeSpec]
+    vectors: frozenset[int]
+
+
+def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int | None) -> Call:
+    """Sort the arguments of a helper call.
+
+    Positional arguments are inputs in the order of the schema at `opset` (None: the newest); keywords are attributes,
+    or inputs by their name as ONNX writes it or in snake_case; `outputs=n` asks for n outputs.  A parameter that moved
+    from attribute to input between versions may be given either way.  A value that is no plain Python, NumPy or ONNX
+    value goes through untouched.  Raises RuleError for arguments that the operator does not take at this opset.
+    """
+    plan = _plan(domain, name, opset)
+    inputs: dict[int, Any] = {}
+    attributes: dict[str, Any] = {}
+    for position, value in enumerate(args):
+        _place(plan, _position(plan, position, len(args)), value, inputs, attributes)
+    asked = None
+    for key, value in kwargs.items():
+        if key == "outputs" or (key == "num_outputs" and _is_early_split(plan.schema, opset)):
+            asked = kwargs.get("outputs", value)
+            continue
+        place = plan.keywords.get(key)
+        if place is None:
+            raise RuleError(_unknown_keyword(plan, key, opset))
+        _place(plan, place, value, inputs, attributes)
+    sorted_inputs = _sorted_inputs(plan.schema, inputs)
+    count = _outputs(plan.schema, asked, sorted_inputs, attributes)
+    version = plan.schema
+    if _is_split(version) and opset is not None and opset >= 18 and len(sorted_inputs) < 2:
+        attributes.setdefault("num_outputs", count)
+    always = version.min_outputs > 1 or version.max_outputs == VARIADIC
+    several = always or (asked is not None and version.max_outputs > 1)
+    return Call(sorted_inputs, attributes, count, several)
+
+
+def missing(domain: str, name: str, opset: int | None) -> str:
+    """The sentence that says why an operator is not there at `opset`: younger, or unknown with the nearest names."""
+    versions = history(domain, name)
+    where = spelled_domain(domain)
+    if not versions:
+        near = difflib.get_close_matches(name, operators(domain), 3)
+        hint = f"the nearest are {', '.join(near)}" if near else "check the spelling and the domain"
+        return f"There is no operator {name} in {where}; {hint}."
+    return f"{name} is not in {where} at opset {opset}; it appears at {versions[0].since_version}."
+
+
+@cache
+def _plan(domain: str, name: str, opset: int | None) -> _Plan:
+    version = schema(domain, name, opset)
+    if version is None:
+        raise OpsetError(missing(domain, name, opset))
+    if opset is not None and version.deprecated:
+        where = spelled_domain(version.domain)
+        raise RuleError(f"{name} is deprecated in {where} since opset {version.since_version}; use what replaced it.")
+    return _planned(version, any_version=opset is None)
+
+
+@cache
+def _planned(version: Schema, any_version: bool) -> _Plan:
+    domain, name = version.domain, version.name
+    newest = history(domain, name)[-1]
+    attributes = {key.lower(): spec for key, spec in version.attributes.items()}
+    positions: list[int | AttributeSpec | None] = list(range(len(version.inputs)))
+    later: dict[str, int | AttributeSpec] = {}
+    for index, formal in enumerate(newest.inputs):
+        was = attributes.get(attribute_name(domain, name, formal.name).lower())
+        if was is not None:
+            later.update(dict.fromkeys(_spellings(formal), was))
+        if index >= len(version.inputs):
+            positions.append(was)
+    keywords: dict[str, int | AttributeSpec] = dict(version.attributes)
+    for index, formal in enumerate(version.inputs):
+        if formal.variadic:
+            continue
+        for key in _spellings(formal):
+            keywords.setdefault(key, index)
+        keywords.setdefault(attribute_name(domain, name, formal.name), index)
+    keywords = _renamed(version) | later | keywords
+    if any_version:
+        for older in history(domain, name):
+            for key, spec in older.attributes.items():
+                keywords.setdefault(key, spec)
+    return _Plan(version, tuple(positions), keywords, _vectors(version))
+
+
+def _spellings(formal: Formal) -> tuple[str, ...]:
+    snake = snake_case(formal.name)
+    return formal.name, snake, formal.name.lower(), snake + "_"
+
+
+def _renamed(version: Schema) -> dict[str, int | AttributeSpec]:
+    """Names that an input has in other versions with as many inputs (BatchNormalization's `mean`, `input_mean`)."""
+    return {
+        key: index
+        for other in history(version.domain, version.name)
+        if len(other.inputs) == len(version.inputs)
+        for index, formal in enumerate(other.inputs)
+        for key in _spellings(formal)
+    }
+
+
+def _vectors(version: Schema) -> frozenset[int]:
+    """Inputs for which a lone integer means a list of one, because they were a list when they were attributes."""
+    found = set(_VECTORS.get((version.domain, version.name), ()))
+    lists = {
+        key
+        for older in history(version.domain, version.name)
+        for key, spec in older.attributes.items()
+        if spec.type == AttributeProto.INTS
+    }
+    for key, index in moved(version.domain, version.name).items():
+        if key in lists:
+            found.add(index)
+    return frozenset(found)
+
+
+def _position(plan: _Plan, position: int, given: int) -> int | AttributeSpec:
+    formals = plan.schema.inputs
+    if formals and formals[-1].variadic and position >= len(formals) - 1:
+        return position
+    place = plan.positions[position] if position < len(plan.positions) else None
+    if place is None:
+        raise RuleError(f"{plan.schema.name} takes {_counted(len(formals), 'at most ')} and got {given}.")
+    return place
+
+
+def _place(
+    plan: _Plan, place: int | AttributeSpec, value: Any, inputs: dict[int, Any], attributes: dict[str, Any]
+) -> None:
+    name = plan.schema.name
+    if isinstance(place, AttributeSpec):
+        if value is None:
+            return
+        if place.name in attributes:
+            raise RuleError(f"The attribute '{place.name}' of {name} is given twice; give it once.")
+        attributes[place.name] = coerce(name, place, value)
+        return
+    if inputs.get(place) is not None:
+        formal = plan.schema.input_at(place)
+        raise RuleError(f"The input '{formal.name if formal else place}' of {name} is given twice; give it once.")
+    if place in plan.vectors and isinstance(value, (int, np.integer)):
+        value = [int(value)]
+    inputs[place] = value
+
+
+def _sorted_inputs(version: Schema, given: Mapping[int, Any]) -> tuple[Any, ...]:
+    last = max((index for index, value in given.items() if value is not None), default=-1)
+    inputs = tuple(given.get(index) for index in range(last + 1))
+    wanted = max(version.min_inputs, sum(not (one.optional or one.variadic) for one in version.inputs))
+    absent = [
+        formal.name
+        for index in range(wanted)
+        if (formal := version.input_at(index)) is not None
+        and not formal.optional
+        and (index >= len(inputs) or inputs[index] is None)
+    ]
+    if absent:
+        exact = "" if version.max_inputs == wanted else "at least "
+        names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
+        got = sum(one is not None for one in inputs)
+        raise RuleError(f"{version.name} takes {_counted(wanted, exact)} ({names}) and got {got}.")
+    return inputs
+
+
+def _counted(number: int, qualifier: str = "") -> str:
+    return f"{qualifier}{number} input{'' if number == 1 else 's'}"
+
+
+def _outputs(version: Schema, asked: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
+    most = version.max_outputs
+    least = max(1, version.min_outputs)
+    if asked is None:
+        if most != VARIADIC:
+            return least
+        asked = _told(version.name, inputs, attributes)
+        if asked is None:
+            raise RuleError(f"{version.name} can have any number of outputs; say how many with outputs=n.")
+    if isinstance(asked, bool) or not isinstance(asked, int) or not least <= asked <= most:
+        bounds = f"{least} or more" if most == VARIADIC else f"{least} to {most}" if most > least else f"{least}"
+        plural = "" if bounds == "1" else "s"
+        raise RuleError(f"{version.name} has {bounds} output{plural}; outputs={asked!r} asks for another number.")
+    return asked
+
+
+def _told(name: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int | None:
+    """The number of outputs where the other arguments tell it, else None."""
+    if name == "Split":
+        number = attributes.get("num_outputs")
+        if isinstance(number, int):
+            return number
+        sizes = attributes.get("split", inputs[1] if len(inputs) > 1 else None)
+        return len(sizes) if isinstance(sizes, (list, tuple, np.ndarray)) else None
+    body = attributes.get("then_branch", attributes.get("body"))
+    outputs = getattr(body, "output", None) or getattr(body, "outputs", None)
+    if outputs is None:
+        return None
+    return len(outputs) - (1 if name == "Loop" else 0)
+
+
+def _is_split(version: Schema) -> bool:
+    return version.name == "Split" and not version.domain
+
+
+def _is_early_split(version: Schema, opset: int | None) -> bool:
+    """Before opset 18 Split has no `num_outputs`: its number of outputs says it."""
+    return opset is not None and opset < 18 and _is_split(version)
+
+
+def _unknown_keyword(plan: _Plan, key: str, opset: int | None) -> str:
+    version = plan.schema
+    where = "" if opset is None else f" at opset {opset}"
+    for other in history(version.domain, version.name):
+        if other.since_version > version.since_version and key in other.attributes:
+            return f"{version.name} has no attribute '{key}'{where}; it appears at opset {other.since_version}."
+    near = difflib.get_close_matches(key, plan.keywords, 3)
+    if near:
+        return f"{version.name} has no attribute or input '{key}'{where}; the nearest are {', '.join(near)}."
+    known = [*(formal.name for formal in version.inputs), *version.attributes]
+    return f"{version.name} has no attribute or input '{key}'{where}; it has {', '.join(known)}."

@@ -1,0 +1,109 @@
+"""A node against its schema: what `onnx.checker` says, and what it does not say (`com.microsoft::Gelluu`)."""
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import onnx
+from onnx import TensorProto
+
+from surgeon.ops.attributes import words
+from surgeon.ops.binding import missing
+from surgeon.ops.schema_tables import Formal, Schema, knows_domain, schema, spelled_domain
+
+
+def check_node(
+    node: onnx.NodeProto, opset: int, dtype_of: Callable[[str], int | None], in_function: bool = False
+) -> list[str]:
+    """Every violation of a node against its schema at `opset` (that of the node's domain), one sentence each.
+
+    `dtype_of` gives the `TensorProto.DataType` of a tensor by name, and None where that is unknown or the value is a
+    sequence, map or optional.  In a function attributes may refer to the function's own.  Nodes of domains whose
+    operators are not known pass.
+    """
+    version = schema(node.domain, node.op_type, opset)
+    if version is None:
+        return [missing(node.domain, node.op_type, opset)] if knows_domain(node.domain) else []
+    found = []
+    if version.deprecated:
+        where = spelled_domain(version.domain)
+        found.append(f"{version.name} is deprecated in {where} since opset {version.since_version}.")
+    found += _arity(version, "input", node.input, version.min_inputs, version.max_inputs, version.input_at)
+    found += _arity(version, "output", node.output, version.min_outputs, version.max_outputs, version.output_at)
+    found += _attributes(version, node, in_function)
+    found += _types(version, node, dtype_of)
+    return found
+
+
+def _arity(
+    version: Schema,
+    kind: str,
+    names: Sequence[str],
+    least: int,
+    most: int,
+    formal_at: Callable[[int], Formal | None],
+) -> Iterator[str]:
+    given = len(names)
+    if not least <= given <= most:
+        bound = f"at least {least}" if given < least else f"at most {most}"
+        if least == most:
+            bound = str(least)
+        number = least if given < least else most
+        yield f"{version.name} has {bound} {kind}{'' if number == 1 else 's'} and this node has {given}."
+    if kind == "output":  # the checker lets a node leave any output unnamed
+        return
+    for index, name in enumerate(names):
+        formal = formal_at(index)
+        if not name and formal is not None and not formal.optional and not formal.variadic:
+            yield f"The input '{formal.name}' of {version.name} is required and this node leaves it out."
+
+
+def _attributes(version: Schema, node: onnx.NodeProto, in_function: bool) -> Iterator[str]:
+    given = set()
+    for attribute in node.attribute:
+        name = attribute.name
+        if name in given:
+            yield f"The attribute '{name}' of {version.name} is given twice."
+        given.add(name)
+        spec = version.attributes.get(name)
+        if spec is None:
+            near = difflib.get_close_matches(name, version.attributes, 3)
+            hint = f"the nearest are {', '.join(near)}" if near else "remove it"
+            yield f"{version.name} has no attribute '{name}' at version {version.since_version}; {hint}."
+        elif attribute.type and attribute.type != spec.type:
+            yield f"The attribute '{name}' of {version.name} must be {words(spec.type)}, not {words(attribute.type)}."
+        if attribute.ref_attr_name and not in_function:
+            yield f"The attribute '{name}' of {version.name} refers to '{attribute.ref_attr_name}' outside a function."
+    for name, spec in version.attributes.items():
+        if spec.required and name not in given:
+            yield f"{version.name} needs the attribute '{name}'."
+
+
+def _types(version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int | None]) -> Iterator[str]:
+    bound: dict[str, tuple[str, str]] = {}
+    for kind, names, formal_at in (
+        ("input", node.input, version.input_at),
+        ("output", node.output, version.output_at),
+    ):
+        for index, name in enumerate(names):
+            formal = formal_at(index)
+            dtype = dtype_of(name) if name and formal is not None else None
+            if formal is None or not dtype:
+                continue
+            shown = _type_string(dtype)
+            if shown not in version.allowed(formal):
+                choices = ", ".join(sorted(version.allowed(formal)))
+                yield f"The {kind} '{formal.name}' of {version.name} is {shown} ('{name}'); it may be {choices}."
+            elif formal.type in version.types and formal.homogeneous:
+                first, first_name = bound.setdefault(formal.type, (shown, name))
+                if first != shown:
+                    yield (
+                        f"'{first_name}' and '{name}' of {version.name} must have the same type; "
+                        f"they are {first} and {shown}."
+                    )
+
+
+@cache
+def _type_string(dtype: int) -> str:
+    known = dtype in TensorProto.DataType.values()
+    return f"tensor({TensorProto.DataType.Name(dtype).lower()})" if known else f"tensor({dtype})"

@@ -1,0 +1,273 @@
+"""Operator schemas as plain values: ONNX's own from `onnx.defs`, ONNX Runtime's from a table in this package.
+
+A look-up asks `onnx.defs` for the one operator in question; nothing scans the whole registry unless all names are
+wanted.  ONNX Runtime is never imported: `data/ort_schemas.json` holds its `com.microsoft` operators and those that it
+alone knows in the default domain (`tests/make_ort_schemas.py` writes the table).
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, cast
+
+import onnx
+from onnx import AttributeProto, defs
+
+VARIADIC = 2**31 - 1
+"""The maximum number of inputs or outputs of an operator whose last formal is variadic."""
+
+MICROSOFT = "com.microsoft"
+
+# Inputs that had another name when they were attributes: operator -> input name -> attribute name.
+_ATTRIBUTE_NAMES = {("", "Pad"): {"constant_value": "value"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """A formal input or output; `type` is a type variable (`"T"`) or a concrete type (`"tensor(int64)"`)."""
+
+    name: str
+    type: str
+    optional: bool
+    variadic: bool
+    homogeneous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """A formal attribute; `type` is a value of `onnx.AttributeProto.AttributeType`."""
+
+    name: str
+    type: int
+    required: bool
+    default: AttributeProto | None
+
+    @property
+    def value(self) -> Any:
+        """The default as a Python value (strings as `bytes`, as `onnx.helper` gives them), or None."""
+        return None if self.default is None else onnx.helper.get_attribute_value(self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of one operator."""
+
+    domain: str
+    name: str
+    since_version: int
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+    min_inputs: int
+    max_inputs: int
+    min_outputs: int
+    max_outputs: int
+    attributes: Mapping[str, AttributeSpec] = field(hash=False)
+    types: Mapping[str, frozenset[str]] = field(hash=False)
+    deprecated: bool
+
+    def input_at(self, index: int) -> Formal | None:
+        """The formal of the `index`-th input; a variadic formal stands for all that follow; None beyond the last."""
+        return _formal_at(self.inputs, index)
+
+    def output_at(self, index: int) -> Formal | None:
+        """The formal of the `index`-th output, as `input_at`."""
+        return _formal_at(self.outputs, index)
+
+    def allowed(self, formal: Formal) -> frozenset[str]:
+        """The type strings that `formal` may have, e.g. `{"tensor(float)", "tensor(float16)"}`."""
+        return self.types.get(formal.type) or frozenset((formal.type,))
+
+
+def plain_domain(domain: str) -> str:
+    """`domain` as models spell it: the default domain is the empty string."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def spelled_domain(domain: str) -> str:
+    """`domain` as people read it: the default domain is `ai.onnx`."""
+    return domain or "ai.onnx"
+
+
+@cache
+def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
+    """The newest version of an operator that is not newer than `opset` (None: the newest of all).
+
+    In the default domain ONNX's own operators come first, then those that only ONNX Runtime knows.  None means that
+    there is no such operator, or none as old as `opset`; `history` tells the two apart.
+    """
+    domain = plain_domain(domain)
+    if domain != MICROSOFT and defs.has(name, domain):
+        return _from_onnx(domain, name, opset)
+    versions = _from_ort(domain, name)
+    fitting = [one for one in versions if opset is None or one.since_version <= opset]
+    return fitting[-1] if fitting else None
+
+
+@cache
+def history(domain: str, name: str) -> tuple[Schema, ...]:
+    """All versions of an operator, oldest first; empty if there is no such operator."""
+    found: list[Schema] = []
+    version = schema(domain, name)
+    while version is not None:
+        found.append(version)
+        version = schema(domain, name, version.since_version - 1)
+    return tuple(reversed(found))
+
+
+@cache
+def operators(domain: str) -> tuple[str, ...]:
+    """The names of all operators of a domain, sorted, deprecated ones included."""
+    domain = plain_domain(domain)
+    names = {name for where, name in _onnx_names() if where == domain}
+    names.update(name for where, name in _ort_entries() if where == domain)
+    return tuple(sorted(names))
+
+
+@cache
+def domains() -> tuple[str, ...]:
+    """All domains whose operators are known, sorted; the default domain (`""`) comes first."""
+    return tuple(sorted({domain for domain, _ in _onnx_names()} | {domain for domain, _ in _ort_entries()}))
+
+
+def knows_domain(domain: str) -> bool:
+    """Whether every operator of this domain is in the tables, so that a name not found there is a mistake."""
+    return plain_domain(domain) in domains()
+
+
+@cache
+def moved(domain: str, name: str) -> Mapping[str, int]:
+    """Parameters that are an attribute in one version and an input in another: attribute name -> index of the input.
+
+    The index is that of the newest version; names are compared without regard to case (TopK's `k` and `K`).
+    ReduceMean gives `{"axes": 1}`, Clip `{"min": 1, "max": 2}`.
+    """
+    versions = history(domain, name)
+    if not versions:
+        return MappingProxyType({})
+    attributes = {key.lower(): key for version in versions for key in version.attributes if not _has_both(version, key)}
+    found = {}
+    for index, formal in enumerate(versions[-1].inputs):
+        attribute = attributes.get(attribute_name(domain, name, formal.name).lower())
+        if attribute is not None:
+            found[attribute] = index
+    return MappingProxyType(found)
+
+
+def attribute_name(domain: str, name: str, formal: str) -> str:
+    """The name, apart from case, that the input `formal` of an operator has where it is an attribute."""
+    return _ATTRIBUTE_NAMES.get((plain_domain(domain), name), {}).get(formal, formal)
+
+
+def _has_both(version: Schema, attribute: str) -> bool:
+    return any(formal.name == attribute for formal in version.inputs)
+
+
+def _formal_at(formals: Sequence[Formal], index: int) -> Formal | None:
+    if index < len(formals):
+        return formals[index]
+    return formals[-1] if formals and formals[-1].variadic else None
+
+
+@cache
+def _onnx_names() -> frozenset[tuple[str, str]]:
+    return frozenset((one.domain, one.name) for one in defs.get_all_schemas())
+
+
+def _from_onnx(domain: str, name: str, opset: int | None) -> Schema | None:
+    try:
+        found = defs.get_schema(name, domain) if opset is None else defs.get_schema(name, opset, domain)
+    except defs.SchemaError:  # the operator is younger than `opset`
+        return None
+    return _converted(domain, name, found.since_version)
+
+
+@cache
+def _converted(domain: str, name: str, since_version: int) -> Schema:
+    """One version as a `Schema`; cached apart, so that all opsets which share a version share the object."""
+    found = defs.get_schema(name, since_version, domain)
+    types = {one.type_param_str: frozenset(one.allowed_type_strs) for one in found.type_constraints}
+    return Schema(
+        domain=domain,
+        name=name,
+        since_version=since_version,
+        inputs=tuple(_converted_formal(one) for one in found.inputs),
+        outputs=tuple(_converted_formal(one) for one in found.outputs),
+        min_inputs=found.min_input,
+        max_inputs=found.max_input,
+        min_outputs=found.min_output,
+        max_outputs=found.max_output,
+        attributes=MappingProxyType({key: _converted_attribute(one) for key, one in found.attributes.items()}),
+        types=MappingProxyType(types),
+        deprecated=found.deprecated,
+    )
+
+
+def _converted_formal(one: defs.OpSchema.FormalParameter) -> Formal:
+    option = defs.OpSchema.FormalParameterOption
+    return Formal(
+        one.name, one.type_str, one.option == option.Optional, one.option == option.Variadic, one.is_homogeneous
+    )
+
+
+def _converted_attribute(one: defs.OpSchema.Attribute) -> AttributeSpec:
+    default = one.default_value
+    kind = int(cast(Any, one.type))  # an IntEnum, though onnx's stub does not say so
+    return AttributeSpec(one.name, kind, one.required, default if default.type else None)
+
+
+def ort_version() -> str:
+    """The version of ONNX Runtime from which the table in this package was made."""
+    return str(_ort_table()["onnxruntime"])
+
+
+@cache
+def _ort_table() -> dict[str, Any]:
+    text = files("surgeon.ops").joinpath("data/ort_schemas.json").read_text(encoding="utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+@cache
+def _ort_entries() -> Mapping[tuple[str, str], list[dict[str, Any]]]:
+    entries: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in _ort_table()["operators"]:
+        entries.setdefault((entry["domain"], entry["name"]), []).append(entry)
+    return entries
+
+
+@cache
+def _from_ort(domain: str, name: str) -> tuple[Schema, ...]:
+    entries = _ort_entries().get((domain, name), [])
+    return tuple(_decoded(entry) for entry in sorted(entries, key=lambda one: int(one["since"])))
+
+
+def _decoded(entry: dict[str, Any]) -> Schema:
+    type_sets = _ort_table()["type_sets"]
+    attributes = {}
+    for name, (kind, required, default) in entry["attributes"].items():
+        proto = None if default is None else AttributeProto.FromString(base64.b64decode(default))
+        attributes[name] = AttributeSpec(name, kind, bool(required), proto)
+    least_in, most_in, least_out, most_out = entry["arity"]
+    return Schema(
+        domain=entry["domain"],
+        name=entry["name"],
+        since_version=entry["since"],
+        inputs=tuple(_decoded_formal(*one) for one in entry["inputs"]),
+        outputs=tuple(_decoded_formal(*one) for one in entry["outputs"]),
+        min_inputs=least_in,
+        max_inputs=most_in,
+        min_outputs=least_out,
+        max_outputs=most_out,
+        attributes=MappingProxyType(attributes),
+        types=MappingProxyType({name: frozenset(type_sets[index]) for name, index in entry["types"].items()}),
+        deprecated=bool(entry["deprecated"]),
+    )
+
+
+def _decoded_formal(name: str, kind: str, marks: str) -> Formal:
+    """A formal of the table; `marks` holds `?` for optional, `*` for variadic, `~` for heterogeneous."""
+    return Formal(name, kind, "?" in marks, "*" in marks, "~" not in marks)

@@ -1,0 +1,37 @@
+"""Operator schemas for the rest of surgeon: what an operator is, how a helper's arguments fit it, whether a node does.
+
+This module only gathers: `schema_tables` holds the schemas, `binding` sorts arguments, `node_check` checks nodes.
+"""
+
+from surgeon.ops.attributes import dtype_number
+from surgeon.ops.binding import Call, bind
+from surgeon.ops.node_check import check_node
+from surgeon.ops.schema_tables import (
+    VARIADIC,
+    AttributeSpec,
+    Formal,
+    Schema,
+    domains,
+    history,
+    knows_domain,
+    moved,
+    operators,
+    schema,
+)
+
+__all__ = [
+    "VARIADIC",
+    "AttributeSpec",
+    "Call",
+    "Formal",
+    "Schema",
+    "bind",
+    "check_node",
+    "domains",
+    "dtype_number",
+    "history",
+    "knows_domain",
+    "moved",
+    "operators",
+    "schema",
+]

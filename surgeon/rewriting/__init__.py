@@ -1,0 +1,1 @@
+"""Rules, and what they do to a model."""

@@ -1,0 +1,166 @@
+"""Names of rules at the command line, and where they lead: installed packs, files and modules."""
+
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from surgeon.errors import RuleError
+from surgeon.rewriting.rule import Rule
+
+GROUP = "surgeon.rules"
+
+
+def resolve(names: str | Rule | Iterable[str | Rule]) -> dict[str, tuple[Rule, ...]]:
+    """Rules by the name they were asked for, in order.
+
+    A name is that of a rule file in an installed pack (all rules in it), of one rule, `file:rule`, `./file.py`,
+    `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with commas, and
+    `-name` leaves rules out again.
+    Raises RuleError for a name that leads nowhere, with the nearest ones.
+    """
+    items = [names] if isinstance(names, (str, Rule)) else list(names)
+    found: dict[str, tuple[Rule, ...]] = {}
+    less: set[Rule] = set()
+    for item in items:
+        if isinstance(item, Rule):
+            found[item.name] = (*found.get(item.name, ()), item)
+            continue
+        for name in (part.strip() for part in item.split(",")):
+            if name.startswith("-"):
+                less.update(_resolve_one(name[1:]))
+            elif name:
+                found[name] = _resolve_one(name)
+    if not found:
+        raise RuleError("No rule is named; `surgeon rules` lists those there are.")
+    return _without(found, less) if less else found
+
+
+def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
+    absent = less.difference(*found.values())
+    if absent:
+        raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is left out but was not asked for; drop the -.")
+    left = {name: tuple(rule for rule in rules if rule not in less) for name, rules in found.items()}
+    if not any(left.values()):
+        raise RuleError("Every rule that was asked for is left out again; name one that stays.")
+    return left
+
+
+def packs() -> dict[str, list[str]]:
+    """Modules of rule files by the pack that they come from, not yet imported."""
+    found: dict[str, list[str]] = {}
+    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda item: (item.name, item.value)):
+        try:
+            spec = importlib.util.find_spec(point.module)
+        except ModuleNotFoundError:  # a package further out is missing
+            spec = None
+        if spec is None:
+            raise RuleError(f"Rule pack {point.name!r} points to {point.module!r}, which is not installed.")
+        if spec.submodule_search_locations is None:
+            found.setdefault(point.name, []).append(point.module)
+            continue
+        modules = sorted(item.name for item in pkgutil.iter_modules(spec.submodule_search_locations))
+        found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules if name[0] != "_")
+    return found
+
+
+def all_rules() -> Iterator[tuple[str, str, Rule]]:
+    """(pack, module, rule) for every rule of every installed pack."""
+    for pack, modules in packs().items():
+        for module in modules:
+            for rule in rules_of(importlib.import_module(module)):
+                yield pack, module, rule
+
+
+def rules_of(module: ModuleType) -> tuple[Rule, ...]:
+    """The rules that a module defines, in the order of their definition."""
+    return tuple(value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__)
+
+
+def _resolve_one(name: str) -> tuple[Rule, ...]:
+    place, colon, inner = name.rpartition(":")
+    if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
+        place, inner = name, ""
+    if place.endswith(".py") or "/" in place:
+        return _pick(_from_file(Path(place)), inner, place)
+    owners = [module for modules in packs().values() for module in modules if module.rpartition(".")[2] == place]
+    if len(owners) > 1:
+        raise RuleError(f"{place!r} is in several rule packs; write one of {', '.join(owners)}.")
+    if owners:
+        return _pick(importlib.import_module(owners[0]), inner, place)
+    if "." in place:
+        return _pick(_import(place), inner, place)
+    named = [(module, rule) for _, module, rule in all_rules() if rule.name == place]
+    if len(named) > 1:
+        ways = ", ".join(f"{module}:{place}" for module, _ in named)
+        raise RuleError(f"{place!r} names several rules; write one of {ways}.")
+    if not named or inner:
+        raise RuleError(_unknown(place))
+    return (named[0][1],)
+
+
+def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
+    rules = rules_of(module)
+    if not inner:
+        if not rules:
+            raise RuleError(f"{place} defines no rule; decorate a replacement with @surgeon.rule(patterns=[...]).")
+        return rules
+    chosen = tuple(rule for rule in rules if rule.name == inner)
+    if not chosen:
+        raise RuleError(f"{place} has no rule {inner!r}; it has {', '.join(rule.name for rule in rules) or 'none'}.")
+    return chosen
+
+
+def _unknown(name: str) -> str:
+    names = {rule.name for _, _, rule in all_rules()}
+    names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
+    near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(names))}."
+    return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise RuleError(f"There is no module {name!r} to take rules from; check the name or install it.") from None
+        raise
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
+    version = path.stat()  # a file that was edited is read again
+    name = f"surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RuleError(f"{str(path)!r} is no Python file; name it with .py at the end.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    done = False
+    try:
+        spec.loader.exec_module(module)
+        done = True
+    except RuleError:
+        raise
+    except Exception as error:
+        line = getattr(error, "lineno", None)
+        where = f" (line {line})" if line else ""
+        raise RuleError(f"Rule file {str(path)!r} cannot be read: {type(error).__name__}: {error}{where}.") from error
+    finally:
+        if not done:
+            del sys.modules[name]
+    return module
+
+
+def flat(selection: dict[str, tuple[Rule, ...]]) -> Sequence[Rule]:
+    """The rules of a selection, each once, in order."""
+    return list(dict.fromkeys(rule for rules in selection.values() for rule in rules))

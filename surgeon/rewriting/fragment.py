@@ -1,0 +1,204 @@
+"""A replacement, built on a small `gs.Graph` by the same helpers as patterns, and turned into nodes one by one."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+from onnx import AttributeProto, helper, numpy_helper
+
+from surgeon.errors import RuleError
+from surgeon.file.records import kind_record
+from surgeon.graph import Graph, Inner, Number
+from surgeon.indexing.scope import qualified
+from surgeon.matching.match import Captured, Match, require
+from surgeon.ops.schemas import schema
+
+
+class Ref(NamedTuple):
+    """A tensor of a fragment.  kind: "empty", "capture" (key: a name of the pattern), "inner" or "constant"."""
+
+    kind: str
+    key: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A node of a fragment, ready to be written once its tensors have names.  kind: the part of its record without them."""
+
+    domain: str
+    op: str
+    inputs: tuple[Ref, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[AttributeProto, ...]
+    qualified: str = field(init=False)
+    kind: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "qualified", qualified(self.domain, self.op))
+        attributes = [item.SerializeToString() for item in self.attributes]
+        object.__setattr__(self, "kind", kind_record(self.op, self.domain, attributes))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTensor:
+    """A constant that the replacement wrote.  like: whose dtype it takes where that is unknown until run time."""
+
+    values: np.ndarray[Any, np.dtype[Any]]
+    like: Ref | None
+
+    def proto(self, name: str) -> onnx.TensorProto:
+        """The constant as a named TensorProto."""
+        return numpy_helper.from_array(np.ascontiguousarray(self.values).reshape(self.values.shape), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures they read."""
+
+    nodes: tuple[Made, ...]
+    constants: tuple[FixedTensor, ...]
+    outputs: tuple[Ref, ...]
+    captures: tuple[tuple[str, int], ...]
+
+    def as_protos(self) -> Iterator[onnx.NodeProto]:
+        """The nodes with provisional names: a captured tensor is called by the text of its Ref's key."""
+        for node in self.nodes:
+            inputs = [str(ref.key) if ref.kind == "capture" else f"{ref.kind} {ref.key}" for ref in node.inputs]
+            proto = onnx.NodeProto(
+                op_type=node.op,
+                domain=node.domain,
+                input=["" if ref.kind == "empty" else name for ref, name in zip(node.inputs, inputs, strict=True)],
+                output=[f"inner {number}" for number in node.outputs],
+            )
+            proto.attribute.extend(node.attributes)
+            yield proto
+
+
+def build(function: Callable[..., Any], match: Match) -> Fragment:
+    """Run a replacement for one match.
+
+    Raises Refused when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
+    """
+    scope = match.scope
+    home = (function.__module__ or "").partition(".")[0]
+    graph = Graph(opset=scope.opset, versions=scope.versions, home=home)
+    arguments, keywords = _arguments(function, match, 1)
+    returned = function(graph, *arguments, **keywords)
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
+        raise RuleError(
+            f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
+            f"{match.pattern.name} has {len(match.outputs)} output tensor(s); return one tensor for each."
+        )
+    fragment = _freeze(graph, results)
+    _refuse_inner(function, match, fragment)
+    return fragment
+
+
+def call_with_captures(function: Callable[..., Any], match: Match) -> None:
+    """Run a condition: a function of the match's captures, by name, or of the whole `match`."""
+    arguments, keywords = _arguments(function, match, 0)
+    function(*arguments, **keywords)
+
+
+def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[list[Any], dict[str, Any]]:
+    """What a function asks for by its parameters' names: captures, or the whole `match`.
+
+    A capture that the pattern does not bind takes the parameter's default.
+    """
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for parameter in list(inspect.signature(function).parameters.values())[first:]:
+        name, kind = parameter.name, parameter.kind
+        if name in match.bound:
+            value = match[name]
+        elif name == "match":
+            match.inspected = True
+            value = match
+        elif parameter.default is not inspect.Parameter.empty:
+            value = parameter.default
+        else:
+            raise RuleError(
+                f"{function.__name__} asks for {name!r}, which pattern {match.pattern.name} does not bind; "
+                f"it binds {', '.join(sorted(match.bound)) or 'nothing'}."
+            )
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            keywords.update(value)
+        elif kind is inspect.Parameter.KEYWORD_ONLY:
+            keywords[name] = value
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments += value
+        else:
+            arguments.append(value)
+    return arguments, keywords
+
+
+def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
+    """A replacement may not read a tensor whose node goes."""
+    made = {name for node in match.nodes for name in node.outputs}
+    handed_on = [ref.key for ref in fragment.outputs if ref.kind == "capture"]
+    for key in (*fragment.captures, *handed_on):
+        if match.tensor(key) in made:
+            raise RuleError(
+                f"Replacement {function.__name__} reads {key[0]!r}, which the match of {match.pattern.name} takes out; "
+                "build it anew from the pattern's inputs, or let the pattern return it."
+            )
+
+
+def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
+    """Keep the nodes that the outputs need and number their tensors."""
+    known: dict[int, Ref] = {}
+    needed = {id(item) for item in results}
+    kept: list[Any] = []
+    for node in reversed(graph.nodes):
+        if any(id(tensor) in needed for tensor in node.outputs):
+            kept.append(node)
+            needed.update(id(tensor) for tensor in node.inputs)
+    kept.reverse()
+    numbers = {id(tensor): place for place, tensor in enumerate(out for node in kept for out in node.outputs)}
+    constants: list[FixedTensor] = []
+
+    def ref(tensor: Any) -> Ref:
+        if id(tensor) in known:
+            return known[id(tensor)]
+        if isinstance(tensor, Captured):
+            return Ref("capture", tensor.key)
+        if id(tensor) in numbers:
+            return Ref("inner", numbers[id(tensor)])
+        if isinstance(tensor, gs.Constant):
+            like = tensor.like if isinstance(tensor, Number) else None
+            while isinstance(like, Inner) and like.like is not None:
+                like = like.like
+            constants.append(FixedTensor(np.asarray(tensor.values), None if like is None else ref(like)))
+            known[id(tensor)] = Ref("constant", len(constants) - 1)
+            return known[id(tensor)]
+        if tensor.name == "":
+            return Ref("empty")
+        raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
+
+    nodes = []
+    for node in kept:
+        inputs = tuple(ref(tensor) for tensor in node.inputs)
+        attributes = tuple(_attributes(node.domain or "", node.op, node.attrs, graph))
+        outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
+        nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes))
+    outputs_ = tuple(ref(tensor) for tensor in results)
+    read = dict.fromkeys(ref.key for node in nodes for ref in node.inputs if ref.kind == "capture")
+    return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(read))
+
+
+def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> Iterator[AttributeProto]:
+    known = schema(domain, op, graph.version(domain))
+    for name, value in values.items():
+        if isinstance(value, AttributeProto):
+            yield value
+            continue
+        spec = known.attributes.get(name) if known is not None else None
+        if isinstance(value, np.ndarray):
+            value = numpy_helper.from_array(value)
+        require(value is not None, f"attribute {name} of {op} has no value")
+        yield helper.make_attribute(name, value, attr_type=spec.type if spec is not None else None)

@@ -1,0 +1,413 @@
+"""The only module that edits: takes a match out of the index and puts a fragment in its place."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import onnx
+
+from surgeon.file.records import doc_record, metadata_record, node_record
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.matching.match import Match, require
+from surgeon.ops.schemas import knows_domain, schema
+from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref
+
+EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
+FROM, RULE = "surgeon.from", "surgeon.rule"
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One rewrite in the edit log.  before: the steps whose nodes it took out, which it depends on."""
+
+    rule: str
+    pattern: str
+    scope: Scope
+    root: Node
+    outputs: tuple[str, ...]
+    removed: tuple[Node, ...]
+    added: list[Node] = field(default_factory=list)
+    orphans: list[Node] = field(default_factory=list)
+
+    @property
+    def before(self) -> list["Step"]:
+        """Earlier steps whose nodes this one replaced."""
+        return list(dict.fromkeys(node.step for node in self.removed if node.step is not None))
+
+
+class Splicer:
+    """Applies rewrites to an index, one after the other, and keeps names unique across all scopes."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.steps: list[Step] = []
+        self._had_rules = index.model.speaks_of(FROM.encode())
+        self._names: set[str] | None = None
+        self._counters: dict[str, int] = {}
+        self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
+
+    def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
+        """Replace a match that `require_writable` lets pass."""
+        scope = match.scope
+        root = match.root
+        step = Step(rule, match.pattern.name, scope, root, match.outputs, match.nodes)
+        slot, place, late = _place(match)
+        names = self._tensor_names(match, fragment, root)
+        maker = _Maker(self, scope, root, slot, _provenance(match, root, rule, self._had_rules))
+        outside = _detach(scope, match)
+        made: list[Node] = []
+        for wanted in fragment.nodes:
+            for ref in wanted.inputs:
+                if ref.kind == "constant" and ref not in names:
+                    made += self._constant(maker, fragment.constants[ref.key], ref, names)
+            made.append(maker.node(wanted, names))
+        made += self._loose_outputs(maker, match, fragment, names)
+        scope.added.setdefault(slot, [])[place:place] = made
+        scope.touched.add(slot)
+        for node in made:
+            node.step = step
+            _attach(scope, node)
+        for position, node in enumerate(late):
+            _move(scope, node, slot, place + len(made) + position)
+        step.added = made
+        if any(node.op == "Constant" and node.outputs[0] in match.outputs for node in made):
+            self.index.constants.forget()
+        self._import_domains(scope, made)
+        step.orphans = self._drop_orphans(scope, outside)
+        self.steps.append(step)
+        return step
+
+    def require_writable(self, match: Match, fragment: Fragment) -> None:
+        """Raise Refused where the result could not be written."""
+        scope, opset = match.scope, match.scope.opset or 0
+        if any(item.like is not None for item in fragment.constants):
+            require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
+        if len(match.outputs) > 1:
+            owners = {body.owner for body in scope.bodies}
+            for node in _place(match)[2]:
+                require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
+                why = match.index.held(scope, name)
+                require(why is None, f"{name!r} must keep its name: {why}")
+
+    def _tensor_names(self, match: Match, fragment: Fragment, root: Node) -> dict[Ref, str]:
+        """A name for every tensor of the fragment: the pattern's outputs keep theirs."""
+        names: dict[Ref, str] = {EMPTY: ""}
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if ref.kind == "inner":
+                names.setdefault(ref, name)
+        for node in fragment.nodes:
+            for ref in node.inputs:
+                if ref.kind == "capture":
+                    names[ref] = match.tensor(ref.key)
+            for place, number in enumerate(node.outputs):
+                if Ref("inner", number) not in names:
+                    names[Ref("inner", number)] = self.fresh(f"{_stem(root, node.op)}_output_{place}")
+        for ref in fragment.outputs:
+            if ref.kind == "capture":
+                names[ref] = match.tensor(ref.key)
+        for item in fragment.constants:
+            if item.like is not None and item.like.kind == "capture":
+                names[item.like] = match.tensor(item.like.key)
+        return names
+
+    def _constant(self, maker: "_Maker", item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
+        """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be)."""
+        scope, root = maker.scope, maker.root
+        if scope.function is None:
+            names[ref] = self._initializer(scope, item, root)
+        else:
+            names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
+            yield maker.node(_constant(item), {FIRST: names[ref]})
+        if item.like is not None:
+            cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
+            tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", -1): cast}  # `like` may be inner 0
+            yield maker.node(Made("", "CastLike", (ref, item.like), (-1,), ()), tensors)
+            names[ref] = cast
+
+    def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
+        """The name of an initializer with this value; equal ones of one scope are shared."""
+        values = item.values
+        key = (id(scope), values.dtype.str + values.dtype.name, values.shape, values.tobytes())
+        if self._shared.get(key) not in scope.initializers:
+            name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
+            tensor = item.proto(name)
+            scope.new_initializers.append(tensor)
+            scope.initializers[name] = tensor
+        return self._shared[key]
+
+    def _loose_outputs(
+        self, maker: "_Maker", match: Match, fragment: Fragment, names: dict[Ref, str]
+    ) -> Iterator[Node]:
+        """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
+        scope = match.scope
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if names.get(ref) == name:
+                continue
+            if ref.kind == "constant":
+                yield maker.node(_constant(fragment.constants[ref.key]), {FIRST: name})
+            elif ref.kind == "capture" and name not in scope.held and _sees(scope, name, names[ref]):
+                self._redirect(scope, name, names[ref])
+            else:
+                yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
+
+    def _redirect(self, scope: Scope, old: str, new: str) -> None:
+        """Let every reader of one tensor read another."""
+        home = scope.home(new) or scope
+        readers = dict.fromkeys(scope.readers(old))
+        scope.consumers.pop(old, None)
+        scope.retired.pop(old, None)
+        for reader in readers:
+            uses = reader.inputs.count(old)
+            reader.inputs = tuple(new if name == old else name for name in reader.inputs)
+            home.consumers.setdefault(new, []).extend([reader] * uses)
+            if reader.record is None:
+                reader.scope.redirected.add(reader)
+            else:
+                proto = reader.proto
+                proto.input[:] = reader.inputs
+                reader.record = proto.SerializeToString()
+
+    def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
+        for node in made:
+            domain = node.op.rpartition("::")[0]
+            if domain and domain not in scope.versions:
+                scope.versions[domain] = import_version(domain, node.op.rpartition("::")[2])
+
+    def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
+        """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
+        dropped: list[Node] = []
+        waiting = [name for name in names if name]
+        while waiting:
+            name = waiting.pop()
+            home = scope.home_of_read(name)
+            if home is None or home.is_read(name) or name in home.held:
+                continue
+            if name in home.initializers or name in home.sparse:
+                if name not in home.inputs or (self.index.ir_version < 4 and home.parent is None):
+                    home.dropped_initializers.add(name)
+                    home.initializers.pop(name, None)
+                    home.sparse.pop(name, None)
+                    home.inputs.discard(name)
+                continue
+            node = home.producers.get(name)
+            if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
+                continue
+            _remove(home, node)
+            home.unmade.update(node.outputs)
+            read = [item for item in node.inputs if item] + _captures(home, node)
+            for item in read:
+                _retire(home, item)
+            dropped.append(node)
+            waiting += read
+        return dropped
+
+    def fresh(self, stem: str) -> str:
+        """A name that no node or tensor of any scope has."""
+        if self._names is None:
+            self._names = _names_beside(self.index)
+        main = self.index.main
+        name = stem
+        while name in self._names or name in main.consumers or main.defines(name):
+            self._counters[stem] = self._counters.get(stem, 0) + 1
+            name = f"{stem}_{self._counters[stem]}"
+        self._names.add(name)
+        return name
+
+
+def import_version(domain: str, op: str) -> int:
+    """The version at which a domain that the model lacks is imported: the newest that its op needs."""
+    found = schema(domain, op, None) if knows_domain(domain) else None
+    return found.since_version if found is not None else 1
+
+
+def _names_beside(index: Index) -> set[str]:
+    """All names in use but the main graph's tensors, which its own tables tell."""
+    names: set[str] = set()
+    for scope in index.scopes:
+        names.update(scope.names)
+        if scope is not index.main:
+            names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
+    return names
+
+
+def _stem(root: Node, op: str) -> str:
+    """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
+    name = root.label
+    folder, slash, leaf = name.rpartition("/")
+    if slash:
+        return f"{folder}/{op}"
+    old = root.op.rpartition("::")[2]
+    replaced = re.sub(rf"(?<![a-zA-Z]){re.escape(old)}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
+    return replaced if replaced != leaf else f"{leaf}_{op}"
+
+
+def _sees(scope: Scope, old: str, new: str) -> bool:
+    """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
+    home = scope.home(new)
+    return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
+
+
+def _captures(scope: Scope, node: Node) -> list[str]:
+    """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
+    found: list[str] = []
+    for body in scope.bodies:
+        if body.owner is node:
+            inner = [name for item in body.live_nodes() for name in (*item.inputs, *_captures(body, item)) if name]
+            found += [name for name in inner if not body.defines(name)]
+    return found
+
+
+def _is_used(scope: Scope, node: Node) -> bool:
+    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
+
+
+def _detach(scope: Scope, match: Match) -> list[str]:
+    """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
+    inner, outputs = {""}, match.outputs
+    for node in match.nodes:
+        inner.update(node.outputs)
+        _remove(scope, node)
+    scope.unmade |= inner
+    read = [name for node in match.nodes for name in node.inputs if name not in inner or name in outputs]
+    for name in read:
+        if name:
+            _retire(scope, name)
+    return [name for name in dict.fromkeys(read) if name and name not in outputs]
+
+
+def _remove(scope: Scope, node: Node) -> None:
+    node.alive = False
+    scope.touched.add(node.slot)
+    for name in node.outputs:
+        scope.producers.pop(name, None)
+    if node.slot != node.origin:  # a new node, or one that moved
+        scope.added[node.slot].remove(node)
+
+
+def _retire(scope: Scope, name: str) -> None:
+    """One use of a tensor less."""
+    home = scope.home_of_read(name)
+    if home is not None:
+        home.retired[name] = home.retired.get(name, 0) + 1
+
+
+def _attach(scope: Scope, node: Node) -> None:
+    for name in node.outputs:
+        if name:
+            scope.producers[name] = node
+    for name in node.inputs:
+        home = scope.home_of_read(name) if name else None
+        if home is not None:
+            home.consumers.setdefault(name, []).append(node)
+    scope.by_op[node.op].append(node)
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Makes the nodes of one step."""
+
+    splicer: Splicer
+    scope: Scope
+    root: Node
+    slot: int
+    provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
+
+    def node(self, made: Made, names: dict[Ref, str]) -> Node:
+        """A node with its tensors named; not yet part of the scope."""
+        inputs = tuple([names[ref] for ref in made.inputs])
+        outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
+        name = self.splicer.fresh(_stem(self.root, made.op))
+        record = node_record(name, inputs, outputs) + made.kind + self.provenance
+        return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
+
+
+def _constant(item: FixedTensor) -> Made:
+    return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
+
+
+def _provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
+    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule.
+
+    had_rules: whether the source went through surgeon before, so that its nodes may tell what they came from.
+    """
+    sources: list[str] = []
+    names = match.scope.names
+    for node in match.nodes:
+        if node.record is None and not had_rules:
+            sources.append(names[node.origin] or node.label)
+            continue
+        proto = node.proto
+        earlier = [item.value for item in proto.metadata_props if item.key == FROM]
+        sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
+    proto = root.proto
+    carried = [metadata_record(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
+    origin = metadata_record(FROM, ", ".join(dict.fromkeys(sources)))
+    return b"".join((doc_record(proto.doc_string), *carried, origin, _rule_record(rule)))
+
+
+@cache
+def _rule_record(rule: str) -> bytes:
+    return metadata_record(RULE, rule)
+
+
+def _place(match: Match) -> tuple[int, int, list[Node]]:
+    """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order."""
+    scope, root = match.scope, match.root
+    taken = set(match.nodes)
+    if len(match.outputs) == 1:
+        return root.slot, _within(scope, root, taken) if root.slot in scope.added else 0, []
+    needed = {name for node in match.nodes for name in node.inputs} - {n for node in match.nodes for n in node.outputs}
+    made_at = [_key(scope, scope.producers[name]) for name in needed if name in scope.producers]
+    earliest = max(made_at, default=(-1, -1))
+    readers = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
+    latest = min((_key(scope, reader) for reader in readers if reader not in taken), default=(len(scope.nodes), 0))
+    fitting = [node for node in match.nodes if earliest < _key(scope, node) < latest]
+    if fitting:
+        last = fitting[-1]
+        return last.slot, _within(scope, last, taken), []
+    last = max(match.nodes, key=lambda node: _key(scope, node))
+    return last.slot, _within(scope, last, taken), _late(scope, match, taken, _key(scope, last))
+
+
+def _within(scope: Scope, node: Node, taken: set[Node]) -> int:
+    """The position in its slot's list at which new nodes go once those of the match (`taken`) are out of it."""
+    listed = scope.added.get(node.slot, [])
+    before = listed[: listed.index(node)] if node in listed else []
+    return sum(item not in taken for item in before)
+
+
+def _key(scope: Scope, node: Node) -> tuple[int, int]:
+    listed = scope.added.get(node.slot, [])
+    return node.slot, listed.index(node) if node in listed else -1
+
+
+def _lift(scope: Scope, node: Node) -> Node:
+    while node.scope is not scope and node.scope.owner is not None:
+        node = node.scope.owner
+    return node
+
+
+def _late(scope: Scope, match: Match, taken: set[Node], last: tuple[int, int]) -> list[Node]:
+    """Readers of the outputs, and what reads them, that stand before the new place; in their order."""
+    found: dict[int, Node] = {}
+    level = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
+    while level:
+        node = level.pop()
+        if node in taken or id(node) in found or _key(scope, node) > last:
+            continue
+        found[id(node)] = node
+        level.extend(_lift(scope, reader) for name in node.outputs for reader in scope.readers(name))
+    return sorted(found.values(), key=lambda node: _key(scope, node))
+
+
+def _move(scope: Scope, node: Node, slot: int, position: int) -> None:
+    """Put a node behind the new ones; its record moves as it lies in the file."""
+    if node in scope.added.get(node.slot, ()):
+        scope.added[node.slot].remove(node)
+    scope.touched.add(node.slot)
+    node.slot = slot
+    scope.added[slot].insert(position, node)

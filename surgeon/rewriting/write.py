@@ -1,0 +1,113 @@
+"""What an edited index says, as byte-range edits to the source."""
+
+from collections.abc import Iterator, Sequence
+
+import onnx
+
+from surgeon.file.model import Address, Patch
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+
+MODEL_IMPORT, FUNCTION_IMPORT = 8, 9
+INITIALIZER, INPUT, VALUE_INFO, SPARSE = 5, 11, 13, 15
+FUNCTION_VALUE_INFO = 12
+GRAPH_NODE, FUNCTION_NODE = 1, 7
+NODE_INPUT = 1
+
+
+def patch_of(index: Index) -> Patch:
+    """The edits that turn the source file into what the index says now.  No rewrite: an empty patch."""
+    patch = Patch(index.model)
+    for scope in index.scopes:
+        if not scope.is_gone:
+            _patch_nodes(patch, index, scope)
+            _patch_tensors(patch, index, scope)
+    _patch_imports(patch, (), MODEL_IMPORT, index.model.skeleton.opset_import, index.main)
+    for scope in index.functions:
+        _patch_imports(patch, scope.address, FUNCTION_IMPORT, scope.proto.opset_import, scope)
+    return patch
+
+
+def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
+    field = FUNCTION_NODE if scope.is_function else GRAPH_NODE
+    where = scope.address
+    remade: dict[int, list[bytes]] = {}
+    for node in scope.redirected:
+        if node.alive and not node.moved:
+            _patch_inputs(patch, (*where, (field, node.slot)), node)
+    for slot, added in scope.added.items():
+        if added:
+            bodies = list(_records(index, where, field, scope, added))
+            node = scope.nodes[slot]
+            if node.alive and not node.moved:
+                patch.insert(where, field, slot + 1, bodies)
+            else:
+                remade[slot] = bodies
+    patch.replace_all(where, field, remade)
+    nodes = scope.nodes
+    gone = [slot for slot in sorted(scope.touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
+    patch.delete_all(where, field, gone)
+
+
+def _records(index: Index, where: Address, field: int, scope: Scope, nodes: Sequence[Node]) -> Iterator[bytes]:
+    """Node records in order; a node that only moved goes as it lies in the file."""
+    for node in nodes:
+        if node.record is not None:
+            yield node.record
+            continue
+        record = index.model.record(where, field, node.origin)
+        if node in scope.redirected:
+            proto = onnx.NodeProto.FromString(record)
+            proto.input[:] = node.inputs
+            record = proto.SerializeToString()
+        yield record
+
+
+def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
+    for position, (old, new) in enumerate(zip(node.proto.input, node.inputs, strict=True)):
+        if old != new:
+            patch.replace(where, NODE_INPUT, position, [new.encode()])
+
+
+def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
+    proto, where = scope.proto, scope.address
+    if scope.touched:
+        field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
+        dead = (scope.unmade | scope.dropped_initializers).difference(scope.producers)
+        patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
+    if not isinstance(proto, onnx.GraphProto):
+        return
+    dropped = scope.dropped_initializers
+    if dropped:
+        for field, names in (
+            (INITIALIZER, [tensor.name for tensor in proto.initializer]),
+            (SPARSE, [tensor.values.name for tensor in proto.sparse_initializer]),
+            (INPUT, [value.name for value in proto.input]),
+        ):
+            patch.delete_all(where, field, [place for place, name in enumerate(names) if name in dropped])
+    fresh = [tensor for tensor in scope.new_initializers if scope.is_read(tensor.name)]
+    if fresh:
+        bodies = [tensor.SerializeToString() for tensor in fresh]
+        patch.insert(where, INITIALIZER, len(proto.initializer), bodies)
+        if index.ir_version < 4 and scope.parent is None:
+            # Below IR 4 every initializer is an input as well (ONNX IR spec, "Graphs").
+            infos = [onnx.helper.make_tensor_value_info(item.name, item.data_type, list(item.dims)) for item in fresh]
+            patch.insert(where, INPUT, len(proto.input), [info.SerializeToString() for info in infos])
+
+
+def _patch_imports(
+    patch: Patch, where: Address, field: int, imports: Sequence[onnx.OperatorSetIdProto], scope: Scope
+) -> None:
+    known = {item.domain for item in imports} | ({""} if any(item.domain == "ai.onnx" for item in imports) else set())
+    used = {node.op.rpartition("::")[0] for node in _made_under(scope)}
+    for domain in sorted(used - known):
+        body = onnx.OperatorSetIdProto(domain=domain, version=scope.versions[domain]).SerializeToString()
+        patch.insert(where, field, len(imports), [body])
+
+
+def _made_under(scope: Scope) -> Iterator[Node]:
+    """New nodes of a scope and of the bodies below it."""
+    for nodes in scope.added.values():
+        yield from (node for node in nodes if not node.original)
+    for body in scope.bodies:
+        yield from _made_under(body)

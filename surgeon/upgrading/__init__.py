@@ -1,0 +1,1 @@
+"""Raising the opset of a model without changing what it means."""

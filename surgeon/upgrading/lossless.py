@@ -1,0 +1,278 @@
+"""Whether a node means the same at a newer opset of ai.onnx, and what has to move for that.
+
+The judgement is per node and per version of its op.  A step from one version to the next is lossless when the inputs,
+outputs and attributes that the node uses are all still there, under the same names and defaults, and take at least the
+same types.  On top stand three tables: versions whose meaning changed behind a like signature, new attributes whose
+default is known to keep the old meaning, and attributes that became an input.  Source: the operator change log of ONNX
+(docs/Changelog.md) and the version converter's adapters (onnx/version_converter/adapters).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper
+
+from surgeon.indexing.scope import Node
+from surgeon.indexing.types import Types
+from surgeon.ops.schemas import Formal, Schema, history, schema
+
+OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
+
+
+@dataclass(slots=True)
+class Change:
+    """What has to change in one node: attributes that go, attributes that come, and the new input 1."""
+
+    node: Node
+    types: Types
+    attributes: dict[str, AttributeProto]
+    inputs: int
+    outputs: int
+    dropped: list[str] = field(default_factory=list)
+    added: dict[str, Any] = field(default_factory=dict)
+    moved: str = ""
+    tensor: np.ndarray[Any, np.dtype[Any]] | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the node stays as it is."""
+        return not self.dropped and not self.added and self.tensor is None
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of the first input, None where it is unknown."""
+        return self.types.rank(self.node.scope, self.node.inputs[0])
+
+    def type_string(self, position: int) -> str:
+        """The type of an input as schemas spell it, e.g. "tensor(float)"; empty where it is unknown."""
+        names = self.node.inputs
+        number = self.types.dtype(self.node.scope, names[position]) if position < len(names) else None
+        return f"tensor({TensorProto.DataType.Name(number).lower()})" if number else ""
+
+    def value(self, name: str) -> Any:
+        """An attribute's value; None where the node does not set it."""
+        found = self.attributes.get(name)
+        return None if found is None else helper.get_attribute_value(found)
+
+    def drop(self, name: str) -> None:
+        """Take an attribute out."""
+        del self.attributes[name]
+        self.dropped.append(name)
+
+    def add(self, name: str, value: Any) -> None:
+        """Set an attribute that the node did not have."""
+        self.attributes[name] = helper.make_attribute(name, value)
+        self.added[name] = value
+
+    def move(self, name: str, values: np.ndarray[Any, np.dtype[Any]]) -> str:
+        """Turn an attribute into input 1; a reason where the node's inputs do not allow it."""
+        if self.inputs != 1:
+            return f"attribute {name} becomes an input, but the node has {self.inputs} inputs"
+        self.drop(name)
+        self.inputs, self.moved, self.tensor = 2, name, values
+        return ""
+
+
+def judge(node: Node, old: int, new: int, types: Types) -> Change | str:
+    """What a node of ai.onnx needs to mean at opset `new` what it means at `old`; a reason where it cannot."""
+    before, after = schema("", node.op, old), schema("", node.op, new)
+    attributes = {item.name: item for item in node.proto.attribute}
+    change = Change(node, types, attributes, len(node.inputs), len(node.outputs))
+    if before is None or after is None:
+        return f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}"
+    if before.since_version == after.since_version:
+        return change
+    if old < OLDEST:
+        return f"opset {old} is older than {OLDEST}, whose ops differ too much"
+    versions = history("", node.op)
+    for one, other in pairwise(versions):
+        if before.since_version <= one.since_version and other.since_version <= new:
+            reason = _step(one, other, change)
+            if reason:
+                return f"{reason} in opset {other.since_version}"
+    return change
+
+
+def _step(before: Schema, after: Schema, change: Change) -> str:
+    key = (after.name, after.since_version)
+    if key in _CHANGED:
+        return _CHANGED[key]
+    if after.deprecated:
+        return "it was taken out"
+    if key in _SPECIAL:
+        return _SPECIAL[key](change)
+    return _inputs(before, after, change) or _outputs(before, after, change) or _attributes(before, after, change)
+
+
+def _inputs(before: Schema, after: Schema, change: Change) -> str:
+    if len(before.inputs) > len(after.inputs):
+        return "it lost an input"
+    for place, (one, other) in enumerate(zip(before.inputs, after.inputs, strict=False)):
+        if one.name != other.name or one.variadic != other.variadic or (one.optional and not other.optional):
+            return f"its input {one.name} changed"
+        used = place < change.inputs and not one.variadic
+        if not before.allowed(one) <= after.allowed(other) and (
+            one.variadic or (used and change.type_string(place) not in after.allowed(other))
+        ):
+            return f"its input {one.name} takes fewer types"
+    missing = [item.name for item in after.inputs[max(len(before.inputs), change.inputs) :] if not item.optional]
+    return f"it got an input {missing[0]}" if missing and not after.inputs[-1].variadic else ""
+
+
+def _outputs(before: Schema, after: Schema, change: Change) -> str:
+    for one, other in list(zip(before.outputs, after.outputs, strict=False))[: change.outputs]:
+        tied, still = _tied(before, one, change.inputs), _tied(after, other, change.inputs)
+        # Tied to fewer inputs is the same type as before; tied to more, or to none, may be another.
+        if one.name != other.name or one.variadic != other.variadic or bool(tied) != bool(still) or still - tied:
+            return f"its output {one.name} changed"
+        if not tied and not before.allowed(one) <= after.allowed(other):
+            return f"its output {one.name} has fewer types"
+    if change.outputs > len(after.outputs) and not after.outputs[-1].variadic:
+        return "it lost an output"
+    return ""
+
+
+def _tied(one: Schema, output: Formal, inputs: int) -> set[str]:
+    """Those of the first inputs whose type an output shares."""
+    return {formal.name for formal in one.inputs[:inputs] if formal.type == output.type and formal.type in one.types}
+
+
+def _attributes(before: Schema, after: Schema, change: Change) -> str:
+    for name, spec in before.attributes.items():
+        other = after.attributes.get(name)
+        if other is None:
+            if name in change.attributes or spec.value is not None:
+                return f"its attribute {name} went"
+        elif other.type != spec.type or other.value != spec.value:
+            return f"the default of its attribute {name} changed"
+        elif other.required and name not in change.attributes:
+            return f"its attribute {name} became required"
+    fresh = [name for name in after.attributes if name not in before.attributes]
+    if fresh and (after.name, after.since_version) not in _NEUTRAL:
+        return f"it got an attribute {fresh[0]}, which may change its meaning,"
+    return ""
+
+
+def _move_axes(change: Change) -> str:
+    axes = change.value("axes")
+    if axes is None:
+        return ""
+    if not axes:
+        return "its empty axes got another meaning"
+    return change.move("axes", np.asarray(axes, np.int64))
+
+
+def _move_split(change: Change) -> str:
+    sizes = change.value("split")
+    return "" if sizes is None else change.move("split", np.asarray(sizes, np.int64))
+
+
+def _number_outputs(change: Change) -> str:
+    if change.inputs < 2:
+        change.add("num_outputs", change.outputs)
+    return ""
+
+
+def _move_ratio(change: Change) -> str:
+    """Dropout: inference before and after, as training_mode is not given; bool mask since opset 10."""
+    ratio = change.value("ratio")
+    return "" if ratio is None else change.move("ratio", np.asarray(ratio, np.float32))
+
+
+def _keep_sampling(change: Change) -> str:
+    """RoiAlign: what it did before got a name when the default changed."""
+    change.add("coordinate_transformation_mode", "output_half_pixel")
+    return ""
+
+
+def _type_of_scale(_: Change) -> str:
+    """DequantizeLinear: float like the scale, then of the scale's type, then of that unless output_dtype is set."""
+    return ""
+
+
+def _last_axis(change: Change) -> str:
+    """Softmax and its kin: over the flattened tail before, over one axis now; the same for the last axis."""
+    axis, rank = change.value("axis"), change.rank
+    if axis == -1:
+        return ""
+    place = 1 if axis is None else axis
+    if rank is not None and place in (rank - 1, -1):
+        return ""
+    if rank is None and axis is not None:
+        return f"it works over axis {axis} alone, no longer over all axes from there on, and the rank is unknown,"
+    return "it works over one axis, no longer over all axes from there on,"
+
+
+def _spatial(change: Change) -> str:
+    if change.value("spatial") == 0:
+        return "its attribute spatial went"
+    if "spatial" in change.attributes:
+        change.drop("spatial")
+    return ""
+
+
+def _inference_only(change: Change) -> str:
+    """BatchNormalization: one output means inference, which is what it stayed."""
+    return "" if change.outputs == 1 else "its training outputs changed"
+
+
+def _floor_only(change: Change) -> str:
+    """Pooling: what a window that hangs over the edge counts changed with ceil_mode (AveragePool-19, MaxPool-22)."""
+    return "its ceil_mode changed" if change.value("ceil_mode") else ""
+
+
+def _explicit_pads(change: Change) -> str:
+    pads = change.value("auto_pad")
+    return "its auto_pad changed" if pads in (b"SAME_UPPER", b"SAME_LOWER") else ""
+
+
+def _no_tensorflow_pixels(change: Change) -> str:
+    mode = change.value("coordinate_transformation_mode")
+    return "its tf_half_pixel_for_nn went" if mode == b"tf_half_pixel_for_nn" else ""
+
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_SPECIAL: Mapping[tuple[str, int], Callable[[Change], str]] = {
+    **{(f"Reduce{name}", 18): _move_axes for name in _REDUCTIONS},
+    **{(name, 13): _move_axes for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
+    **{(name, 13): _last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{(name, 19): _floor_only for name in ("AveragePool",)},
+    **{(name, 22): _floor_only for name in ("AveragePool", "MaxPool", "LpPool")},
+    ("Split", 13): _move_split,
+    ("Split", 18): _number_outputs,
+    ("Dropout", 12): _move_ratio,
+    ("RoiAlign", 16): _keep_sampling,
+    **{("DequantizeLinear", version): _type_of_scale for version in (19, 23)},
+    ("BatchNormalization", 9): _spatial,
+    ("BatchNormalization", 14): _inference_only,
+    ("ConvTranspose", 11): _explicit_pads,
+    ("Resize", 13): _no_tensorflow_pixels,
+}
+_CHANGED: Mapping[tuple[str, int], str] = {
+    ("GroupNormalization", 21): "the shapes of its scale and bias changed",
+    ("Attention", 24): "its masking changed",
+    ("Attention", 25): "its masking changed",
+    ("Upsample", 9): "its scales became an input",
+}
+_NEUTRAL = frozenset({
+    ("MaxPool", 8), ("AveragePool", 10), ("MaxPool", 10), ("Constant", 11), ("DepthToSpace", 11), ("TopK", 11),
+    ("ArgMax", 12), ("ArgMin", 12), ("Constant", 12), ("GatherND", 12), ("DequantizeLinear", 13),
+    ("QuantizeLinear", 13), ("GRU", 14), ("LSTM", 14), ("RNN", 14), ("Reshape", 14), ("Shape", 15),
+    ("ScatterElements", 16), ("ScatterND", 16), ("LpPool", 18), ("Resize", 18), ("Cast", 19), ("CastLike", 19),
+    ("QuantizeLinear", 19), ("QuantizeLinear", 21), ("DequantizeLinear", 21), ("QuantizeLinear", 23),
+    ("Cast", 24), ("CastLike", 24),
+})  # fmt: skip
+
+
+def newest_opset() -> int:
+    """The newest opset of ai.onnx that the installed onnx knows."""
+    return int(onnx.defs.onnx_opset_version())
+
+
+def ir_version_for(opset: int) -> int:
+    """The IR version that an opset of ai.onnx asks for."""
+    return int(helper.OP_SET_ID_VERSION_MAP[("ai.onnx", opset)])

@@ -1,0 +1,294 @@
+"""Raising the ai.onnx opset of a model without changing what any node means.
+
+Most ops only take more types from one opset to the next, so nothing but the number in the file changes; where an
+attribute became an input (the axes of ReduceMean), the node is edited.  A node that would mean something else blocks
+the upgrade.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.file.model import Model, Patch
+from surgeon.file.save import save
+from surgeon.file.wire import write_varint
+from surgeon.indexing.index import GRAPH_FIELD, Index
+from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
+from surgeon.ops.schemas import schema
+from surgeon.prove.model_check import check_model
+from surgeon.prove.result import CheckResult, Outcome
+from surgeon.prove.structure import check_structure
+from surgeon.rewriting.checking import Check, CheckOptions
+from surgeon.rewriting.rewrite import DataMode
+from surgeon.upgrading.lossless import Change, ir_version_for, judge, newest_opset
+
+IR_VERSION, MODEL_IMPORT, FUNCTION_IMPORT = 1, 8, 9
+NODE, NODE_INPUT, ATTRIBUTE, INITIALIZER = 1, 1, 5, 5
+NAMED = 3  # nodes named for each op that blocks
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """What an upgrade did.
+
+    opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
+    on nodes that had to change, with their numbers.  functions: local functions whose own import was raised.
+    """
+
+    source: str
+    output: str
+    opset: tuple[int, int]
+    ir_version: tuple[int, int]
+    newer: dict[str, int] = field(default_factory=dict)
+    edited: dict[str, int] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+    check: CheckResult | None = None
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved, unchanged or unchecked."""
+        if self.opset[0] == self.opset[1]:
+            return "unchanged"
+        return self.check.outcome.value if self.check is not None else "unchecked"
+
+
+def upgrade(
+    source: str | os.PathLike[str],
+    opset: int,
+    output: str | os.PathLike[str],
+    *,
+    check: Check = "model",
+    require_proof: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> Upgrade:
+    """Write the model with ai.onnx at `opset`, every node meaning what it meant.
+
+    Raises UsageError for an opset that is older or unknown, GraphError naming the nodes that would change their
+    meaning, CheckFailed when the check fails (nothing is written then).
+    """
+    start = time.perf_counter()
+    if not 1 <= opset <= newest_opset():
+        raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
+    with Model.open(source) as model:
+        index = Index(model)
+        index.check()
+        done, patch = _plan(index, opset, str(source), str(output))
+
+        def inspect(path: Path) -> None:
+            _check(done, model, Path(source), path, options or CheckOptions(), require_proof)
+
+        try:
+            save(model, patch, output, external_data=external_data, force=force,
+                 check=inspect if check == "model" and not patch.empty else None)
+        finally:
+            done.seconds = time.perf_counter() - start
+    return done
+
+
+def _plan(index: Index, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
+    old = index.main.opset
+    if old is None:
+        raise UsageError(f"{source} imports no ai.onnx, so there is no opset to raise.")
+    if opset < old:
+        raise UsageError(f"{source} has opset {old}; an upgrade to {opset} would lower it, which is not supported.")
+    ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
+    done = Upgrade(source, output, (old, opset), (index.ir_version, ir_version))
+    patch = Patch(index.model)
+    if opset == old:
+        return done, patch
+    plan = _Plan(index, opset, done)
+    plan.judge()
+    plan.write(patch)
+    if ir_version != index.ir_version:
+        patch.replace((), IR_VERSION, index.model.count((), IR_VERSION) - 1, [write_varint(ir_version)])
+    return done, patch
+
+
+class _Plan:
+    """The judgement on every node, and the edits that follow."""
+
+    def __init__(self, index: Index, opset: int, done: Upgrade) -> None:
+        self.index, self.opset, self.done = index, opset, done
+        self.changes: list[tuple[Node, Change]] = []
+        self.blocked: dict[tuple[str, str], list[str]] = {}
+        self.raised: list[Scope] = []
+
+    def judge(self) -> None:
+        """Look at every node; raises GraphError when some would change their meaning."""
+        local = {(item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name)
+                 for item in self.index.model.skeleton.functions}
+        for scope in self.index.scopes:
+            if scope.function is None:
+                for node in _own(scope, local):
+                    self._judge_node(node, scope.opset or 0)
+        for function in self.index.functions:
+            self._judge_function(function, local)
+        if self.blocked:
+            raise GraphError(self._refusal())
+
+    def _judge_node(self, node: Node, old: int) -> None:
+        found = judge(node, old, self.opset, self.index.types)
+        if isinstance(found, str):
+            self.blocked.setdefault((node.op, found), []).append(node.label)
+            return
+        if _moves(node.op, old, self.opset):
+            self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
+        if not found.empty:
+            self.changes.append((node, found))
+            told = _sentence(node.op, found)
+            self.done.edited[told] = self.done.edited.get(told, 0) + 1
+
+    def _judge_function(self, function: Scope, local: set[tuple[str, str]]) -> None:
+        """A function keeps its own import, unless an op of it differs between that and the model's.
+
+        Function and model must agree on the schema of every op in the body (onnx.proto, FunctionProto.opset_import).
+        """
+        old = function.opset
+        if old is None or old >= self.opset:
+            return
+        scopes = [scope for scope in self.index.scopes if scope.function is function]
+        nodes = [node for scope in scopes for node in _own(scope, local)]
+        differ = [node for node in nodes if _moves(node.op, old, self.opset)]
+        for node in differ:
+            found = judge(node, old, self.opset, self.index.types)
+            if not isinstance(found, str) and not found.empty:
+                found = f"{_sentence(node.op, found)}, which cannot be done inside of a function,"
+            if isinstance(found, str):
+                self.blocked.setdefault((node.op, found), []).append(f"{node.label} in {function.label}")
+        if differ:
+            self.raised.append(function)
+            self.done.functions.append(function.label.removeprefix("function "))
+
+    def _refusal(self) -> str:
+        parts = []
+        for (op, reason), labels in self.blocked.items():
+            more = len(labels) - NAMED
+            names = ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            parts.append(f"{op} at {names} ({reason.rstrip(',')})")
+        count = sum(map(len, self.blocked.values()))
+        nodes = "one node does" if count == 1 else f"{count} nodes do"
+        return f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}. Export the model at that opset."
+
+    def write(self, patch: Patch) -> None:
+        """Turn the judgement into edits of records."""
+        tensors: dict[tuple[str, str, bytes], onnx.TensorProto] = {}
+        names = _Names(self.index)
+        for node, change in self.changes:
+            where = (*node.scope.address, (NODE, node.slot))
+            present = [item.name for item in node.proto.attribute]
+            for name in change.dropped:
+                patch.delete(where, ATTRIBUTE, present.index(name))
+            if change.tensor is not None:
+                key = (change.moved, str(change.tensor.dtype), change.tensor.tobytes())
+                if key not in tensors:
+                    tensors[key] = numpy_helper.from_array(change.tensor, names.fresh(change.moved, change.tensor))
+                patch.insert(where, NODE_INPUT, len(node.proto.input), [tensors[key].name.encode()])
+            if change.added:
+                records = [helper.make_attribute(*item).SerializeToString() for item in change.added.items()]
+                patch.insert(where, ATTRIBUTE, len(present), records)
+        if tensors:
+            graph = self.index.model.skeleton.graph
+            records = [tensor.SerializeToString() for tensor in tensors.values()]
+            patch.insert(((GRAPH_FIELD, 0),), INITIALIZER, len(graph.initializer), records)
+        self._write_imports(patch, (), MODEL_IMPORT, self.index.model.skeleton.opset_import)
+        for scope in self.raised:
+            self._write_imports(patch, scope.address, FUNCTION_IMPORT, scope.proto.opset_import)
+
+    def _write_imports(self, patch: Patch, where: Any, number: int, imports: Any) -> None:
+        for position, item in enumerate(imports):
+            if item.domain in DEFAULT_DOMAINS and item.version < self.opset:
+                record = onnx.OperatorSetIdProto.FromString(self.index.model.record(where, number, position))
+                record.version = self.opset
+                patch.replace(where, number, position, [record.SerializeToString()])
+
+
+class _Names:
+    """Fresh tensor names: unique in all scopes, as a body may read what the main graph makes."""
+
+    def __init__(self, index: Index) -> None:
+        self._taken: set[str] = set()
+        for scope in index.scopes:
+            self._taken.update(scope.producers, scope.initializers, scope.inputs, scope.sparse, scope.consumers)
+
+    def fresh(self, name: str, value: np.ndarray[Any, np.dtype[Any]]) -> str:
+        """A name that says what the constant is: axes_-1."""
+        base = "_".join([name, *map(str, value.ravel().tolist())])
+        found, number = base, 1
+        while found in self._taken:
+            found, number = f"{base}_{number}", number + 1
+        self._taken.add(found)
+        return found
+
+
+def _own(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
+    """The nodes of ai.onnx in a scope, calls of local functions left out."""
+    for node in scope.nodes:
+        if "::" not in node.op and ("", node.op) not in local:
+            yield node
+
+
+def _moves(op: str, old: int, new: int) -> bool:
+    before, after = schema("", op, old), schema("", op, new)
+    return before is None or after is None or before.since_version != after.since_version
+
+
+def _sentence(op: str, change: Change) -> str:
+    parts = []
+    if change.tensor is not None:
+        parts.append(f"attribute {change.moved} became an input")
+    parts += [f"attribute {name} went" for name in change.dropped if name != change.moved]
+    parts += [f"attribute {name}={value} came" for name, value in change.added.items()]
+    return f"{op}: {' and '.join(parts)}"
+
+
+def _check(
+    done: Upgrade, model: Model, source: Path, written: Path, options: CheckOptions, require_proof: bool
+) -> None:
+    with Model.open(written) as after:
+        complaints = check_structure(model.skeleton, after.skeleton)
+    if complaints:
+        raise GraphError(f"The upgraded model would be invalid ({complaints[0]}); nothing was written.")
+    libraries = [os.fspath(item) for item in options.custom_ops]
+    done.check = check_model(
+        source, written, model.skeleton, seed=options.seed, dims=options.dims, custom_ops=libraries,
+        rtol=options.rtol, atol=options.atol,
+    )
+    if done.check.outcome is Outcome.FAILED:
+        raise CheckFailed(f"The upgraded model differs from the original: {done.check.reason}", done)
+    if done.check.outcome is Outcome.UNPROVED and require_proof:
+        raise CheckFailed(f"The upgraded model is not proved: {done.check.reason}", done)
+
+
+def print_upgrade(done: Upgrade, stream: TextIO, *, written: bool) -> None:
+    """Print what an upgrade did.  written: the file was."""
+    from rich.text import Text
+
+    console = console_for(stream)
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    line("opset", f"{done.opset[0]} -> {done.opset[1]}")
+    if done.ir_version[0] != done.ir_version[1]:
+        line("IR", f"{done.ir_version[0]} -> {done.ir_version[1]}")
+    if done.newer:
+        line("newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items())))
+    for place, (told, count) in enumerate(done.edited.items()):
+        line("" if place else "edited", f"{told} (x{count:,})")
+    if done.functions:
+        line("functions", f" raised too: {', '.join(done.functions)}")
+    line("outcome", LOUD[done.outcome], f" {done.check.reason}" if done.check is not None and done.check.reason else "")
+    line("time", seconds_text(done.seconds))
+    line("written", done.output if written else "nothing")
