@@ -1,14 +1,14 @@
 """One tree of exceptions.  Every message is one sentence that says what is wrong and what to do.
 
-    SurgeonError               exit code 2 at the command line
-    ├── ModelFileError         a file that cannot be read, trusted or written
-    ├── GraphError             a graph that breaks ONNX's own rules (a cycle, a dangling tensor, a name made twice)
-    ├── RuleError              a rule or pattern that is wrong in itself, or a rule name that leads nowhere
-    │   └── OpsetError         an op that the model's opset does not have
-    ├── RewriteError           a rewrite that cannot go on (rules that undo each other, a replacement that raises)
-    ├── UsageError             arguments that do not fit together
-    ├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
-    └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
+SurgeonError               exit code 2 at the command line
+├── ModelFileError         a file that cannot be read, trusted or written
+├── GraphError             a graph that breaks ONNX's own rules (a cycle, a dangling tensor, a name made twice)
+├── RuleError              a rule or pattern that is wrong in itself, or a rule name that leads nowhere
+│   └── OpsetError         an op that the model's opset does not have
+├── RewriteError           a rewrite that cannot go on (rules that undo each other, a replacement that raises)
+├── UsageError             arguments that do not fit together
+├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
+└── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 """
 
 

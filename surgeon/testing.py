@@ -58,7 +58,11 @@ def check_fires(case: Case) -> Report:
     """Assert that the rules fire, that nothing else changes, and that the results agree.  Returns the report."""
     before = case.model.SerializeToString()
     after, report = rewrite(
-        case.model, _rules(case), target=case.target, check="model" if case.check else "none", options=CheckOptions(seed=1)
+        case.model,
+        _rules(case),
+        target=case.target,
+        check="model" if case.check else "none",
+        options=CheckOptions(seed=1),
     )
     assert case.model.SerializeToString() == before, "the model that was passed in has changed"
     told = "; ".join(f"{miss.node}: {miss.reason}" for miss in report.misses)
@@ -97,8 +101,12 @@ def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, repo
     """Every node that no site names is in the result as it was, in the same order."""
     gone = {output for site in report.sites for node in (*site.replaced, *site.swept) for output in node.outputs}
     made = {output for site in report.sites for node in site.added for output in node.outputs}
-    kept = [node.SerializeToString(deterministic=True) for node in before.graph.node if not gone.intersection(node.output)]
-    left = [node.SerializeToString(deterministic=True) for node in after.graph.node if not made.intersection(node.output)]
+    kept = [
+        node.SerializeToString(deterministic=True) for node in before.graph.node if not gone.intersection(node.output)
+    ]
+    left = [
+        node.SerializeToString(deterministic=True) for node in after.graph.node if not made.intersection(node.output)
+    ]
     bodies = any(site.scope for site in report.sites)
     same = len(kept) == len(left) and all(_differ_by(gone, *pair) for pair in zip(kept, left, strict=True))
     assert bodies or same, "a node that no rule touched has changed"

@@ -32,8 +32,18 @@ def one_sentence(result: Result, code: int) -> str:
     return lines[0]
 
 
-def save(folder: Path, body: str, *, name: str = "in.onnx", constants: str = CONSTANTS, opset: int = 17,
-         ir_version: int = 8, outputs: str = "float[n, m] y", functions: str = "", imports: str = "") -> Path:
+def save(
+    folder: Path,
+    body: str,
+    *,
+    name: str = "in.onnx",
+    constants: str = CONSTANTS,
+    opset: int = 17,
+    ir_version: int = 8,
+    outputs: str = "float[n, m] y",
+    functions: str = "",
+    imports: str = "",
+) -> Path:
     """A model from ONNX text; its nodes are named after what they make."""
     text = (
         f'<ir_version: {ir_version}, opset_import: ["" : {opset}{imports}]> '

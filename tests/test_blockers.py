@@ -7,8 +7,10 @@ from surgeon import Graph, Tensor
 from tests.models import graph, make, matches, opset, reasons, run
 
 TWO = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"
-IF = ("i = If (flag) <then_branch = t () => (float[n, 4] tr) {{ tr = {0}({1}) }}, else_branch = e () => "
-      "(float[n, 4] er) {{ er = Neg(x) }}>")
+IF = (
+    "i = If (flag) <then_branch = t () => (float[n, 4] tr) {{ tr = {0}({1}) }}, else_branch = e () => "
+    "(float[n, 4] er) {{ er = Neg(x) }}>"
+)
 
 
 def relu_tanh(g: Graph, x: Tensor) -> Tensor:
@@ -24,8 +26,11 @@ def siblings(g: Graph, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     [
         ("t = Tanh(x) y = Relu(t) [reader] z = Neg(t)", TWO, "is also used by 'reader'"),
         ("z = Tanh(x) y = Relu(z)", TWO, "'z', made by 'z' inside the match, must stay: it is an output of the graph"),
-        ("t = Tanh(x) y = Relu(t) " + IF.format("Abs", "t") + " z = Neg(i)",
-         "(float[n, 4] x, bool flag) => (float[n, 4] y, float[n, 4] z)", "also used by 'tr' (in then_branch of i)"),
+        (
+            "t = Tanh(x) y = Relu(t) " + IF.format("Abs", "t") + " z = Neg(i)",
+            "(float[n, 4] x, bool flag) => (float[n, 4] y, float[n, 4] z)",
+            "also used by 'tr' (in then_branch of i)",
+        ),
     ],
 )
 def test_inner_tensors_that_someone_needs(body, head, why):
@@ -65,12 +70,19 @@ def test_initializers_that_training_uses_stay():
 
 @pytest.mark.parametrize(
     ("between", "blocked"),
-    [("k = Abs(w)", False), ("k = Abs(s)", True), ("u = Neg(s) k = Abs(u)", True),
-     (IF.format("Abs", "s") + " k = Neg(i)", True), (IF.format("Abs", "w") + " k = Neg(i)", False)],
+    [
+        ("k = Abs(w)", False),
+        ("k = Abs(s)", True),
+        ("u = Neg(s) k = Abs(u)", True),
+        (IF.format("Abs", "s") + " k = Neg(i)", True),
+        (IF.format("Abs", "w") + " k = Neg(i)", False),
+    ],
 )
 def test_a_path_that_leaves_and_comes_back(between, blocked):
-    model = graph(f"s = Sin(x) {between} a = Add(x, k) y = Cos(a) z = Neg(s)",
-                  "(float[n, 4] x, float[n, 4] w, bool flag) => (float[n, 4] y, float[n, 4] z)")
+    model = graph(
+        f"s = Sin(x) {between} a = Add(x, k) y = Cos(a) z = Neg(s)",
+        "(float[n, 4] x, float[n, 4] w, bool flag) => (float[n, 4] y, float[n, 4] z)",
+    )
     assert len(matches(model, siblings)) == (not blocked)
     if blocked:
         assert "leaves the match and comes back through" in reasons(model, siblings)
@@ -92,6 +104,7 @@ def test_an_overridable_initializer_says_so():
 
 def test_the_reason_of_the_deepest_form_is_told():
     """Of several forms the one that came furthest explains the miss."""
+
     def pattern(g: Graph, x: Tensor) -> Tensor:
         return g.relu(g.any_of(g.exp(x), g.sigmoid(g.tanh(g.abs(x)))))
 

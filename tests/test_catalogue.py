@@ -135,8 +135,10 @@ def test_modules(tmp_path, monkeypatch):
         del sys.modules[module]
 
 
-@pytest.mark.parametrize(("name", "near"), [("geluu", "did you mean gelu"), ("bias_glu", "bias_gelu"),
-                                            ("qqq", "there are bias_gelu"), ("qelu:x", "gelu")])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("geluu", "did you mean gelu"), ("bias_glu", "bias_gelu"), ("qqq", "there are bias_gelu"), ("qelu:x", "gelu")],
+)
 def test_an_unknown_name_lists_the_nearest(name, near):
     with pytest.raises(RuleError, match=near):
         resolve(name)
@@ -184,13 +186,22 @@ def test_a_pack_s_own_helpers_stay_in_it(pack):
     """Rules of an installed pack see surgeon's helpers and the pack's own, not those of the user."""
     import onnx_graphsurgeon as gs
 
-    pack("otherpack", {"act": RULES.replace("g.relu(", "g.twice_relu(").replace("from surgeon", """
+    pack(
+        "otherpack",
+        {
+            "act": RULES.replace("g.relu(", "g.twice_relu(").replace(
+                "from surgeon",
+                """
 import onnx_graphsurgeon as gs
 @gs.Graph.register()
 def twice_relu(self, a):
     return self.relu(self.relu(a))
 
-from surgeon""", 1)})
+from surgeon""",
+                1,
+            )
+        },
+    )
     before = dict(gs.Graph.GLOBAL_FUNC_MAP)
     try:
         gs.Graph.GLOBAL_FUNC_MAP["tanh"] = lambda self, a: self.sin(a)

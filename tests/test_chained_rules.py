@@ -46,8 +46,12 @@ def test_a_shared_constant_that_went_is_made_anew():
     model = graph("p = my.a(x) y = my.c(p)", header=opset(17))
     after, _ = run(model, [first, second, third], check="none")
     assert ops(after.graph) == ["b", "b"]
-    stop = make(lambda g, x: g.pow(x, 3.0), lambda g, x: g.op("my::b", x), name="second",
-                conditions=[lambda x: require(x.name == "x", "only the first")])
+    stop = make(
+        lambda g, x: g.pow(x, 3.0),
+        lambda g, x: g.op("my::b", x),
+        name="second",
+        conditions=[lambda x: require(x.name == "x", "only the first")],
+    )
     after, _ = run(model, [first, stop, third], check="none")
     assert not check_structure(model, after)
     [power] = [node for node in after.graph.node if node.op_type == "Pow"]
@@ -59,8 +63,10 @@ def test_a_chain_of_transposes_becomes_one():
     after, report = run(graph(f"{body} y = Relu(t16)", "(float[n, 4] t0) => (float[n, 4] y)"), transposes)
     assert ops(after.graph) == ["Relu"]
     assert {node.op for site in report.sites for node in site.replaced} == {"Transpose"}
-    body = ("a = Transpose<perm = [1, 2, 0]>(x) b = Transpose<perm = [1, 2, 0]>(a) c = Transpose<perm = [0, 2, 1]>(b) "
-            "y = Transpose<perm = [0, 2, 1]>(c)")
+    body = (
+        "a = Transpose<perm = [1, 2, 0]>(x) b = Transpose<perm = [1, 2, 0]>(a) c = Transpose<perm = [0, 2, 1]>(b) "
+        "y = Transpose<perm = [0, 2, 1]>(c)"
+    )
     after, report = run(graph(body, "(float[2, 3, 4] x) => (float[4, 2, 3] y)"), transposes)
     assert ops(after.graph) in (["Transpose"], ["Transpose", "Identity"])
     assert list(after.graph.node[0].attribute[0].ints) == [2, 0, 1]

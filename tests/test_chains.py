@@ -154,8 +154,11 @@ def chain_model(count, head="Tanh", balanced=False):
 def test_a_long_chain_answers_at_once(count, balanced):
     pattern = sum_of(count)
     near = sum_of(count + 1)
-    cases = [(chain_model(count, balanced=balanced), pattern, 1), (chain_model(count, "Erf", balanced), pattern, 0),
-             (chain_model(count, balanced=balanced), near, 0)]
+    cases = [
+        (chain_model(count, balanced=balanced), pattern, 1),
+        (chain_model(count, "Erf", balanced), pattern, 0),
+        (chain_model(count, balanced=balanced), near, 0),
+    ]
     for model, function, wanted in cases:
         start = time.perf_counter()
         found = matches(model, function)
@@ -239,8 +242,9 @@ def test_integers_divide_differently():
     assert "integers divide differently" in reasons(model, lambda g, x: g.mul(x, 0.5))
     twice = graph("d = Div(x, c) y = Mul(d, c)", INTEGERS, "int64 c = {2}")
     assert not matches(twice, lambda g, x: g.mul(x, 1.0))
-    assert not matches(graph("d = Mul(x, c) y = Div(d, two)", INTEGERS, "int64 c = {6}, int64 two = {2}"),
-                       lambda g, x: g.mul(x, 3.0))
+    assert not matches(
+        graph("d = Mul(x, c) y = Div(d, two)", INTEGERS, "int64 c = {6}, int64 two = {2}"), lambda g, x: g.mul(x, 3.0)
+    )
 
 
 def test_integers_divided_as_the_pattern_says_match():
@@ -278,8 +282,11 @@ def test_small_constants_are_no_identity_and_do_not_cancel():
 def test_legacy_broadcasting_is_not_taken_for_numpy_s():
     """Before opset 7 an Add with `axis` broadcasts along that axis (ONNX spec, Add-6)."""
     head = "(float[4, 4] x, float[4] w) => (float[4, 4] y)"
-    model = graph("m = Mul<broadcast = 1, axis = 0>(x, w) y = Relu(m)", head,
-                  header='<ir_version: 3, opset_import: ["" : 6]> agraph ')
+    model = graph(
+        "m = Mul<broadcast = 1, axis = 0>(x, w) y = Relu(m)",
+        head,
+        header='<ir_version: 3, opset_import: ["" : 6]> agraph ',
+    )
     assert not matches(model, lambda g, x, w: g.relu(g.mul(x, w)))
 
 

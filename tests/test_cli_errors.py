@@ -69,8 +69,14 @@ def test_an_unknown_rule_lists_the_nearest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("rewrite",), ("rewrite", "a", "b"), ("rewrite", "a", "b", "-r", "gelu", "--target", "mars"), ("frobnicate",),
-     ("rewrite", "a", "b", "-r", "gelu", "--expect", "gelu"), ("upgrade", "a", "b", "--opset", "x")],
+    [
+        ("rewrite",),
+        ("rewrite", "a", "b"),
+        ("rewrite", "a", "b", "-r", "gelu", "--target", "mars"),
+        ("frobnicate",),
+        ("rewrite", "a", "b", "-r", "gelu", "--expect", "gelu"),
+        ("upgrade", "a", "b", "--opset", "x"),
+    ],
 )
 def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
     """Missing and unknown arguments."""
@@ -92,8 +98,11 @@ def test_a_dangling_tensor_gets_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code", "words"),
-    [(KeyboardInterrupt(), 130, "Interrupted."), (MemoryError(), 2, "Error: Memory ran out"),
-     (OSError(28, "No space left on device", "out.onnx"), 2, "Error: out.onnx: No space left on device")],
+    [
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (MemoryError(), 2, "Error: Memory ran out"),
+        (OSError(28, "No space left on device", "out.onnx"), 2, "Error: out.onnx: No space left on device"),
+    ],
 )
 def test_what_slips_through_still_ends_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str

@@ -40,8 +40,10 @@ def value(model, name, scope=0):
     ],
 )
 def test_what_folds(body, wanted):
-    constants = ("float two = {2}, float seven_f = {7}, int64 seven = {7}, int64 minus = {-2}, int64[1] axes = {0}, "
-                 "int64[1] one = {1}")
+    constants = (
+        "float two = {2}, float seven_f = {7}, int64 seven = {7}, int64 minus = {-2}, int64[1] axes = {0}, "
+        "int64[1] one = {1}"
+    )
     found = value(graph(f"{body} y = Neg(x)", constants=constants), "c")
     assert found.dtype == np.asarray(wanted).dtype or found.dtype == object
     assert found.shape == np.shape(wanted)
@@ -50,8 +52,16 @@ def test_what_folds(body, wanted):
 
 @pytest.mark.parametrize(
     "body",
-    ["c = Neg(x)", "c = Mul(two, x)", "c = RandomNormal<shape = [1]>()", "c = Div(seven, zero)", "c = Add(x, two)",
-     "c = Reshape(two, zeros)", "c = Shape<start = 0>(two)", "c = my.Sqrt(two)"],
+    [
+        "c = Neg(x)",
+        "c = Mul(two, x)",
+        "c = RandomNormal<shape = [1]>()",
+        "c = Div(seven, zero)",
+        "c = Add(x, two)",
+        "c = Reshape(two, zeros)",
+        "c = Shape<start = 0>(two)",
+        "c = my.Sqrt(two)",
+    ],
 )
 def test_what_does_not_fold(body):
     constants = "float two = {2}, int64 seven = {7}, int64 zero = {0}, int64[1] zeros = {0}"
@@ -82,14 +92,19 @@ def test_initializers_that_are_inputs(ir_version, is_constant):
 
 
 def test_constants_of_an_outer_scope_and_those_that_hide_them():
-    text = ("y = If (flag) <then_branch = t () => (float[n] tr) { tr = Mul(x, c) }, else_branch = e () => "
-            "(float[n] er) { er = Mul(x, c) }>")
+    text = (
+        "y = If (flag) <then_branch = t () => (float[n] tr) { tr = Mul(x, c) }, else_branch = e () => "
+        "(float[n] er) { er = Mul(x, c) }>"
+    )
     model = graph(text, "(float[n] x, bool flag) => (float[n] y)", "float c = {1}")
     other = next(item.g for item in model.graph.node[0].attribute if item.name == "else_branch")
     other.initializer.append(numpy_helper.from_array(np.array(5, np.float32), "c"))
     labels = [scope.label for scope in index_of(model).scopes]
     assert {label: float(value(model, "c", place)) for place, label in enumerate(labels)} == {
-        "": 1, "then_branch of y": 1, "else_branch of y": 5}
+        "": 1,
+        "then_branch of y": 1,
+        "else_branch of y": 5,
+    }
 
 
 def test_eps_is_that_of_the_coarsest_type_on_the_way():
@@ -106,8 +121,11 @@ def test_every_dtype_may_stand_anywhere(number):
     dtype = helper.tensor_dtype_to_np_dtype(number)
     array = np.array(["a"], object) if number == TensorProto.STRING else np.ones(1).astype(dtype)
     model = graph("y = Neg(x)")
-    model.graph.initializer.append(numpy_helper.from_array(array, "w") if number != TensorProto.STRING
-                                   else helper.make_tensor("w", number, [1], [b"a"]))
+    model.graph.initializer.append(
+        numpy_helper.from_array(array, "w")
+        if number != TensorProto.STRING
+        else helper.make_tensor("w", number, [1], [b"a"])
+    )
     assert model.graph.initializer[0].data_type == number
     for op, name in (("Identity", "w"), ("Sqrt", "w"), ("Neg", "w"), ("Exp", "w"), ("Reciprocal", "w"), ("Shape", "w")):
         model.graph.node.append(helper.make_node(op, [name], [f"{op}_out"]))

@@ -19,8 +19,10 @@ def with_function(body, attributes=(), opset_version=17, call="y = my.block(x)",
     return model
 
 
-FUNCTION = ("sqrt2 = Constant<value_float = 1.4142135>() one = Constant<value_float = 1.0>() "
-            "half = Constant<value_float = 0.5>() " + erf_form("v", "w"))
+FUNCTION = (
+    "sqrt2 = Constant<value_float = 1.4142135>() one = Constant<value_float = 1.0>() "
+    "half = Constant<value_float = 0.5>() " + erf_form("v", "w")
+)
 
 
 @pytest.mark.parametrize("call", ["y = my.block(x)", "h = my.block(x) y = my.block(h)"])
@@ -68,6 +70,7 @@ def scaled_relu(g: Graph, x: Tensor) -> Tensor:
 
 def test_new_constants_in_a_function_are_cast_nodes_in_order():
     """The dtype of the function's input is unknown, so constants follow a tensor, which must be made first."""
+
     def pattern(g: Graph, x: Tensor) -> Tensor:
         return g.relu(g.tanh(x))
 
@@ -148,8 +151,13 @@ def test_a_call_to_a_local_function_is_an_op():
 
 
 def test_a_body_inside_a_function():
-    body = branches(erf_form("v", "tr"), "er = Neg(v)", head="(float[n, 4] v, bool flag) => (float[n, 4] w)",
-                    after="w = Identity(r)", constants="").graph.node
+    body = branches(
+        erf_form("v", "tr"),
+        "er = Neg(v)",
+        head="(float[n, 4] v, bool flag) => (float[n, 4] w)",
+        after="w = Identity(r)",
+        constants="",
+    ).graph.node
     constants = graph(FUNCTION.partition("d = ")[0] + "y = Neg(x)").graph.node[:3]
     model = graph("y = my.block(x, flag)", IF, header=opset(17))
     imports = [helper.make_opsetid("", 17)]

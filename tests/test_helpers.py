@@ -114,6 +114,7 @@ def test_a_plain_gs_graph_has_the_helpers():
 @pytest.mark.parametrize("version", [11, 17, 18, 22])
 def test_one_replacement_is_right_at_every_opset(version):
     """axes are an attribute at 17 and an input at 18; Split, Squeeze and Unsqueeze moved at 13."""
+
     def written(g: Graph, x: Tensor) -> Tensor:
         mean = g.reduce_mean(x, axes=[-1], keepdims=0)
         left, right = g.split(g.sub(x, g.unsqueeze(mean, [-1])), axis=-1, outputs=2)
@@ -190,6 +191,7 @@ def test_what_breaks_its_schema_is_refused():
 
 def test_a_real_graph_has_the_words_of_a_pattern():
     """The decomposed form of a rule is its pattern, run on a real graph."""
+
     def pattern(g: Graph, x: Tensor) -> Tensor:
         half = g.capture("half", g.mul(x, g.literal(0.5, rtol=1e-3)))
         return g.any_of(g.relu(g.optional(g.tanh(half))), g.tanh(half))

@@ -46,7 +46,9 @@ def test_everything_is_counted_bodies_and_functions_included(tmp_path: Path) -> 
     """Ops by domain, nodes of bodies and functions, opsets, producer, signature."""
     found = inspect_model(mixed(tmp_path))
     assert found.ops == {
-        "ai.onnx": {"Add": 1, "Gelu": 1, "If": 1, "Mul": 1}, "local": {"twice": 1}, "mylibrary": {"addandround_op": 3},
+        "ai.onnx": {"Add": 1, "Gelu": 1, "If": 1, "Mul": 1},
+        "local": {"twice": 1},
+        "mylibrary": {"addandround_op": 3},
     }
     assert found.nodes == 8
     assert found.opsets == {"ai.onnx": 17, "mylibrary": 1, "local": 1}
@@ -99,7 +101,8 @@ def test_weights_by_place_and_dtype(tmp_path: Path) -> None:
 def test_initializers_are_no_inputs(tmp_path: Path) -> None:
     """Below IR 4 every initializer is listed as an input too; people do not feed them."""
     graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])], "g",
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "g",
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "w")],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
         [numpy_helper.from_array(np.ones(2, np.float32), "w")],

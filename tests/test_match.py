@@ -68,8 +68,9 @@ def test_axes_as_attribute_or_input(version, body, count):
 
 @pytest.mark.parametrize(("axes", "count"), [(-1, 1), (2, 1), (1, 0)])
 def test_axes_of_unsqueeze_count_in_the_result(axes, count):
-    model = graph("u = Unsqueeze(x, axes) y = Relu(u)", "(float[n, 4] x) => (float[n, 4, 1] y)",
-                  f"int64[1] axes = {{{axes}}}")
+    model = graph(
+        "u = Unsqueeze(x, axes) y = Relu(u)", "(float[n, 4] x) => (float[n, 4, 1] y)", f"int64[1] axes = {{{axes}}}"
+    )
     assert len(matches(model, lambda g, x: g.relu(g.unsqueeze(x, [-1])))) == count
 
 
@@ -92,8 +93,13 @@ def test_nodes_that_compute_the_same_count_as_one(order):
     head = "(float16[n] x) => (float[n] y)"
     second = "h2 = Cast<to = 1>(x)" if "Cast(x)" in order else "h2 = Identity(h1)"
     assert len(matches(graph(f"h1 = Cast<to = 1>(x) {second} e = Exp(h2) y = Div(h1, e)", head), pattern)) == 1
-    assert not matches(graph("h1 = Cast<to = 1>(x) h2 = Cast<to = 1>(w) e = Exp(h2) y = Div(h1, e)",
-                             "(float16[n] x, float16[n] w) => (float[n] y)"), pattern)
+    assert not matches(
+        graph(
+            "h1 = Cast<to = 1>(x) h2 = Cast<to = 1>(w) e = Exp(h2) y = Div(h1, e)",
+            "(float16[n] x, float16[n] w) => (float[n] y)",
+        ),
+        pattern,
+    )
 
 
 @pytest.mark.parametrize("op", ["RandomNormalLike", "Bernoulli", "my.noise", "com.microsoft.BiasDropout"])
@@ -117,9 +123,16 @@ def test_a_call_of_a_local_function_is_not_known_to_repeat():
 
 
 @pytest.mark.parametrize(
-    "between", ["i = Identity(t)", "i = Dropout(t)", "i = Dropout(t, r, no)", "i = Cast<to = 1>(t)",
-                "i, m = Dropout(t)", "a = Identity(t) b = Dropout(a) c = Cast<to = 1>(b) d = Identity(c) "
-                "e = Identity(d) f = Identity(e) g = Identity(f) h = Identity(g) i = Identity(h)"]
+    "between",
+    [
+        "i = Identity(t)",
+        "i = Dropout(t)",
+        "i = Dropout(t, r, no)",
+        "i = Cast<to = 1>(t)",
+        "i, m = Dropout(t)",
+        "a = Identity(t) b = Dropout(a) c = Cast<to = 1>(b) d = Identity(c) "
+        "e = Identity(d) f = Identity(e) g = Identity(f) h = Identity(g) i = Identity(h)",
+    ],
 )
 def test_nodes_that_change_nothing_are_looked_through(between):
     constants = "float r = {0.5}, bool no = {0}"
@@ -128,11 +141,15 @@ def test_nodes_that_change_nothing_are_looked_through(between):
     assert len(matches(chained, half)) == 1
 
 
-@pytest.mark.parametrize("between", ["i = Dropout(t, r, yes)", "j = Cast<to = 10>(t) i = Cast<to = 1>(j)",
-                                     "i = Dropout(t, r, flag)"])
+@pytest.mark.parametrize(
+    "between", ["i = Dropout(t, r, yes)", "j = Cast<to = 10>(t) i = Cast<to = 1>(j)", "i = Dropout(t, r, flag)"]
+)
 def test_training_dropout_and_real_casts_are_not(between):
-    model = graph(f"t = Tanh(x) {between} y = Relu(i)", "(float[n, 4] x, bool flag) => (float[n, 4] y)",
-                  "float r = {0.5}, bool yes = {1}")
+    model = graph(
+        f"t = Tanh(x) {between} y = Relu(i)",
+        "(float[n, 4] x, bool flag) => (float[n, 4] y)",
+        "float r = {0.5}, bool yes = {1}",
+    )
     assert not matches(model, relu_tanh)
 
 
@@ -182,12 +199,26 @@ def scalar_model(array, body):
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
     result = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
     nodes = [helper.make_node(op, inputs, outputs, **attributes) for op, inputs, outputs, attributes in body]
-    return helper.make_model(helper.make_graph(nodes, "g", [value], [result], [proto]), ir_version=11,
-                             opset_imports=[helper.make_opsetid("", 23)])
+    return helper.make_model(
+        helper.make_graph(nodes, "g", [value], [result], [proto]),
+        ir_version=11,
+        opset_imports=[helper.make_opsetid("", 23)],
+    )
 
 
-NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4,
-          ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu, np.float16, np.float64, np.complex64, np.bool_]
+NARROW = [
+    ml_dtypes.bfloat16,
+    ml_dtypes.float8_e4m3fn,
+    ml_dtypes.float8_e5m2,
+    ml_dtypes.int4,
+    ml_dtypes.uint4,
+    ml_dtypes.float4_e2m1fn,
+    ml_dtypes.float8_e8m0fnu,
+    np.float16,
+    np.float64,
+    np.complex64,
+    np.bool_,
+]
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=lambda item: item.__name__)
@@ -201,8 +232,12 @@ def test_constants_of_narrow_dtypes_do_not_crash(dtype):
 
 
 def test_a_string_constant_does_not_crash():
-    model = graph("e = Equal(s, c) n = Not(e) f = Cast<to = 1>(n) y = Relu(f)",
-                  "(string[k] s) => (float[k] y)", 'string c = {"a"}', opset(19))
+    model = graph(
+        "e = Equal(s, c) n = Not(e) f = Cast<to = 1>(n) y = Relu(f)",
+        "(string[k] s) => (float[k] y)",
+        'string c = {"a"}',
+        opset(19),
+    )
 
     def pattern(g: Graph, s: Tensor) -> Tensor:
         return g.not_(g.equal(s, "a"))
@@ -236,8 +271,14 @@ def test_a_sparse_initializer_is_a_constant():
     assert match["w"].values[1, 1] == 2.0
 
 
-@pytest.mark.parametrize(("version", "body"), [(13, "a, b = Split<axis = 1>(x)"), (11, "a, b = Split<axis = -1>(x)"),
-                                               (18, "a, b = Split<axis = 1, num_outputs = 2>(x)")])
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [
+        (13, "a, b = Split<axis = 1>(x)"),
+        (11, "a, b = Split<axis = -1>(x)"),
+        (18, "a, b = Split<axis = 1, num_outputs = 2>(x)"),
+    ],
+)
 def test_split_has_one_spelling_for_all_opsets(version, body):
     def pattern(g: Graph, x: Tensor) -> Tensor:
         a, b = g.split(x, axis=-1, outputs=2)
@@ -252,8 +293,9 @@ def test_several_outputs_of_one_node():
         values, indices = g.top_k(x, [2])
         return g.relu(values), indices
 
-    model = graph("v, i = TopK(x, k) y = Relu(v)", "(float[n, 4] x) => (float[n, 2] y, int64[n, 2] i)",
-                  "int64[1] k = {2}")
+    model = graph(
+        "v, i = TopK(x, k) y = Relu(v)", "(float[n, 4] x) => (float[n, 2] y, int64[n, 2] i)", "int64[1] k = {2}"
+    )
     [match] = matches(model, pattern)
     assert match.outputs == ("y", "i")
     assert not matches(model, lambda g, x: g.relu(g.top_k(x, [2])[0]))

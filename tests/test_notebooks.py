@@ -13,7 +13,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 def test_notebook_runs(path):
     """No cell raises, and the outputs that the repository shows are those that come out."""
     shown = nbformat.read(path, as_version=4)
-    run = NotebookClient(nbformat.from_dict(shown), resources={"metadata": {"path": str(FOLDER)}}, timeout=180).execute()
+    run = NotebookClient(
+        nbformat.from_dict(shown), resources={"metadata": {"path": str(FOLDER)}}, timeout=180
+    ).execute()
     for before, after in zip(shown.cells, run.cells, strict=True):
         if before.cell_type == "code":
             assert _texts(before) == _texts(after), before.source

@@ -190,8 +190,11 @@ def test_an_input_may_be_left_out(inputs, bias):
     def again(g: Graph, x: Tensor, w: Constant, bias: Tensor | None = None) -> Tensor:
         return g.max(g.gemm(x, w, bias), 0.0)
 
-    model = graph(f"m = Gemm({inputs}) y = Relu(m)", "(float[n, 2] x) => (float[n, 2] y)",
-                  "float[2, 2] w = {1, 2, 3, 1}, float[2] b = {1, 2}")
+    model = graph(
+        f"m = Gemm({inputs}) y = Relu(m)",
+        "(float[n, 2] x) => (float[n, 2] y)",
+        "float[2, 2] w = {1, 2, 3, 1}, float[2] b = {1, 2}",
+    )
     [match] = matches(model, pattern)
     assert (match["bias"] and match["bias"].name) == bias
     after, _ = run(model, make(pattern, again))
@@ -205,8 +208,9 @@ def test_wildcards_match_any_domain_or_op():
     def any_op(g: Graph, x: Tensor) -> Tensor:
         return g.op("my::*", g.relu(x))
 
-    model = graph("a = torchvision.deform_conv2d<groups = 2>(x) r = Relu(a) y = my.thing(r)",
-                  header=opset(17, torchvision=1))
+    model = graph(
+        "a = torchvision.deform_conv2d<groups = 2>(x) r = Relu(a) y = my.thing(r)", header=opset(17, torchvision=1)
+    )
     assert [match.root.op for match in matches(model, any_domain)] == ["torchvision::deform_conv2d"]
     assert [match.root.op for match in matches(model, any_op)] == ["my::thing"]
 

@@ -10,8 +10,15 @@ from surgeon.file.records import doc_record, kind_record, metadata_record, node_
 NAMES = st.lists(st.text(max_size=200), max_size=4)
 
 
-@given(st.text(max_size=9), st.text(max_size=9), st.text(max_size=300), NAMES, NAMES, st.text(max_size=300),
-       st.lists(st.tuples(st.text(max_size=9), st.text(max_size=200)), max_size=3))
+@given(
+    st.text(max_size=9),
+    st.text(max_size=9),
+    st.text(max_size=300),
+    NAMES,
+    NAMES,
+    st.text(max_size=300),
+    st.lists(st.tuples(st.text(max_size=9), st.text(max_size=200)), max_size=3),
+)
 def test_protobuf_reads_what_was_written(op, domain, name, inputs, outputs, doc, metadata):
     """Every field comes back, whatever its length."""
     attributes = [helper.make_attribute("axis", -1), helper.make_attribute("values", list(range(300)))]

@@ -82,8 +82,12 @@ def test_dry_run_writes_nothing(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("choice", "left"),
-    [({"only": "b*"}, ["a", "c"]), ({"skip": "b*"}, ["b"]), ({"only": ["a", "c"], "skip": ["c"]}, ["b", "c"]),
-     ({"only": "z"}, ["a", "b", "c"])],
+    [
+        ({"only": "b*"}, ["a", "c"]),
+        ({"skip": "b*"}, ["b"]),
+        ({"only": ["a", "c"], "skip": ["c"]}, ["b", "c"]),
+        ({"only": "z"}, ["a", "b", "c"]),
+    ],
 )
 def test_only_and_skip(choice, left):
     model = graph("p = Tanh(x) q = Tanh(p) y = Tanh(q)")
@@ -136,9 +140,13 @@ def test_usage_errors(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("body", "why"),
-    [("z = Neg(x)", "Nothing makes 'y', an output of the graph"),
-     ("a = Add(x, b) b = Neg(a) y = Relu(b)", "cycle"), ("a = Add(x, gone) y = Neg(a)", "reads 'gone'"),
-     ("a = Neg(x) a = Relu(x) y = Neg(a)", "made twice"), ("a = Neg(a) y = Relu(a)", "cycle")],
+    [
+        ("z = Neg(x)", "Nothing makes 'y', an output of the graph"),
+        ("a = Add(x, b) b = Neg(a) y = Relu(b)", "cycle"),
+        ("a = Add(x, gone) y = Neg(a)", "reads 'gone'"),
+        ("a = Neg(x) a = Relu(x) y = Neg(a)", "made twice"),
+        ("a = Neg(a) y = Relu(a)", "cycle"),
+    ],
 )
 def test_graphs_that_break_onnx_s_rules_are_named(body, why):
     with pytest.raises(GraphError, match=why):
@@ -154,11 +162,16 @@ def test_options_of_the_check(model):
 @pytest.mark.parametrize(
     ("body", "version", "target", "wanted"),
     [
-        (ERF, 20, "ort", "com.microsoft::Gelu"), (ERF, 20, "onnx", "Gelu"), (ERF, 20, "contrib", "com.microsoft::Gelu"),
-        (ERF, 20, "decomposed", None), ("y = Gelu(x)", 20, "ort", None),
+        (ERF, 20, "ort", "com.microsoft::Gelu"),
+        (ERF, 20, "onnx", "Gelu"),
+        (ERF, 20, "contrib", "com.microsoft::Gelu"),
+        (ERF, 20, "decomposed", None),
+        ("y = Gelu(x)", 20, "ort", None),
         ("y = Gelu(x)", 20, "contrib", "com.microsoft::Gelu"),
-        ("y = com.microsoft.Gelu(x)", 20, "onnx", "Gelu"), ("y = com.microsoft.Gelu(x)", 20, "ort", None),
-        ("y = com.microsoft.Gelu(x)", 17, "onnx", None), (ERF, 17, "onnx", None),
+        ("y = com.microsoft.Gelu(x)", 20, "onnx", "Gelu"),
+        ("y = com.microsoft.Gelu(x)", 20, "ort", None),
+        ("y = com.microsoft.Gelu(x)", 17, "onnx", None),
+        (ERF, 17, "onnx", None),
     ],
 )
 def test_targets(body, version, target, wanted):

@@ -14,13 +14,20 @@ IF = "(float[n, 4] x, bool flag) => (float[n, 4] y)"
 
 def erf_form(x, y, stem=""):
     """The exact GELU of x in ONNX text; inner tensors begin with `stem`."""
-    return (f"{stem}d = Div({x}, sqrt2) {stem}e = Erf({stem}d) {stem}a = Add({stem}e, one) {stem}m = Mul({x}, {stem}a) "
-            f"{y} = Mul({stem}m, half)")
+    return (
+        f"{stem}d = Div({x}, sqrt2) {stem}e = Erf({stem}d) {stem}a = Add({stem}e, one) {stem}m = Mul({x}, {stem}a) "
+        f"{y} = Mul({stem}m, half)"
+    )
 
 
 def branches(then, other, before="", after="y = Identity(r)", constants=CONSTANTS, head=IF, header=""):
-    return graph(f"{before} r = If (flag) <then_branch = t () => (float[n, 4] tr) {{ {then} }}, "
-                 f"else_branch = e () => (float[n, 4] er) {{ {other} }}> {after}", head, constants, header)
+    return graph(
+        f"{before} r = If (flag) <then_branch = t () => (float[n, 4] tr) {{ {then} }}, "
+        f"else_branch = e () => (float[n, 4] er) {{ {other} }}> {after}",
+        head,
+        constants,
+        header,
+    )
 
 
 def relu_tanh(g: Graph, x: Tensor) -> Tensor:
@@ -48,8 +55,10 @@ def test_the_same_names_in_sibling_branches():
 
 
 def test_bodies_nested_twice():
-    inner = f"tr = If (flag) <then_branch = i () => (float[n, 4] ir) {{ {erf_form('h', 'ir')} }}, " \
-            "else_branch = j () => (float[n, 4] jr) { jr = Neg(h) }>"
+    inner = (
+        f"tr = If (flag) <then_branch = i () => (float[n, 4] ir) {{ {erf_form('h', 'ir')} }}, "
+        "else_branch = j () => (float[n, 4] jr) { jr = Neg(h) }>"
+    )
     after, report = run(branches(inner, "er = Neg(h)", before="h = Tanh(x)"), gelu)
     assert report.proved
     assert ops(after.graph) == ["Tanh", "If", "If", "Gelu", "Neg", "Neg", "Identity"]

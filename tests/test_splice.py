@@ -39,10 +39,12 @@ def test_an_input_handed_on_redirects_its_readers():
 
 
 def test_an_input_handed_on_redirects_readers_in_bodies():
-    text = ("a = Transpose<perm = [1, 0]>(x) b = Transpose<perm = [1, 0]>(a) y = If (flag) <then_branch = t () => "
-            "(float[n, 4] tr) { tr = If (flag) <then_branch = i () => (float[n, 4] ir) { ir = Relu(b) }, "
-            "else_branch = j () => (float[n, 4] jr) { jr = Neg(b) }> }, "
-            "else_branch = e () => (float[n, 4] er) { er = Add(b, x) }>")
+    text = (
+        "a = Transpose<perm = [1, 0]>(x) b = Transpose<perm = [1, 0]>(a) y = If (flag) <then_branch = t () => "
+        "(float[n, 4] tr) { tr = If (flag) <then_branch = i () => (float[n, 4] ir) { ir = Relu(b) }, "
+        "else_branch = j () => (float[n, 4] jr) { jr = Neg(b) }> }, "
+        "else_branch = e () => (float[n, 4] er) { er = Add(b, x) }>"
+    )
     after, report = run(graph(text, "(float[n, 4] x, bool flag) => (float[n, 4] y)"), transposes)
     assert report.proved
     assert ops(after.graph) == ["If", "If", "Relu", "Neg", "Add"]
@@ -50,8 +52,10 @@ def test_an_input_handed_on_redirects_readers_in_bodies():
 
 def test_a_redirect_never_lands_on_a_shadowing_name():
     """The body has a tensor of its own that is called like the one handed on."""
-    text = ("a = Transpose<perm = [1, 0]>(x) b = Transpose<perm = [1, 0]>(a) y = If (flag) <then_branch = t () => "
-            "(float[n, 4] tr) { q = Neg(b) tr = Relu(b) }, else_branch = e () => (float[n, 4] er) { er = Neg(b) }>")
+    text = (
+        "a = Transpose<perm = [1, 0]>(x) b = Transpose<perm = [1, 0]>(a) y = If (flag) <then_branch = t () => "
+        "(float[n, 4] tr) { q = Neg(b) tr = Relu(b) }, else_branch = e () => (float[n, 4] er) { er = Neg(b) }>"
+    )
     model = graph(text, "(float[n, 4] x, bool flag) => (float[n, 4] y)")
     then = next(item.g for item in model.graph.node[2].attribute if item.name == "then_branch")
     then.node[0].output[0] = "x"
@@ -70,7 +74,6 @@ def test_an_input_handed_on_to_an_output_of_the_graph_keeps_the_name(more):
     assert report.proved
 
 
-
 def test_the_harness_lets_readers_of_what_was_handed_on_change():
     check_fires(Case(transposes, "handed on", graph(f"{BACK_AND_FORTH.replace('y =', 'b =')} y = Relu(b)")))
 
@@ -80,15 +83,20 @@ def test_two_outputs_may_be_one_tensor_or_an_input():
     model = graph("t = Tanh(x) z = Relu(x) y = Add(t, z)")
     after, _ = run(model, both, check="none")
     assert [(node.op_type, list(node.input), list(node.output)) for node in after.graph.node] == [
-        ("Sin", ["x"], ["t"]), ("Identity", ["t"], ["z"]), ("Add", ["t", "z"], ["y"])]
+        ("Sin", ["x"], ["t"]),
+        ("Identity", ["t"], ["z"]),
+        ("Add", ["t", "z"], ["y"]),
+    ]
     one = make(lambda g, x: (g.tanh(x), g.relu(x)), lambda g, x: (x, g.sin(x)), name="one")
     after, _ = run(model, one, check="none")
     assert [(node.op_type, list(node.input)) for node in after.graph.node] == [("Sin", ["x"]), ("Add", ["x", "z"])]
 
 
 def test_an_orphan_with_bodies_lets_go_what_they_capture():
-    text = ("k = Neg(x) i = If (flag) <then_branch = t () => (float[n, 4] tr) { tr = Relu(k) }, else_branch = e () => "
-            "(float[n, 4] er) { er = Add(k, half) }> z = my.drop(x, i) y = Relu(z)")
+    text = (
+        "k = Neg(x) i = If (flag) <then_branch = t () => (float[n, 4] tr) { tr = Relu(k) }, else_branch = e () => "
+        "(float[n, 4] er) { er = Add(k, half) }> z = my.drop(x, i) y = Relu(z)"
+    )
     model = graph(text, "(float[n, 4] x, bool flag) => (float[n, 4] y)", "float half = {1}", opset(17))
     drop = make(lambda g, x, i: g.op("my::drop", x, i), lambda g, x, i: g.sin(x), name="drop")
     after, _ = run(model, drop, check="none")
@@ -154,8 +162,9 @@ def sin_cos(g: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def test_consumers_in_between_move_and_only_they():
-    model = graph("s = Sin(x) [other] o = Abs(x) u = Relu(s) v = Neg(u) c = Cos(x) a = Add(v, c) y = Add(a, o)",
-                  header=opset(17))
+    model = graph(
+        "s = Sin(x) [other] o = Abs(x) u = Relu(s) v = Neg(u) c = Cos(x) a = Add(v, c) y = Add(a, o)", header=opset(17)
+    )
     after, report = run(model, sin_cos, check="none")
     assert len(report.sites) == 1
     assert not check_structure(model, after)
@@ -167,8 +176,10 @@ def test_consumers_in_between_move_and_only_they():
 
 def test_consumers_that_must_move_do():
     """The second output needs a tensor that is made behind a reader of the first."""
-    model = graph("s = Sin(x) u = Relu(s) k = Abs(w) l = Neg(u) p = Add(x, k) c = Cos(p) a = Add(l, c) y = Neg(a)",
-                  "(float[4] x, float[4] w) => (float[4] y)")
+    model = graph(
+        "s = Sin(x) u = Relu(s) k = Abs(w) l = Neg(u) p = Add(x, k) c = Cos(p) a = Add(l, c) y = Neg(a)",
+        "(float[4] x, float[4] w) => (float[4] y)",
+    )
 
     @rule(patterns=[lambda g, x, z: (g.sin(x), g.cos(g.add(x, z)))])
     def both(g: Graph, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,9 +192,11 @@ def test_consumers_that_must_move_do():
 
 
 def test_a_moved_node_keeps_the_edits_in_its_body():
-    text = ("s = Sin(x) b = If (flag) <then_branch = t () => (float[4] tr) { p = Transpose<perm = [0]>(s) "
-            "q = Transpose<perm = [0]>(p) tr = Tanh(q) }, else_branch = e () => (float[4] er) { er = Tanh(s) }> "
-            "k = Abs(w) c = Cos(k) y = Add(b, c)")
+    text = (
+        "s = Sin(x) b = If (flag) <then_branch = t () => (float[4] tr) { p = Transpose<perm = [0]>(s) "
+        "q = Transpose<perm = [0]>(p) tr = Tanh(q) }, else_branch = e () => (float[4] er) { er = Tanh(s) }> "
+        "k = Abs(w) c = Cos(k) y = Add(b, c)"
+    )
     model = graph(text, "(float[4] x, float[4] w, bool flag) => (float[4] y)", header=opset(17))
 
     @rule(patterns=[lambda g, x, k: (g.sin(x), g.cos(k))])
@@ -198,8 +211,10 @@ def test_a_moved_node_keeps_the_edits_in_its_body():
 
 
 def test_names_are_unique_across_scopes_and_readable():
-    text = ("a = Tanh(x) b = Tanh(a) y = If (flag) <then_branch = t () => (float[n, 4] tr) { tr = Tanh(b) }, "
-            "else_branch = e () => (float[n, 4] er) { er = Neg(b) }>")
+    text = (
+        "a = Tanh(x) b = Tanh(a) y = If (flag) <then_branch = t () => (float[n, 4] tr) { tr = Tanh(b) }, "
+        "else_branch = e () => (float[n, 4] er) { er = Neg(b) }>"
+    )
     model = graph(text, "(float[n, 4] x, bool flag) => (float[n, 4] y)")
     then, other = (item.g for item in model.graph.node[2].attribute)
     for node in (*model.graph.node, *then.node):
@@ -221,10 +236,14 @@ def test_unnamed_and_equally_named_nodes():
 
 
 def test_dead_value_info_and_orphans_go_and_the_rest_stays():
-    body = ("dead = Neg(x) d = Div(x, sqrt2) e = Erf(d) sh = Shape(x) g0 = Gather(sh, zero) u = Unsqueeze(g0, zeros) "
-            "a = Add(e, one) m = Mul(x, a) h = Mul(m, half) k = Add(h, one) r = my.reshape(k, u) y = Identity(r)")
-    constants = ("float sqrt2 = {1.4142135}, float one = {1.0}, float half = {0.5}, float unused = {7.0}, "
-                 "int64 zero = {0}, int64[1] zeros = {0}")
+    body = (
+        "dead = Neg(x) d = Div(x, sqrt2) e = Erf(d) sh = Shape(x) g0 = Gather(sh, zero) u = Unsqueeze(g0, zeros) "
+        "a = Add(e, one) m = Mul(x, a) h = Mul(m, half) k = Add(h, one) r = my.reshape(k, u) y = Identity(r)"
+    )
+    constants = (
+        "float sqrt2 = {1.4142135}, float one = {1.0}, float half = {0.5}, float unused = {7.0}, "
+        "int64 zero = {0}, int64[1] zeros = {0}"
+    )
     model = graph(body, constants=constants, header=opset(17))
     for name in ("e", "h", "dead", "sqrt2", "half", "u", "y2"):
         model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
@@ -241,9 +260,11 @@ def test_dead_value_info_and_orphans_go_and_the_rest_stays():
 
 
 def test_constant_nodes_that_only_the_match_used_go():
-    body = ("c = Constant<value_float = 1.4142135>() one = Constant<value_float = 1.0>() "
-            "half = Constant<value_float = 0.5>() s = Cast<to = 1>(half) d = Div(x, c) e = Erf(d) a = Add(e, one) "
-            "m = Mul(x, a) g = Mul(m, s) y = Add(g, one)")
+    body = (
+        "c = Constant<value_float = 1.4142135>() one = Constant<value_float = 1.0>() "
+        "half = Constant<value_float = 0.5>() s = Cast<to = 1>(half) d = Div(x, c) e = Erf(d) a = Add(e, one) "
+        "m = Mul(x, a) g = Mul(m, s) y = Add(g, one)"
+    )
     after, _ = run(graph(body), gelu)
     assert ops(after.graph) == ["Constant", "Gelu", "Add"]
     assert after.graph.node[0].output[0] == "one"
@@ -259,7 +280,10 @@ def test_provenance():
     for node in after.graph.node:
         assert node.doc_string == "line 12"
         assert {item.key: item.value for item in node.metadata_props} == {
-            "pkg.torch.onnx.name_scopes": "layer", "surgeon.from": "/a/Relu, /a/Root", "surgeon.rule": "trig"}
+            "pkg.torch.onnx.name_scopes": "layer",
+            "surgeon.from": "/a/Relu, /a/Root",
+            "surgeon.rule": "trig",
+        }
 
 
 def test_unsorted_models():

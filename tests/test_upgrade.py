@@ -51,13 +51,25 @@ def test_the_same_opset_is_the_same_bytes(tmp_path: Path) -> None:
     [
         (17, 18, "y = ReduceMean <axes = [1], keepdims = 1> (x)", "ReduceMean: attribute axes became an input"),
         (11, 20, "y = ReduceSum <axes = [-1]> (x)", "ReduceSum: attribute axes became an input"),
-        (12, 13, "a = Unsqueeze <axes = [0]> (x) y = Squeeze <axes = [0]> (a)",
-         "Squeeze: attribute axes became an input"),
-        (12, 13, "a, b = Split <axis = 1, split = [1, 3]> (x) y = Concat <axis = 1> (a, b)",
-         "Split: attribute split became an input"),
+        (
+            12,
+            13,
+            "a = Unsqueeze <axes = [0]> (x) y = Squeeze <axes = [0]> (a)",
+            "Squeeze: attribute axes became an input",
+        ),
+        (
+            12,
+            13,
+            "a, b = Split <axis = 1, split = [1, 3]> (x) y = Concat <axis = 1> (a, b)",
+            "Split: attribute split became an input",
+        ),
         (17, 18, "a, b = Split <axis = 1> (x) y = Concat <axis = 1> (b, a)", "Split: attribute num_outputs=2 came"),
-        (11, 20, "a, b = Split <axis = 1, split = [1, 3]> (x) y = Concat <axis = 1> (b, a)",
-         "Split: attribute split became an input"),
+        (
+            11,
+            20,
+            "a, b = Split <axis = 1, split = [1, 3]> (x) y = Concat <axis = 1> (b, a)",
+            "Split: attribute split became an input",
+        ),
         (10, 12, "a = Dropout <ratio = 0.25> (x) y = Relu(a)", "Dropout: attribute ratio became an input"),
     ],
 )
@@ -82,7 +94,9 @@ def test_equal_axes_share_one_initializer_with_a_fresh_name(tmp_path: Path) -> N
     fresh = [tensor.name for tensor in model.graph.initializer if tensor.name.startswith("axes")]
     assert fresh == ["axes_-1_1", "axes_0"]
     assert [node.input[1] for node in model.graph.node if node.op_type.startswith("Reduce")] == [
-        "axes_-1_1", "axes_-1_1", "axes_0"
+        "axes_-1_1",
+        "axes_-1_1",
+        "axes_0",
     ]
 
 
@@ -111,8 +125,7 @@ def test_nodes_in_bodies_are_edited_too(tmp_path: Path) -> None:
         (12, "y = LogSoftmax <axis = 1> (x)"),
         (12, "y = Softmax(x)"),
         (12, "e = Erf(x) y = Identity(e)"),
-        (11, "k = Constant <value = int64[1] {2}> () "
-             "v, p = TopK <axis = 1> (x, k) w = ReduceSum(v) y = Mul(x, w)"),
+        (11, "k = Constant <value = int64[1] {2}> () v, p = TopK <axis = 1> (x, k) w = ReduceSum(v) y = Mul(x, w)"),
     ],
 )
 def test_what_means_the_same_needs_no_edit(tmp_path: Path, old: int, body: str) -> None:
@@ -198,8 +211,9 @@ def test_a_function_is_raised_with_the_model_where_they_would_disagree(tmp_path:
 
 def test_a_function_that_needs_an_edit_blocks(tmp_path: Path) -> None:
     """No initializer can be put into a function."""
-    path = save(tmp_path, "y = my.f(x)", functions=FUNCTION.format(body="u = ReduceMean <axes = [1]> (v)"),
-                imports=', "my" : 1')
+    path = save(
+        tmp_path, "y = my.f(x)", functions=FUNCTION.format(body="u = ReduceMean <axes = [1]> (v)"), imports=', "my" : 1'
+    )
     with pytest.raises(GraphError, match=r"ReduceMean at .* in function my::f"):
         upgrade(path, 18, tmp_path / "out.onnx")
 
@@ -213,7 +227,7 @@ def test_opsets_that_make_no_sense_are_refused(tmp_path: Path, opset: int, words
 
 
 def test_the_domain_spelled_out_is_raised_as_it_is_spelled(tmp_path: Path) -> None:
-    """"ai.onnx" means the default domain and stays "ai.onnx"."""
+    """ "ai.onnx" means the default domain and stays "ai.onnx"."""
     path = gelus(tmp_path)
     model = onnx.load(path)
     model.opset_import[0].domain = "ai.onnx"

@@ -1,9 +1,9 @@
 """The command line: arguments in, exit code out.
 
-    0  fine
-    1  a check failed, or proved too little with --require-proof; nothing was written
-    2  bad input or usage
-    3  --expect was not met; nothing was written
+0  fine
+1  a check failed, or proved too little with --require-proof; nothing was written
+2  bad input or usage
+3  --expect was not met; nothing was written
 """
 
 import os
@@ -32,8 +32,9 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
-              help="Print the version and leave.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and leave."
+)
 def main() -> None:
     """Graph surgery for exported ONNX models: every change you asked for, nothing else, and each one checked.
 
@@ -44,11 +45,19 @@ def main() -> None:
 @main.command(short_help="Replace what rules recognise, check, and write.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
-@click.option("--rules", "-r", "names", multiple=True, required=True, metavar="NAMES",
-              help="Rules by name, with commas: gelu, ./my_rules.py, ./my_rules.py:name, package.module:name; "
-              "-name leaves one out.")
-@click.option("--target", type=click.Choice(TARGETS), default="ort", show_default=True,
-              help="Where the model is to run.")
+@click.option(
+    "--rules",
+    "-r",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="NAMES",
+    help="Rules by name, with commas: gelu, ./my_rules.py, ./my_rules.py:name, package.module:name; "
+    "-name leaves one out.",
+)
+@click.option(
+    "--target", type=click.Choice(TARGETS), default="ort", show_default=True, help="Where the model is to run."
+)
 @click.option("--only", multiple=True, metavar="PATTERN", help="Rewrite only where a node's name fits.")
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave alone what a node's name fits.")
 @click.option("--expect", type=Pair(), multiple=True, help="Write only if a rule fires this many times, else exit 3.")
@@ -57,9 +66,20 @@ def main() -> None:
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
 @writing
 def rewrite(
-    source: str, output: str, names: Sequence[str], report_path: str | None, quiet: bool, diff: bool, dry_run: bool,
-    expect: Sequence[tuple[str, int]], dims: Sequence[tuple[str, int]], seed: int, custom_ops: Sequence[str],
-    rtol: float | None, atol: float | None, **settings: Any,
+    source: str,
+    output: str,
+    names: Sequence[str],
+    report_path: str | None,
+    quiet: bool,
+    diff: bool,
+    dry_run: bool,
+    expect: Sequence[tuple[str, int]],
+    dims: Sequence[tuple[str, int]],
+    seed: int,
+    custom_ops: Sequence[str],
+    rtol: float | None,
+    atol: float | None,
+    **settings: Any,
 ) -> None:
     """Replace what the rules recognise in IN, check the result, and write OUT.
 
@@ -81,8 +101,16 @@ def rewrite(
     options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol)
     try:
         with _progress(quiet) as progress:
-            _, report = run(source, names, output=output, expect=dict(expect), options=options, progress=progress,
-                            dry_run=dry_run, **settings)
+            _, report = run(
+                source,
+                names,
+                output=output,
+                expect=dict(expect),
+                options=options,
+                progress=progress,
+                dry_run=dry_run,
+                **settings,
+            )
     except (CheckFailed, ExpectationUnmet) as error:
         show(error.report, False)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
         raise
@@ -165,8 +193,16 @@ def inspect(model: str, as_json: bool) -> None:
 @click.option("--opset", type=int, required=True, metavar="N", help="The version of ai.onnx to raise the model to.")
 @writing
 def upgrade(
-    source: str, output: str, opset: int, quiet: bool, dims: Sequence[tuple[str, int]], seed: int,
-    custom_ops: Sequence[str], rtol: float | None, atol: float | None, **settings: Any,
+    source: str,
+    output: str,
+    opset: int,
+    quiet: bool,
+    dims: Sequence[tuple[str, int]],
+    seed: int,
+    custom_ops: Sequence[str],
+    rtol: float | None,
+    atol: float | None,
+    **settings: Any,
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
     from surgeon.rewriting.checking import CheckOptions

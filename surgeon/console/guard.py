@@ -80,18 +80,27 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 def writing(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of every command that checks and writes a model."""
     options = (
-        click.option("--check", type=click.Choice(["model", "none"]), default="model", show_default=True,
-                     help="Run both models under ONNX Runtime and compare, or not."),
+        click.option(
+            "--check",
+            type=click.Choice(["model", "none"]),
+            default="model",
+            show_default=True,
+            help="Run both models under ONNX Runtime and compare, or not.",
+        ),
         click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
         click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check."),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
         click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime."),
         click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
         click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
-        click.option("--external-data", type=click.Choice(["auto", "share", "copy", "link", "inline"]),
-                     default="auto", show_default=True,
-                     help="Data files: share them in the same folder and copy them elsewhere (auto), always share or "
-                     "copy, hard link (onnx.load refuses such models), or put them into the model."),
+        click.option(
+            "--external-data",
+            type=click.Choice(["auto", "share", "copy", "link", "inline"]),
+            default="auto",
+            show_default=True,
+            help="Data files: share them in the same folder and copy them elsewhere (auto), always share or "
+            "copy, hard link (onnx.load refuses such models), or put them into the model.",
+        ),
         click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
         click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
     )

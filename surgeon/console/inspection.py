@@ -111,8 +111,9 @@ def type_text(kind: onnx.TypeProto) -> str:
         tensor = getattr(kind, which)
         shape = ""
         if tensor.HasField("shape"):
-            dims = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
-                    for dim in tensor.shape.dim)
+            dims = (
+                str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
+            )
             shape = f"[{', '.join(dims)}]"
         return f"{'sparse ' * (which != 'tensor_type')}{dtype_text(tensor.elem_type)}{shape}"
     if which == "sequence_type":
@@ -172,8 +173,11 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
         for key, (why, places) in unknown.items()
     ]
     found.functions = [
-        LocalFunction(f"{function.domain}::{function.name}", len(function.node),
-                      counts["" if function.domain in DEFAULT_DOMAINS else function.domain, function.name])
+        LocalFunction(
+            f"{function.domain}::{function.name}",
+            len(function.node),
+            counts["" if function.domain in DEFAULT_DOMAINS else function.domain, function.name],
+        )
         for function in proto.functions
     ]
 

@@ -47,7 +47,7 @@ class Constants:
         return self._get(scope, name, 0)
 
     def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
-        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher's most frequent question."""
+        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
         known = self.scalars_of(scope)
         if name not in known:
             known[name] = _as_scalar(self.get(scope, name))
@@ -229,8 +229,23 @@ def _cast(node: Node, arrays: list[Any]) -> Array | None:
 def castable_types() -> frozenset[int]:
     """TensorProto types that numpy (with ml_dtypes) can hold and cast between."""
     types = onnx.TensorProto
-    return frozenset({types.FLOAT, types.DOUBLE, types.FLOAT16, types.BFLOAT16, types.BOOL, types.INT8, types.INT16,
-                      types.INT32, types.INT64, types.UINT8, types.UINT16, types.UINT32, types.UINT64})
+    return frozenset(
+        {
+            types.FLOAT,
+            types.DOUBLE,
+            types.FLOAT16,
+            types.BFLOAT16,
+            types.BOOL,
+            types.INT8,
+            types.INT16,
+            types.INT32,
+            types.INT64,
+            types.UINT8,
+            types.UINT16,
+            types.UINT32,
+            types.UINT64,
+        }
+    )
 
 
 def _axes(node: Node, arrays: list[Any], position: int) -> list[int] | None:

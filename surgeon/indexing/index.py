@@ -180,9 +180,7 @@ def _refuse_twice(name: str, first: Node, second: Node) -> None:
 
 def _refuse_cycle(scope: Scope) -> None:
     """Kahn's algorithm over a scope that is not sorted; unsorted is accepted, a cycle is not."""
-    waiting = {
-        id(node): len({name for name in node.inputs if name in scope.producers}) for node in scope.nodes
-    }
+    waiting = {id(node): len({name for name in node.inputs if name in scope.producers}) for node in scope.nodes}
     ready = [node for node in scope.nodes if not waiting[id(node)]]
     done = 0
     while ready:

@@ -146,11 +146,7 @@ class Types:
         except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
             # The input's own type errors are not ours to report here: what is stated still counts.
             return {}
-        return {
-            id(scope): Infos(_at(model, scope.address))
-            for scope in self._scopes
-            if scope.function is None
-        }
+        return {id(scope): Infos(_at(model, scope.address)) for scope in self._scopes if scope.function is None}
 
 
 def _at(model: onnx.ModelProto, address: Any) -> Any:
@@ -183,7 +179,7 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
 
 
 def _enum(dtype: Any) -> int:
-    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype)) if dtype != object else int(TensorProto.STRING)
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype)) if dtype.kind != "O" else int(TensorProto.STRING)
 
 
 def _enum_of_string(type_string: str) -> int | None:

@@ -13,17 +13,14 @@ from typing import Any
 
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node
-from surgeon.matching.pattern import Literal, Output, Value, Var
+from surgeon.matching.flatten import PRODUCT, SUM, combine
 from surgeon.matching.state import RTOL, STEP_LIMIT, TRANSPARENT, State, close
 
 Next = Callable[[], bool]
 Matcher = Callable[[State, str, Next], bool]
 
-PRODUCT = frozenset({"Mul", "Div", "Neg", "Reciprocal"})
-SUM = frozenset({"Add", "Sub", "Neg"})
 LEGACY = 7  # from this opset on operands broadcast as in NumPy
 CANCELS = 100.0
-FAMILY = {"Mul": PRODUCT, "Div": PRODUCT, "Reciprocal": PRODUCT, "Add": SUM, "Sub": SUM, "Neg": PRODUCT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,73 +51,6 @@ class Chain:
     key: int
     where: str
     is_division: bool = False
-
-
-@dataclass(slots=True)
-class Flat:
-    """A chain of a pattern before its operands are compiled."""
-
-    family: frozenset[str]
-    operands: list[tuple[Value, int]]
-    identity: float
-    number: float
-    rtol: float | None
-    capture: Var | None
-    is_division: bool = False
-
-
-def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
-    """The chain that a pattern value spells, or None if it is no sum or product."""
-    operation = root.operation
-    family = FAMILY.get(operation.op) if operation.domain == "" else None
-    if family is None or operation.rest is not None:
-        return None
-    identity = 1.0 if family is PRODUCT else 0.0
-    flat = Flat(family, [], identity, identity, None, None)
-    _spread(root, 1, flat, uses, True)
-    nested = (isinstance(item, Output) and item.operation.op in family for item in operation.inputs)
-    flat.is_division = operation.op == "Div" and not any(nested)
-    return flat
-
-
-def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: bool) -> None:
-    if isinstance(value, Output) and value.operation.domain == "" and value.operation.op in flat.family:
-        operation = value.operation
-        if is_root or uses[id(operation)] == 1:
-            if operation.op == "Neg":
-                _fold(flat, -1.0, 1) if flat.family is PRODUCT else None
-            for operand, operand_sign in zip(operation.inputs, _signs(operation.op, flat.family), strict=False):
-                if operand is not None:
-                    _spread(operand, sign * operand_sign, flat, uses, False)
-            return
-    if isinstance(value, Literal) and value.value.size == 1 and value.value.dtype.kind in "biuf":
-        _fold(flat, float(value.value.reshape(-1)[0]), sign)
-        flat.rtol = value.rtol if value.rtol is not None else flat.rtol
-    elif isinstance(value, Var) and value.kind == "scalar" and flat.capture is None and sign == 1:
-        flat.capture = value
-    else:
-        flat.operands.append((value, sign))
-
-
-def _fold(flat: Flat, number: float, sign: int) -> None:
-    flat.number = combine(flat.family, flat.number, number, sign)
-
-
-def combine(family: frozenset[str], total: float, number: float, sign: int) -> float:
-    """Take one more constant into a chain."""
-    if family is SUM:
-        return total + sign * number
-    if sign > 0:
-        return total * number
-    return total / number if number else float("nan")
-
-
-def _signs(op: str, family: frozenset[str]) -> tuple[int, ...]:
-    if op in ("Div", "Sub"):
-        return (1, -1)
-    if op == "Reciprocal" or (op == "Neg" and family is SUM):
-        return (-1,)
-    return (1, 1)
 
 
 def chain_matcher(chain: Chain) -> Matcher:
@@ -334,9 +264,7 @@ def _agrees(chain: Chain, total: float, eps: float, constants: tuple[Any, ...]) 
     return abs(total - chain.number) <= allowed * abs(chain.number)
 
 
-def _is_float(
-    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
-) -> bool:
+def _is_float(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int) -> bool:
     """Division is no multiplication in integers; sums and products wrap the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
         return True
@@ -357,9 +285,7 @@ def _keeps_rank(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...],
     return state.missed(chain.where, f"a constant in {_spelled(chain)} has rank {rank}: {why}")
 
 
-def _assign(
-    state: State, chain: Chain, position: int, leaves: Sequence[tuple[str, int]], then: Next
-) -> bool:
+def _assign(state: State, chain: Chain, position: int, leaves: Sequence[tuple[str, int]], then: Next) -> bool:
     """Give the operands leaves one by one, most constrained operand first, with backtracking."""
     if position == len(chain.terms):
         return then()

@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.indexing.types import Dim
+from surgeon.matching.blockers import comes_back, escape, swallowed
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Pattern
 from surgeon.matching.replay import Template, template_of
@@ -241,10 +242,11 @@ def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
                 found.append(node)
             for name in node.outputs:
                 for reader in consumers.get(name, ()):
-                    if (allowed is None or reader.op in allowed) and reader.alive and reader not in seen:
-                        if reader.scope is scope:
-                            seen.add(reader)
-                            (level if reader.op in TRANSPARENT else above).append(reader)
+                    if allowed is not None and reader.op not in allowed:
+                        continue
+                    if reader.alive and reader not in seen and reader.scope is scope:
+                        seen.add(reader)
+                        (level if reader.op in TRANSPARENT else above).append(reader)
         if not above or len(seen) > CLIMB_LIMIT:
             break
         level = above
@@ -301,59 +303,11 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
 def _completed(state: State, compiled: Compiled, names: tuple[str, ...]) -> Match | None:
     """Everything matched: refuse what would take a tensor away from someone else."""
     nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
-    blocked = _escape(state, nodes, names) or _swallowed(state, compiled, nodes)
+    blocked = escape(state, nodes, names) or swallowed(state, compiled, nodes)
     if blocked is None and len(names) > 1:
-        blocked = _comes_back(state, nodes, names)
+        blocked = comes_back(state, nodes, names)
     if blocked is not None:
         if state.trace is not None:
             state.trace.note(len(nodes) + 1, compiled.pattern.where, blocked)
         return None
     return Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound))
-
-
-def _escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
-    """Why an inner tensor must stay, or None."""
-    inside = set(nodes)
-    scope = state.scope
-    for node in nodes:
-        for name in node.outputs:
-            if not name or name in names:
-                continue
-            if name in scope.held:
-                return f"{name!r}, made by {node.label!r} inside the match, must stay: {scope.held[name]}"
-            for reader in scope.consumers.get(name, ()):
-                if reader not in inside and reader.alive:
-                    where = "" if reader.scope is scope else f" (in {reader.scope.label})"
-                    return f"{name!r}, made by {node.label!r} inside the match, is also used by {reader.label!r}{where}"
-    return None
-
-
-def _swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> str | None:
-    """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
-    for key, held in state.bound.items():
-        for name in (held,) if isinstance(held, str) else held if isinstance(held, Several) else ():
-            source = state.producers.get(name)
-            if source is not None and source in nodes and key not in compiled.pattern.inner:
-                return f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
-    return None
-
-
-def _comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
-    """Whether a path leaves through an output, by a body's capture too, and comes back as an input."""
-    inside = set(nodes)
-    scope = state.scope
-    needed = {name for node in nodes for name in node.inputs}
-    level = [reader for name in names for reader in scope.readers(name)]
-    seen: set[int] = set()
-    while level:
-        node = level.pop()
-        while node.scope is not scope and node.scope.owner is not None:
-            node = node.scope.owner
-        if id(node) in seen or node in inside:
-            continue
-        seen.add(id(node))
-        for name in node.outputs:
-            if name in needed:
-                return f"a path leaves the match and comes back through {node.label!r}"
-            level.extend(scope.readers(name))
-    return None

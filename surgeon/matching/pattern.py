@@ -94,7 +94,10 @@ Value = Var | Literal | Output | AnyOf | Named
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A traced function.  outputs: the tensors it returns.  captures: every name it binds; inner: those of g.capture."""
+    """A traced function.
+
+    outputs: the tensors it returns.  captures: every name it binds; inner: those of g.capture.
+    """
 
     name: str
     outputs: tuple[Value, ...]
@@ -219,8 +222,8 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     where = f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else function.__name__
     variables = list(_variables(function, where))
     positional = [Symbol(item.name, item) for item in variables if item.kind not in ("attributes",)]
-    others = {OTHERS: Symbol(item.name, item) for item in variables if item.kind == "attributes"}
-    returned = function(graph, *positional, **others)
+    others = [Symbol(item.name, item) for item in variables if item.kind == "attributes"]
+    returned = function(graph, *positional, **({OTHERS: others[0]} if others else {}))
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if not results or not all(isinstance(item, Symbol) for item in results):
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")

@@ -88,7 +88,9 @@ class State:
             return True
         if node.op == "Cast":
             target, types = node.attribute("to"), self.index.types
-            return target is not None and not target.ref_attr_name and types.dtype(node.scope, node.inputs[0]) == target.i
+            return (
+                target is not None and not target.ref_attr_name and types.dtype(node.scope, node.inputs[0]) == target.i
+            )
         return node.op == "Dropout" and name == node.outputs[0] and self._inference(node)
 
     def _inference(self, node: Node) -> bool:

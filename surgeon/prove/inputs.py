@@ -21,7 +21,7 @@ _PLAIN_INTEGERS = 10
 _MOST_CONDITIONS = 3  # that take all combinations of their values; further ones follow the first
 
 
-class InputsUnknown(SurgeonError):  # noqa: N818 - says what is the case, as its readers do
+class InputsUnknown(SurgeonError):
     """No inputs can be made for a model; `reason` says why in one sentence."""
 
     def __init__(self, reason: str) -> None:

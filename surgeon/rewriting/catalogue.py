@@ -79,7 +79,9 @@ def all_rules() -> Iterator[tuple[str, str, Rule]]:
 
 def rules_of(module: ModuleType) -> tuple[Rule, ...]:
     """The rules that a module defines, in the order of their definition."""
-    return tuple(value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__)
+    return tuple(
+        value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__
+    )
 
 
 def _resolve_one(name: str) -> tuple[Rule, ...]:

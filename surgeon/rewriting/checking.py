@@ -58,7 +58,9 @@ def check_expected(report: Report, expect: Mapping[str, int]) -> None:
     for name, wanted in expect.items():
         if not report.knows(name):
             names = dict.fromkeys([*report.selection, *(rule for rules in report.selection.values() for rule in rules)])
-            raise UsageError(f"A number of sites is expected of {name!r}, which is not run; there are {', '.join(names)}.")
+            raise UsageError(
+                f"A number of sites is expected of {name!r}, which is not run; there are {', '.join(names)}."
+            )
         found = report.count(name)
         if found != wanted:
             wrong.append(f"{name} fires {found} times where {wanted} were expected")
@@ -67,8 +69,12 @@ def check_expected(report: Report, expect: Mapping[str, int]) -> None:
 
 
 def check_rewritten(
-    report: Report, model: Model, original: onnx.ModelProto | Path, rewritten: onnx.ModelProto | Path,
-    options: CheckOptions, require_proof: bool,
+    report: Report,
+    model: Model,
+    original: onnx.ModelProto | Path,
+    rewritten: onnx.ModelProto | Path,
+    options: CheckOptions,
+    require_proof: bool,
 ) -> None:
     """Compare the rewritten model with the original and put the result into the report; raises CheckFailed."""
     from surgeon.prove.model_check import check_model  # not at the top: most of its weight is spared without a check
@@ -78,10 +84,18 @@ def check_rewritten(
         complaints = check_structure(model.skeleton, written.skeleton)
     if complaints:
         rules = ", ".join(dict.fromkeys(site.rule for site in report.sites))
-        raise CheckFailed(f"Rules {rules} make the model invalid: {complaints[0].rstrip('.')}; nothing was written.", report)
+        raise CheckFailed(
+            f"Rules {rules} make the model invalid: {complaints[0].rstrip('.')}; nothing was written.", report
+        )
     result = report.check = check_model(
-        original, rewritten, model.skeleton, seed=options.seed, dims=options.dims, custom_ops=options.custom_ops,
-        rtol=options.rtol, atol=options.atol,
+        original,
+        rewritten,
+        model.skeleton,
+        seed=options.seed,
+        dims=options.dims,
+        custom_ops=options.custom_ops,
+        rtol=options.rtol,
+        atol=options.atol,
     )
     for site in report.sites:
         site.outcome = result.outcome.value

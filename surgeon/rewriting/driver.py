@@ -112,9 +112,7 @@ class Driver:
                 if self.progress is not None:
                     self.progress(rule.name, len(self.log))
 
-    def _matches(
-        self, rule: Rule, plan: Plan, compiled: Compiled, scope: Scope
-    ) -> Iterator[tuple[Match, Fragment]]:
+    def _matches(self, rule: Rule, plan: Plan, compiled: Compiled, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
         built: list[Fragment] = []
 
         def accept(match: Match) -> bool:
@@ -139,7 +137,9 @@ class Driver:
             except SurgeonError:
                 raise
             except Exception as error:
-                raise RewriteError(f"{broken(rule.name, error)} at node {match.root.label!r}; mend the rule.") from error
+                raise RewriteError(
+                    f"{broken(rule.name, error)} at node {match.root.label!r}; mend the rule."
+                ) from error
             built[:] = [fragment]
             return True
 
@@ -148,8 +148,9 @@ class Driver:
 
     def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """The replacement; built once for all matches when it looks at nothing but names."""
-        shape = tuple([None if held is None else len(held) if isinstance(held, tuple) else 1
-                       for held in match.bound.values()])
+        shape = tuple(
+            [None if held is None else len(held) if isinstance(held, tuple) else 1 for held in match.bound.values()]
+        )
         key = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
         if key in self._cache:
             return self._cache[key]
@@ -206,8 +207,11 @@ class Driver:
             told = {miss.node for miss in self.misses if miss.rule == rule.name}
             if rule.name in fired or told:
                 blocked = [miss for miss in found if miss.matched > 1 and miss.node not in told]
-                self.misses += [miss_of(rule.name, miss) for miss in blocked if "must stay" in miss.reason
-                                or "also used by" in miss.reason]
+                self.misses += [
+                    miss_of(rule.name, miss)
+                    for miss in blocked
+                    if "must stay" in miss.reason or "also used by" in miss.reason
+                ]
             elif found:
                 self.misses.append(miss_of(rule.name, max(found, key=lambda miss: miss.matched)))
 
@@ -236,7 +240,9 @@ class Driver:
 
 def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
-    missing: list[frozenset[str]] = [group for group in compiled.required if not any(n.alive for op in group for n in scope.by_op.get(op, ()))]
+    missing: list[frozenset[str]] = [
+        group for group in compiled.required if not any(n.alive for op in group for n in scope.by_op.get(op, ()))
+    ]
     if missing:
         smallest: frozenset[str] = min(missing, key=len)
         wanted = " or ".join(sorted(smallest))

@@ -27,7 +27,10 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A node of a fragment, ready to be written once its tensors have names.  kind: the part of its record without them."""
+    """A node of a fragment, ready to be written once its tensors have names.
+
+    kind: the part of its record that does not depend on names.
+    """
 
     domain: str
     op: str

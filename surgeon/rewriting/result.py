@@ -94,8 +94,13 @@ class Miss:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the miss as JSON can hold it."""
-        return {"rule": self.rule, "node": self.node, "reason": self.reason, "where": self.where,
-                "matched": self.matched}
+        return {
+            "rule": self.rule,
+            "node": self.node,
+            "reason": self.reason,
+            "where": self.where,
+            "matched": self.matched,
+        }
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -55,31 +56,60 @@ def rewrite(
     progress: called with the rule's name and the number of rewrites so far, and with "check".
 
     Returns the model in the kind it was given (a path: the path written) and a Report.  Raises CheckFailed, with the
-    report, when the check fails, ExpectationUnmet when `expect` is not met; nothing is written then.  Raises SurgeonError for bad input.
+    report, when the check fails, and ExpectationUnmet when `expect` is not met; nothing is written then.  Raises
+    SurgeonError for bad input.
     """
-    if target not in TARGETS:
-        raise UsageError(f"There is no target {target!r}; choose one of {', '.join(TARGETS)}.")
-    if check not in ("model", "none"):
-        raise UsageError(f"There is no check {check!r}; choose model or none.")
-    if require_proof and check == "none" and not dry_run:
-        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
-    if output is not None and isinstance(source, (gs.Graph, onnx.ModelProto)):
-        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass the path of a file.")
-    if isinstance(source, gs.Graph):
-        return _rewrite_graph(source, rules, target=target, check=check, only=only, skip=skip,
-                              require_proof=require_proof, dry_run=dry_run, expect=expect, options=options,
-                              progress=progress)
-    if output is None and not dry_run and not isinstance(source, onnx.ModelProto):
-        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+    names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
+    settings = _Settings(
+        None if output is None else Path(os.fspath(output)),
+        target,
+        check,
+        Choice(*names),
+        require_proof,
+        dry_run,
+        external_data,
+        force,
+        expect or {},
+        options or CheckOptions(),
+        progress,
+    )
+    settings.refuse_misuse(source)
     with paused_collector():
-        return _rewrite(source, rules, output, target, check, Choice(_names(only), _names(skip)), require_proof, dry_run,
-                        external_data, force, expect or {}, options or CheckOptions(), progress)
+        return (_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings)
 
 
-def _rewrite(
-    source: Any, rules: Rules, output: Any, target: str, check: Check, choice: Choice, require_proof: bool, dry_run: bool,
-    external_data: DataMode, force: bool, expect: Mapping[str, int], options: CheckOptions, progress: Progress | None,
-) -> tuple[Any, Report]:
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The arguments of `rewrite`."""
+
+    output: Path | None
+    target: str
+    check: Check
+    choice: Choice
+    require_proof: bool
+    dry_run: bool
+    external_data: DataMode
+    force: bool
+    expect: Mapping[str, int]
+    options: CheckOptions
+    progress: Progress | None
+
+    def refuse_misuse(self, source: Any) -> None:
+        """Raise UsageError for arguments that do not exist or do not fit together."""
+        _refuse_target(self.target)
+        in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
+        if self.check not in ("model", "none"):
+            raise UsageError(f"There is no check {self.check!r}; choose model or none.")
+        if self.require_proof and self.check == "none" and not self.dry_run:
+            raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+        if self.output is not None and in_memory:
+            raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
+        if self.output is None and not in_memory and not self.dry_run:
+            raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+
+
+def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Report]:
+    """Rewrite a file or a ModelProto."""
     clock = Clock()
     with clock.phase("read"):
         selection = resolve(rules)
@@ -88,35 +118,37 @@ def _rewrite(
         index.check()
     names = {name: tuple(rule.name for rule in found) for name, found in selection.items()}
     is_file = not isinstance(source, onnx.ModelProto)
-    report = Report(str(source) if is_file else "", str(output or ""), target, names, seconds=clock.seconds)
+    report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
+    report.seconds = clock.seconds
     with clock.phase("match"):
         report.nodes_before = index.count_nodes()
-        driver = Driver(index, flat(selection), target, choice, progress)
+        driver = Driver(index, flat(selection), settings.target, settings.choice, settings.progress)
         driver.run()
         report.nodes_after = index.count_nodes()
         report.sites = [Site(region) for region in regions(driver.log)]
         report.misses = driver.misses
-    check_expected(report, expect)
-    if dry_run:
+    check_expected(report, settings.expect)
+    if settings.dry_run:
         return source, report
-    wants_check = check == "model" and bool(report.sites)
 
     def inspect(rewritten: Any) -> None:
-        if progress is not None:
-            progress("check", len(driver.log))
+        if settings.check == "none" or not report.sites:
+            return
+        if settings.progress is not None:
+            settings.progress("check", len(driver.log))
         with clock.phase("check"):
             original = Path(os.fspath(source)) if is_file else source
-            check_rewritten(report, model, original, rewritten, options, require_proof)
+            check_rewritten(report, model, original, rewritten, settings.options, settings.require_proof)
 
     with clock.phase("write"):
         patch = patch_of(index)
-        if is_file:
-            out = Path(os.fspath(output))
-            save(model, patch, out, external_data=external_data, force=force, check=inspect if wants_check else None)
-            return out, report
+        if settings.output is not None:
+            save(
+                model, patch, settings.output, external_data=settings.external_data, force=settings.force, check=inspect
+            )
+            return settings.output, report
         result = patch.to_proto()
-        if wants_check:
-            inspect(result)
+        inspect(result)
         return result, report
 
 
@@ -125,8 +157,7 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
 
     The order is that of the rules, then of the scopes, then of the nodes in the file.
     """
-    if target not in TARGETS:
-        raise UsageError(f"There is no target {target!r}; choose one of {', '.join(TARGETS)}.")
+    _refuse_target(target)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
     index = Index(Model.open(proto))
     taken: set[Any] = set()
@@ -151,7 +182,7 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _rewrite_graph(source: gs.Graph, rules: Rules, **settings: Any) -> tuple[gs.Graph, Report]:
+def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple[gs.Graph, Report]:
     """A gs.Graph goes in and out through gs's own export and import, which keep what gs keeps."""
     try:
         proto = gs.export_onnx(source.copy(), do_type_check=False)
@@ -159,9 +190,10 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, **settings: Any) -> tuple[gs.
         raise UsageError(
             f"gs cannot export this graph ({error}); give its outputs a dtype and a shape, or pass a path."
         ) from error
-    result, report = rewrite(proto, rules, **settings)
-    return (source if settings["dry_run"] or not report.sites else gs.import_onnx(result)), report
+    result, report = _rewrite(proto, rules, settings)
+    return (source if settings.dry_run or not report.sites else gs.import_onnx(result)), report
 
 
-def _names(given: str | Sequence[str]) -> Sequence[str]:
-    return (given,) if isinstance(given, str) else given
+def _refuse_target(target: str) -> None:
+    if target not in TARGETS:
+        raise UsageError(f"There is no target {target!r}; choose one of {', '.join(TARGETS)}.")

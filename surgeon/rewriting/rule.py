@@ -170,8 +170,14 @@ def rule(
         if not patterns:
             raise RuleError(f"Rule {title} ({where}) has no pattern; list at least one in patterns=[...].")
         made = Rule(
-            title, tuple(patterns), [], tuple(conditions), approximate, inspect.getdoc(function) or "",
-            function.__module__, where,
+            title,
+            tuple(patterns),
+            [],
+            tuple(conditions),
+            approximate,
+            inspect.getdoc(function) or "",
+            function.__module__,
+            where,
         )
         made.on(target, opset=opset, is_pattern=is_pattern)(function)
         return made

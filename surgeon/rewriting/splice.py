@@ -9,10 +9,11 @@ import onnx
 
 from surgeon.file.records import doc_record, metadata_record, node_record
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match, require
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref
+from surgeon.rewriting.placing import move, place_of
 
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 FROM, RULE = "surgeon.from", "surgeon.rule"
@@ -53,7 +54,7 @@ class Splicer:
         scope = match.scope
         root = match.root
         step = Step(rule, match.pattern.name, scope, root, match.outputs, match.nodes)
-        slot, place, late = _place(match)
+        slot, place, late = place_of(match)
         names = self._tensor_names(match, fragment, root)
         maker = _Maker(self, scope, root, slot, _provenance(match, root, rule, self._had_rules))
         outside = _detach(scope, match)
@@ -70,7 +71,7 @@ class Splicer:
             node.step = step
             _attach(scope, node)
         for position, node in enumerate(late):
-            _move(scope, node, slot, place + len(made) + position)
+            move(scope, node, slot, place + len(made) + position)
         step.added = made
         if any(node.op == "Constant" and node.outputs[0] in match.outputs for node in made):
             self.index.constants.forget()
@@ -86,7 +87,7 @@ class Splicer:
             require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
         if len(match.outputs) > 1:
             owners = {body.owner for body in scope.bodies}
-            for node in _place(match)[2]:
+            for node in place_of(match)[2]:
                 require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
@@ -352,62 +353,3 @@ def _provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
 @cache
 def _rule_record(rule: str) -> bytes:
     return metadata_record(RULE, rule)
-
-
-def _place(match: Match) -> tuple[int, int, list[Node]]:
-    """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order."""
-    scope, root = match.scope, match.root
-    taken = set(match.nodes)
-    if len(match.outputs) == 1:
-        return root.slot, _within(scope, root, taken) if root.slot in scope.added else 0, []
-    needed = {name for node in match.nodes for name in node.inputs} - {n for node in match.nodes for n in node.outputs}
-    made_at = [_key(scope, scope.producers[name]) for name in needed if name in scope.producers]
-    earliest = max(made_at, default=(-1, -1))
-    readers = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
-    latest = min((_key(scope, reader) for reader in readers if reader not in taken), default=(len(scope.nodes), 0))
-    fitting = [node for node in match.nodes if earliest < _key(scope, node) < latest]
-    if fitting:
-        last = fitting[-1]
-        return last.slot, _within(scope, last, taken), []
-    last = max(match.nodes, key=lambda node: _key(scope, node))
-    return last.slot, _within(scope, last, taken), _late(scope, match, taken, _key(scope, last))
-
-
-def _within(scope: Scope, node: Node, taken: set[Node]) -> int:
-    """The position in its slot's list at which new nodes go once those of the match (`taken`) are out of it."""
-    listed = scope.added.get(node.slot, [])
-    before = listed[: listed.index(node)] if node in listed else []
-    return sum(item not in taken for item in before)
-
-
-def _key(scope: Scope, node: Node) -> tuple[int, int]:
-    listed = scope.added.get(node.slot, [])
-    return node.slot, listed.index(node) if node in listed else -1
-
-
-def _lift(scope: Scope, node: Node) -> Node:
-    while node.scope is not scope and node.scope.owner is not None:
-        node = node.scope.owner
-    return node
-
-
-def _late(scope: Scope, match: Match, taken: set[Node], last: tuple[int, int]) -> list[Node]:
-    """Readers of the outputs, and what reads them, that stand before the new place; in their order."""
-    found: dict[int, Node] = {}
-    level = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
-    while level:
-        node = level.pop()
-        if node in taken or id(node) in found or _key(scope, node) > last:
-            continue
-        found[id(node)] = node
-        level.extend(_lift(scope, reader) for name in node.outputs for reader in scope.readers(name))
-    return sorted(found.values(), key=lambda node: _key(scope, node))
-
-
-def _move(scope: Scope, node: Node, slot: int, position: int) -> None:
-    """Put a node behind the new ones; its record moves as it lies in the file."""
-    if node in scope.added.get(node.slot, ()):
-        scope.added[node.slot].remove(node)
-    scope.touched.add(node.slot)
-    node.slot = slot
-    scope.added[slot].insert(position, node)

@@ -90,8 +90,14 @@ def upgrade(
             _check(done, model, Path(source), path, options or CheckOptions(), require_proof)
 
         try:
-            save(model, patch, output, external_data=external_data, force=force,
-                 check=inspect if check == "model" and not patch.empty else None)
+            save(
+                model,
+                patch,
+                output,
+                external_data=external_data,
+                force=force,
+                check=inspect if check == "model" and not patch.empty else None,
+            )
         finally:
             done.seconds = time.perf_counter() - start
     return done
@@ -127,8 +133,10 @@ class _Plan:
 
     def judge(self) -> None:
         """Look at every node; raises GraphError when some would change their meaning."""
-        local = {(item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name)
-                 for item in self.index.model.skeleton.functions}
+        local = {
+            (item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name)
+            for item in self.index.model.skeleton.functions
+        }
         for scope in self.index.scopes:
             if scope.function is None:
                 for node in _own(scope, local):
@@ -262,8 +270,14 @@ def _check(
         raise GraphError(f"The upgraded model would be invalid ({complaints[0]}); nothing was written.")
     libraries = [os.fspath(item) for item in options.custom_ops]
     done.check = check_model(
-        source, written, model.skeleton, seed=options.seed, dims=options.dims, custom_ops=libraries,
-        rtol=options.rtol, atol=options.atol,
+        source,
+        written,
+        model.skeleton,
+        seed=options.seed,
+        dims=options.dims,
+        custom_ops=libraries,
+        rtol=options.rtol,
+        atol=options.atol,
     )
     if done.check.outcome is Outcome.FAILED:
         raise CheckFailed(f"The upgraded model differs from the original: {done.check.reason}", done)

@@ -1,9 +1,9 @@
 """What the peers run, file to file, each in a process of its own: `python peers.py PEER IN OUT`.
 
-    onnxscript   onnxscript.rewriter with one rule for the very form of GELU that the generated models hold
-    gs           onnx_graphsurgeon.import_onnx and export_onnx, changing nothing
-    ort          ONNX Runtime's offline optimizer (its extended level fuses GELU)
-    limit        onnx.load and onnx.save, changing nothing
+onnxscript   onnxscript.rewriter with one rule for the very form of GELU that the generated models hold
+gs           onnx_graphsurgeon.import_onnx and export_onnx, changing nothing
+ort          ONNX Runtime's offline optimizer (its extended level fuses GELU)
+limit        onnx.load and onnx.save, changing nothing
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""The house: who may import whom, what importing loads, and how large a room may be."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import surgeon
+
+ROOT = Path(__file__).resolve().parent.parent
+# Bottom to top; a module imports only what stands before it.
+FLOORS = (
+    "errors",
+    "file: wire edits payloads records values foreign external copying atomic model save",
+    "ops: schema_tables attributes naming binding node_check schemas",
+    "graph",
+    "indexing: scope constants types index",
+    "matching: pattern state flatten chains captures arguments compile replay blockers match",
+    "prove: compare changes dims scopes roles inputs result runtime noise model_check structure",
+    "rewriting: fragment placing splice write rule catalogue result driver checking rewrite",
+    "console: console",
+    "upgrading: lossless upgrade",
+    "console: progress guard report manual inspection cli",
+    "testing",
+)
+LONGEST_FILE, LONGEST_FUNCTION = 400, 70
+
+
+def order():
+    """All modules in the order of their floors."""
+    for floor in FLOORS:
+        package, colon, modules = floor.partition(": ")
+        yield from (f"surgeon.{package}.{name}" for name in modules.split()) if colon else (f"surgeon.{package}",)
+
+
+def sources():
+    """Every module of the package but the packages' own files, by name."""
+    for path in sorted((ROOT / "surgeon").rglob("*.py")):
+        if path.name not in ("__init__.py", "__main__.py"):
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path
+
+
+def imported(path):
+    """The modules of surgeon that a file imports, also inside functions and for type checkers only."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (item.name for item in node.names if item.name.partition(".")[0] == "surgeon")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "surgeon":
+            known = {name for name, _ in sources()}
+            names = [f"{node.module}.{item.name}" for item in node.names]
+            yield from (name if name in known else node.module for name in names)
+
+
+def test_every_module_has_its_floor():
+    """The list above is the house as it stands."""
+    assert sorted(order()) == [name for name, _ in sources()]
+
+
+@pytest.mark.parametrize(("name", "path"), sources(), ids=lambda item: item if isinstance(item, str) else "")
+def test_a_module_imports_only_what_lies_below(name, path):
+    """So there are no circles, and the package's root is for users alone."""
+    floors = list(order())
+    wrong = [other for other in imported(path) if other not in floors[: floors.index(name)]]
+    assert not wrong
+
+
+def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():
+    """Rewriting must not need torch, and only a check needs ONNX Runtime."""
+    code = "import sys, surgeon; print(sorted({'torch', 'onnxruntime', 'rich', 'click'} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_public_names():
+    """__all__ is what is exported, and sorted."""
+    assert list(surgeon.__all__) == sorted(surgeon.__all__)
+    assert all(hasattr(surgeon, name) for name in surgeon.__all__)
+
+
+def test_rooms_can_be_read_in_one_sitting():
+    """No file and no function grows past what one can hold in mind; every module says what it owns."""
+    for name, path in sources():
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        assert ast.get_docstring(tree), name
+        assert len(text.splitlines()) <= LONGEST_FILE, name
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno < LONGEST_FUNCTION, f"{name}.{node.name}"
+
+
+def test_rule_files_are_short():
+    """A rule that needs more is a sign that the vocabulary lacks a word."""
+    for path in (ROOT / "patterns").glob("*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 100, path.name
