@@ -2,7 +2,7 @@
 
 from math import pi, sqrt
 
-from surgeon import Graph, Tensor, rule
+from surgeon import Graph, Tensor, require, rule
 
 
 def exact(g: Graph, x: Tensor) -> Tensor:
@@ -50,6 +50,7 @@ def gelu_tanh(g: Graph, x: Tensor) -> Tensor:
     What: x · ½ · (1 + tanh(√(2/π) · (x + 0.044715 · x³))), as GPT-2 and Gemma have it.
     Numerics: rounding only.  It is never taken for the exact GELU, which differs by up to 5e-4.
     """
+    require(x.dtype != "float64", "FastGelu computes with constants in float32, too coarse for a double")
     return g.ms_fast_gelu(x)
 
 
@@ -69,6 +70,7 @@ def quick_gelu(g: Graph, x: Tensor) -> Tensor:
 
     Numerics: rounding only.
     """
+    require(x.dtype != "float64", "QuickGelu holds alpha in float32, too coarse for a double")
     return g.ms_quick_gelu(x, alpha=1.702)
 
 

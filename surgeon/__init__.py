@@ -16,9 +16,10 @@ from surgeon.errors import (
     RuleError,
     SurgeonError,
     UsageError,
+    require,
 )
 from surgeon.graph import Constant, Graph, Tensor, register_helpers
-from surgeon.matching.match import Match, require
+from surgeon.matching.match import Match
 from surgeon.rewriting.checking import CheckOptions
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.rewrite import find, rewrite

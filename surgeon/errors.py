@@ -60,3 +60,16 @@ class ExpectationUnmet(SurgeonError):
     def __init__(self, message: str, report: object = None) -> None:
         super().__init__(message)
         self.report = report
+
+
+class Refused(Exception):
+    """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
+
+
+def require(condition: object, why: str) -> None:
+    """State what a match must satisfy: `require(x.rank == 3, "x must have three axes")`.
+
+    For use in the conditions and replacements of a rule; raises Refused when the condition does not hold.
+    """
+    if not condition:
+        raise Refused(why)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.errors import RuleError
+from surgeon.errors import Refused, RuleError
 from surgeon.ops.naming import helper_name, operator_of
 from surgeon.ops.schemas import bind, operators, schema
 
@@ -89,8 +89,13 @@ class Graph(gs.Graph):
         In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.
         """
         domain, _, name = kind.rpartition("::")
-        found = self.emit(domain, name, inputs, dict(attributes), outputs)
-        return tuple(found) if outputs > 1 else found[0]
+        domain = "" if domain == "ai.onnx" else domain
+        if schema(domain, name, self.version(domain)) is not None:
+            named = dict(attributes) if outputs == 1 else {**attributes, "outputs": outputs}
+            found = self.call(domain, name, inputs, named)
+            return found[0] if outputs == 1 and isinstance(found, tuple) else found
+        made = self.emit(domain, name, inputs, dict(attributes), outputs)
+        return tuple(made) if outputs > 1 else made[0]
 
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms in a pattern; the first of them in a replacement."""
@@ -150,7 +155,7 @@ class Graph(gs.Graph):
                 continue
             formal = _formal(known.inputs, position).type if known else "T"
             if formal.startswith("tensor("):
-                yield Number(self._fresh("constant"), np.asarray(value).astype(_numpy(formal)), None)
+                yield Number(self._fresh("constant"), fitted(np.asarray(value), _numpy(formal)), None)
                 continue
             shares = [
                 other
@@ -162,7 +167,7 @@ class Graph(gs.Graph):
     def _like(self, value: np.ndarray[Any, Any], siblings: Sequence[Any]) -> Any:
         for sibling in siblings:
             if sibling.dtype is not None:
-                return Number(self._fresh("constant"), value.astype(sibling.dtype), None)
+                return Number(self._fresh("constant"), fitted(value, sibling.dtype), None)
         if value.dtype == np.float64:
             value = value.astype(np.float32)
         return Number(self._fresh("constant"), value, siblings[0] if siblings else None)
@@ -209,6 +214,20 @@ class Number(gs.Constant):
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
         super().__init__(name, np.asarray(values))
         self.like = like
+
+
+def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """A number in a dtype.  Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""
+    with np.errstate(all="ignore"):
+        cast = value.astype(dtype)
+        is_same = (
+            np.array_equal(cast, value)
+            if cast.dtype.kind in "biu"
+            else not np.any(np.isfinite(value) & ~np.isfinite(cast.astype(np.float64)))
+        )
+    if not is_same:
+        raise Refused(f"the number {value.tolist()} that the rule writes does not fit {np.dtype(dtype).name}")
+    return cast
 
 
 def _formal(formals: Sequence[Any], position: int) -> Any:

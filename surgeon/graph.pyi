@@ -2024,6 +2024,9 @@ class Number(gs.Constant):
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None: ...
 
+def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """A number in a dtype. Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""
+
 def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
     """The helper that a user registered under this name and that rules of package `home` may see."""
 

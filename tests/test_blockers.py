@@ -3,7 +3,8 @@
 import pytest
 from onnx import helper
 
-from surgeon import Graph, Tensor
+from surgeon import Graph, GraphError, Tensor, rewrite
+from surgeon.testing import parse
 from tests.models import graph, make, matches, opset, reasons, run
 
 TWO = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"
@@ -114,3 +115,44 @@ def test_the_reason_of_the_deepest_form_is_told():
 
 def test_nothing_of_the_kind_in_the_model():
     assert reasons(graph("y = Neg(x)"), relu_tanh) in ("there is no Relu in the model", "there is no Tanh in the model")
+
+
+def test_a_body_below_ir_4_gets_constant_nodes():
+    """An initializer would have to be an input there, and the inputs of a body are given."""
+    text = (
+        '<ir_version: 3, opset_import: ["" : 9, "com.microsoft" : 1]> agraph (float[4] x, bool c) => (float[4] y) '
+        "{ y = If (c) <then_branch = t () => (float[4] o) { o = com.microsoft.Gelu(x) }, "
+        "else_branch = e () => (float[4] p) { p = Neg(x) }> }"
+    )
+    after, report = rewrite(parse(text), "gelu", target="decomposed")
+    assert report.proved
+    body = next(item.g for item in after.graph.node[0].attribute if item.name == "then_branch")
+    assert not body.initializer
+    assert "Constant" in [node.op_type for node in body.node]
+
+
+def test_a_near_miss_beside_a_site_is_told():
+    """One GELU fires; the other has 0.4 for a half, and the report says so."""
+    half = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one) m = Mul(x, a) g = Mul(m, half) "
+    near = "d2 = Div(g, sqrt2) e2 = Erf(d2) a2 = Add(e2, one) m2 = Mul(g, a2) y = Mul(m2, other)"
+    constants = "<float sqrt2 = {1.4142135}, float one = {1.0}, float half = {0.5}, float other = {0.4}>"
+    _, report = rewrite(parse(f"(float[n, 4] x) => (float[n, 4] y) {constants} {{ {half}{near} }}"), "gelu")
+    assert report.count("gelu") == 1
+    assert any("wanted the constant 0.5" in miss.reason for miss in report.misses)
+
+
+def test_what_is_left_out_by_name_is_told_so():
+    """--only and --skip are a reason like any other."""
+    text = "(float[n, 4] x) => (float[n, 4] y) <float k = {1.702}> { s = Mul(x, k) g = Sigmoid(s) y = Mul(x, g) }"
+    _, report = rewrite(parse(text), "quick_gelu", only="/nothing/*")
+    assert [miss.reason for miss in report.misses] == ["it is left out by --only"]
+    _, report = rewrite(parse(text), "quick_gelu", skip="*")
+    assert [miss.reason for miss in report.misses] == ["it is left out by --skip"]
+
+
+def test_a_model_without_an_opset_is_refused():
+    """It is the input that is wrong, not the rule."""
+    model = parse("(float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }")
+    model.ClearField("opset_import")
+    with pytest.raises(GraphError, match="imports no version"):
+        rewrite(model, "gelu")

@@ -180,13 +180,42 @@ def test_an_op_that_is_younger_than_the_model():
         Graph(opset=17).gelu(gs.Variable("x"))
 
 
-def test_what_breaks_its_schema_is_refused():
+def test_a_rule_that_breaks_a_schema_whatever_the_model_is_wrong_in_itself():
+    model = graph("t = Tanh(x) y = Relu(t)")
     wrong = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.op("Relu", x, x), name="wrong")
-    _, report = run(graph("t = Tanh(x) y = Relu(t)"), wrong, check="none")
-    assert "breaks its schema" in report.misses[0].reason
+    with pytest.raises(RuleError, match="Rule wrong .*takes at most 1 input and got 2"):
+        run(model, wrong, check="none")
     misspelt = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.op("com.microsoft::Gelluu", x), name="misspelt")
-    _, report = run(graph("t = Tanh(x) y = Relu(t)"), misspelt, check="none")
-    assert "Gelluu" in report.misses[0].reason
+    with pytest.raises(RuleError, match="Rule misspelt .*Gelluu"):
+        run(model, misspelt, check="none")
+
+
+def test_what_breaks_a_schema_in_this_model_is_refused():
+    """Gelu takes no integers, and there is none before opset 20."""
+    fused = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.ms_gelu(x), name="fused")
+    _, report = run(graph("t = Neg(x) y = Abs(t)", "(int32[n] x) => (int32[n] y)"), fused, check="none")
+    assert "breaks its schema" in report.misses[0].reason
+    newer = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.op("Gelu", x), name="newer")
+    _, report = run(graph("t = Neg(x) y = Abs(t)"), newer, check="none")
+    assert "opset 17" in report.misses[0].reason
+
+
+def test_numbers_that_do_not_fit_are_refused():
+    """2.7 is no int32, and 1e6 no float16."""
+    scaled = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.mul(x, 2.7), name="scaled")
+    _, report = run(graph("t = Neg(x) y = Abs(t)", "(int32[n] x) => (int32[n] y)"), scaled, check="none")
+    assert "does not fit int32" in report.misses[0].reason
+    large = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.mul(x, 1e6), name="large")
+    _, report = run(graph("t = Neg(x) y = Abs(t)", "(float16[n] x) => (float16[n] y)"), large, check="none")
+    assert "does not fit float16" in report.misses[0].reason
+
+
+def test_op_coerces_attributes_of_known_ops():
+    """An int for a FLOAT attribute is a float, as with the op's own helper."""
+    leaky = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.op("LeakyRelu", g.tanh(x), alpha=0), name="leaky")
+    after, report = run(graph("t = Tanh(x) y = Relu(t)"), leaky)
+    assert report.proved
+    assert after.graph.node[1].attribute[0].type == onnx.AttributeProto.FLOAT
 
 
 def test_a_real_graph_has_the_words_of_a_pattern():

@@ -54,7 +54,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
     """Whatever the width, every character of a long node name is printed."""
     name = "/very/long/" + "name" * 60
     report = report_of(gelus(tmp_path, count=1))
-    report.sites[0].steps[0].root = SimpleNamespace(label=name)
+    report.sites[0].steps[0].root = SimpleNamespace(original=True, label=name)
     report.misses = [Miss("gelu", name, "wanted Erf, found Tanh", "gelu.py:9", 4)]
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal, which alone has a width
@@ -70,7 +70,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
 def test_names_that_look_like_markup_stay_as_they_are(tmp_path: Path) -> None:
     """rich must not take a bracket in a name for a style."""
     report = report_of(gelus(tmp_path, count=1))
-    report.sites[0].steps[0].root = SimpleNamespace(label="/a[bold]:smile:/Mul")
+    report.sites[0].steps[0].root = SimpleNamespace(original=True, label="/a[bold]:smile:/Mul")
     report.misses = [Miss("gelu", "[red]x", "[/red] is odd", "gelu.py:9", 1)]
     text = text_of(report)
     assert "/a[bold]:smile:/Mul" in text

@@ -81,6 +81,9 @@ class Index:
     def check(self) -> None:
         """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""
         for scope in self.scopes:
+            if "" not in scope.versions and any("::" not in op for op in scope.by_op):
+                where = scope.label or "The model"
+                raise GraphError(f"{where} uses ops of ai.onnx and imports no version of it; export it again.")
             for output in scope.proto.output:
                 name = output if isinstance(output, str) else output.name
                 if name and scope.home(name) is None:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.indexing.types import Dim
@@ -21,19 +22,6 @@ from surgeon.matching.state import TRANSPARENT, Several, State, Trace
 
 CLIMB_LIMIT = 4096
 _SLOT = attrgetter("slot")
-
-
-class Refused(Exception):
-    """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
-
-
-def require(condition: object, why: str) -> None:
-    """State what a match must satisfy: `require(x.rank == 3, "x must have three axes")`.
-
-    For use in the conditions and replacements of a rule; raises Refused when the condition does not hold.
-    """
-    if not condition:
-        raise Refused(why)
 
 
 class Captured(gs.Variable):
@@ -49,7 +37,7 @@ class Captured(gs.Variable):
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """The element type, or None where it is unknown."""
-        self._match.inspected = True
+        self._match.asked_dtype = True
         found = self._match.index.types.dtype(self._match.scope, self.name)
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
@@ -93,7 +81,8 @@ class Match:
     """A place where a pattern fits.
 
     nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
-    of a number or list, Several tensor names for *rest, or None for an input left out.
+    of a number or list, Several tensor names for *rest, or None for an input left out.  asked_dtype, inspected: whether
+    somebody looked at the dtype, or at more, of a captured tensor.
     """
 
     index: Index
@@ -103,6 +92,7 @@ class Match:
     outputs: tuple[str, ...]
     bound: dict[str, Any]
     inspected: bool = False
+    asked_dtype: bool = False
 
     @property
     def root(self) -> Node:

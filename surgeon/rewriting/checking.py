@@ -98,7 +98,7 @@ def check_rewritten(
         atol=options.atol,
     )
     for site in report.sites:
-        site.outcome = result.outcome.value
+        site.outcome, site.error = result.outcome.value, result.worst
     _judge(report, result, require_proof)
 
 

@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from surgeon.errors import OpsetError, RewriteError, SurgeonError
+import onnx
+
+from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Match, Mismatch, Refused, anchors, climb, find, match_at
+from surgeon.matching.match import Match, Mismatch, anchors, climb, find, match_at
 from surgeon.matching.state import Trace
 from surgeon.ops.node_check import check_node
+from surgeon.ops.schemas import schema
 from surgeon.rewriting.fragment import Fragment, build, call_with_captures
 from surgeon.rewriting.result import Miss, miss_of
 from surgeon.rewriting.rule import Plan, Rule, broken
@@ -19,6 +22,7 @@ from surgeon.rewriting.splice import Splicer, Step, import_version
 
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
+TOLD = 5  # near misses of a rule that fired elsewhere
 EXPLAINED = 32  # nodes at which a rule that found nothing is tried again to say why
 
 Progress = Callable[[str, int], None]
@@ -31,14 +35,15 @@ class Choice:
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
 
-    def allows(self, match: Match) -> bool:
-        """Whether a match is wanted."""
+    def require_allowed(self, match: Match) -> None:
+        """Raise Refused for a match that is not wanted."""
         if not self.only and not self.skip:
-            return True
+            return
         names = [node.label for node in match.nodes]
         if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
-            return False
-        return not any(fnmatchcase(name, item) for name in names for item in self.skip)
+            raise Refused("it is left out by --only")
+        if any(fnmatchcase(name, item) for name in names for item in self.skip):
+            raise Refused("it is left out by --skip")
 
 
 @dataclass(slots=True)
@@ -53,6 +58,7 @@ class Driver:
     misses: list[Miss] = field(default_factory=list)
     _splicer: Splicer | None = None
     _cache: dict[Any, Fragment] = field(default_factory=dict)
+    _by_dtype: set[Any] = field(default_factory=set)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
     _growth: int = 0
@@ -85,7 +91,7 @@ class Driver:
                 break
         else:
             names = ", ".join(dict.fromkeys(step.rule for step in self.log[-len(self.rules) :]))
-            raise RewriteError(f"Rules {names} found no end in {ROUNDS} rounds; leave one of them out.")
+            raise RewriteError(f"Rules {names} found no end in {ROUNDS} rounds; run them one at a time to see which.")
         self._explain()
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
@@ -116,16 +122,12 @@ class Driver:
         built: list[Fragment] = []
 
         def accept(match: Match) -> bool:
-            if not self.choice.allows(match):
-                return False
             try:
+                self.choice.require_allowed(match)
                 for condition in rule.conditions:
                     call_with_captures(condition, match)
                 if plan.needs is not None:
-                    raise Refused(
-                        f"the form for target {self.target} needs opset {plan.needs} and the model has "
-                        f"{scope.opset}; raise it with: surgeon upgrade IN OUT --opset {plan.needs}"
-                    )
+                    raise Refused(self._too_old(scope, plan.needs))
                 fragment = self._fragment(plan, compiled, match)
                 self._check_new(match, fragment)
                 self.splicer.require_writable(match, fragment)
@@ -134,6 +136,8 @@ class Driver:
                 where = compiled.pattern.where
                 self._refused[key] = Miss(rule.name, match.root.label, str(refusal), where, len(match.nodes))
                 return False
+            except RuleError as error:
+                raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
             except SurgeonError:
                 raise
             except Exception as error:
@@ -146,20 +150,34 @@ class Driver:
         for match in find(self.index, compiled, scope, accept):
             yield match, built[0]
 
+    def _too_old(self, scope: Scope, needs: int) -> str:
+        wants = f"the form for target {self.target} needs opset {needs}"
+        if scope.function is not None:
+            return f"{wants} and {scope.function.label} has {scope.opset}, its own; export it at a newer one"
+        return f"{wants} and the model has {scope.opset}; raise it with: surgeon upgrade IN OUT --opset {needs}"
+
     def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
-        """The replacement; built once for all matches when it looks at nothing but names."""
+        """The replacement; built once for all matches when it looks at nothing but names and dtypes."""
         shape = tuple(
             [None if held is None else len(held) if isinstance(held, tuple) else 1 for held in match.bound.values()]
         )
-        key = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
+        kind = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
+        key = (kind, self._dtypes(match) if kind in self._by_dtype else ())
         if key in self._cache:
             return self._cache[key]
-        match.inspected = False
+        match.inspected = match.asked_dtype = False
         fragment = build(plan.form.function, match)
         numbers = any(isinstance(held, tuple) for held in match.bound.values())
         if not match.inspected and not numbers:
+            if match.asked_dtype:
+                self._by_dtype.add(kind)
+                key = (kind, self._dtypes(match))
             self._cache[key] = fragment
         return fragment
+
+    def _dtypes(self, match: Match) -> tuple[int | None, ...]:
+        types, scope = self.index.types, match.scope
+        return tuple([types.dtype(scope, held) for held in match.bound.values() if isinstance(held, str)])
 
     def _check_new(self, match: Match, fragment: Fragment) -> None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited."""
@@ -173,6 +191,7 @@ class Driver:
             opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
+                _refuse_at_any_opset(node, scope.function is not None)
                 raise Refused(f"what would be written breaks its schema: {complaints[0]}")
         self._checked[key] = fragment
 
@@ -206,12 +225,8 @@ class Driver:
             found = list(self._near_misses(rule))
             told = {miss.node for miss in self.misses if miss.rule == rule.name}
             if rule.name in fired or told:
-                blocked = [miss for miss in found if miss.matched > 1 and miss.node not in told]
-                self.misses += [
-                    miss_of(rule.name, miss)
-                    for miss in blocked
-                    if "must stay" in miss.reason or "also used by" in miss.reason
-                ]
+                near = [miss for miss in found if miss.matched > 1 and miss.node not in told]
+                self.misses += [miss_of(rule.name, miss) for miss in _deepest(near)]
             elif found:
                 self.misses.append(miss_of(rule.name, max(found, key=lambda miss: miss.matched)))
 
@@ -236,6 +251,22 @@ class Driver:
                         return
         if not candidates and absent is not None:
             yield absent
+
+
+def _deepest(misses: Sequence[Mismatch]) -> list[Mismatch]:
+    """The few misses that came furthest, one of each reason."""
+    found: dict[str, Mismatch] = {}
+    for miss in sorted(misses, key=lambda miss: -miss.matched):
+        found.setdefault(miss.reason, miss)
+    return list(found.values())[:TOLD]
+
+
+def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:
+    """Raise RuleError for a node that is wrong whatever the model: the rule is to blame."""
+    newest = schema(node.domain, node.op_type, None)
+    complaints = check_node(node, newest.since_version if newest else 1, lambda _: None, in_function)
+    if complaints:
+        raise RuleError(f"What the rule writes breaks its schema: {complaints[0].rstrip('.')}; mend the rule.")
 
 
 def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:

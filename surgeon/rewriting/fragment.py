@@ -10,11 +10,11 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, helper, numpy_helper
 
-from surgeon.errors import RuleError
+from surgeon.errors import RuleError, require
 from surgeon.file.records import kind_record
 from surgeon.graph import Graph, Inner, Number
 from surgeon.indexing.scope import qualified
-from surgeon.matching.match import Captured, Match, require
+from surgeon.matching.match import Captured, Match
 from surgeon.ops.schemas import schema
 
 

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from onnx import AttributeProto
+
 from surgeon.indexing.scope import Node
 from surgeon.matching.match import Mismatch
+from surgeon.matching.state import plain
+from surgeon.prove.compare import OutputError
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.splice import Step
 
@@ -17,21 +21,24 @@ class NodeInfo(NamedTuple):
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    attributes: str  # as text: "axis=-1, epsilon=1e-05"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as JSON can hold it."""
-        return {"name": self.name, "op": self.op, "inputs": list(self.inputs), "outputs": list(self.outputs)}
+        return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
 @dataclass(slots=True)
 class Site:
     """One region: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
-    steps: its part of the edit log.  outcome: of the check that covers it.
+    steps: its part of the edit log.  outcome, error: of the check that covers it; a check of the whole model gives
+    every site the model's worst output.
     """
 
     steps: Sequence[Step]
     outcome: str = "unchecked"
+    error: OutputError | None = None
 
     @property
     def rule(self) -> str:
@@ -51,7 +58,7 @@ class Site:
     @property
     def root(self) -> str:
         """The node that made the first output."""
-        return self.steps[-1].root.label
+        return next(step.root for step in (*reversed(self.steps), self.steps[0]) if step.root.original).label
 
     @property
     def replaced(self) -> tuple[NodeInfo, ...]:
@@ -79,6 +86,7 @@ class Site:
             "added": [node.to_dict() for node in self.added],
             "swept": [node.to_dict() for node in self.swept],
             "outcome": self.outcome,
+            "errors": None if self.error is None else self.error.to_dict(),
         }
 
 
@@ -136,12 +144,18 @@ class Report:
 
     def knows(self, name: str) -> bool:
         """Whether rules were asked for under this name, or a rule of this name was run."""
-        return name in self.selection or any(name in rules for rules in self.selection.values())
+        return name in self.selection or any(name.rpartition(":")[2] in rules for rules in self.selection.values())
 
     def count(self, name: str) -> int:
-        """Sites of a rule, or of all rules that were asked for under this name."""
-        rules = self.selection.get(name, (name,))
-        return sum(site.rule in rules for site in self.sites)
+        """Sites of all rules that were asked for under this name, or else of the rule of this name or file:name."""
+        rules = self.selection.get(name, (name.rpartition(":")[2],))
+        return sum(any(rule in rules for rule in site.rules) for site in self.sites)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Sites by rule; a site where rules chained counts for each of them."""
+        names = dict.fromkeys(rule for rules in self.selection.values() for rule in rules)
+        return {name: sum(name in site.rules for site in self.sites) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
@@ -153,7 +167,7 @@ class Report:
             "outcome": self.outcome,
             "nodes_before": self.nodes_before,
             "nodes_after": self.nodes_after,
-            "counts": {rule: self.count(rule) for rules in self.selection.values() for rule in rules},
+            "counts": self.counts,
             "sites": [site.to_dict() for site in self.sites],
             "misses": [miss.to_dict() for miss in self.misses],
             "check": self.check.to_dict() if self.check is not None else None,
@@ -161,8 +175,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        counts = {rule: self.count(rule) for rules in self.selection.values() for rule in rules}
-        found = ", ".join(f"{rule} {count}" for rule, count in counts.items())
+        found = ", ".join(f"{rule} {count}" for rule, count in self.counts.items())
         return f"<Report {found}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
 
 
@@ -186,4 +199,17 @@ def miss_of(rule: str, found: Mismatch) -> Miss:
 
 
 def _info(node: Node) -> NodeInfo:
-    return NodeInfo(node.label, node.op, node.inputs, node.outputs)
+    attributes = ", ".join(f"{item.name}={_shown(item)}" for item in node.proto.attribute)
+    return NodeInfo(node.label, node.op, node.inputs, node.outputs, attributes)
+
+
+def _shown(item: AttributeProto) -> str:
+    """An attribute in a few words."""
+    if item.ref_attr_name:
+        return f"@{item.ref_attr_name}"
+    if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+        numbers = [f"{number:.7g}" for number in (item.floats or [item.f])]
+        return f"[{', '.join(numbers)}]" if item.type == AttributeProto.FLOATS else numbers[0]
+    if item.type in (AttributeProto.INT, AttributeProto.INTS, AttributeProto.STRING):
+        return repr(plain(item))
+    return str(AttributeProto.AttributeType.Name(item.type)).lower()

@@ -160,6 +160,7 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
     _refuse_target(target)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
     index = Index(Model.open(proto))
+    index.check()
     taken: set[Any] = set()
     for rule in flat(resolve(rules)):
         driver = Driver(index, [rule], target)

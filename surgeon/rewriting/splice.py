@@ -7,10 +7,11 @@ from functools import cache
 
 import onnx
 
+from surgeon.errors import require
 from surgeon.file.records import doc_record, metadata_record, node_record
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.match import Match, require
+from surgeon.matching.match import Match
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.rewriting.placing import move, place_of
@@ -116,9 +117,13 @@ class Splicer:
         return names
 
     def _constant(self, maker: "_Maker", item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
-        """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be)."""
+        """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be).
+
+        Below IR 4 a body has none either: an initializer would have to be an input, and a body's inputs are given.
+        """
         scope, root = maker.scope, maker.root
-        if scope.function is None:
+        needs_node = scope.function is not None or (scope.parent is not None and self.index.ir_version < 4)
+        if not needs_node:
             names[ref] = self._initializer(scope, item, root)
         else:
             names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
