@@ -64,6 +64,20 @@ def gelus(folder: Path, count: int = 2, **settings: object) -> Path:
     return save(folder, body, **settings)  # type: ignore[arg-type]  # settings are those of save
 
 
+def with_data_file(folder: Path) -> Path:
+    """A GELU, and a weight in the data file w.data."""
+    folder.mkdir()
+    path = gelus(folder, 1)
+    model = onnx.load(path)
+    weight = onnx.TensorProto(name="weight", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.data")
+    model.graph.initializer.append(weight)
+    model.graph.node.add(op_type="Add", input=["weight", "weight"], output=["unused"], name="/unused/Add")
+    path.write_bytes(model.SerializeToString())
+    (folder / "w.data").write_bytes(bytes(8))
+    return path
+
+
 def ops(path: Path) -> list[str]:
     """The ops of the main graph, in order."""
     nodes = onnx.load(path).graph.node

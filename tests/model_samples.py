@@ -73,7 +73,7 @@ def external(path: Path, location: str = "w.data", *, write: bool = True, **entr
     graph = helper.make_graph([onnx.NodeProto(name="n", op_type="Relu")], "g", [], [], tensors)
     onnx.save(helper.make_model(graph), path)
     if write:
-        (path.parent / location).parent.mkdir(exist_ok=True)
+        (path.parent / location).parent.mkdir(parents=True, exist_ok=True)
         (path.parent / location).write_bytes(WEIGHTS.tobytes() + np.float32(2.5).tobytes())
     return path
 

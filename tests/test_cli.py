@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import gelus, one_sentence, ops, rule_file, run
+from surgeon.console.manual import targets_text
+from surgeon.rewriting.catalogue import resolve
+from tests.command_line import gelus, one_sentence, ops, rule_file, run, with_data_file
 
 FUSED = "com.microsoft::Gelu"
 
@@ -167,6 +169,79 @@ def test_report_must_not_replace_a_model(tmp_path: Path) -> None:
     assert not (tmp_path / "o.onnx").exists()
 
 
+def test_report_must_not_replace_data(tmp_path: Path) -> None:
+    """Neither a data file, nor its copy that is yet to come, nor any file that is no report; an older report may go."""
+    source = with_data_file(tmp_path / "source")
+    data = source.parent / "w.data"
+    (tmp_path / "out").mkdir()
+    before = data.read_bytes()
+    other = tmp_path / "notes.json"
+    other.write_text('{"mine": 1}')
+    link = tmp_path / "hard"
+    link.hardlink_to(source)
+    for out in (tmp_path / "out" / "o.onnx", source):
+        for path, words in (
+            (data, "is no report"),
+            (out.parent / "w.data", "no report" if out == source else "is a data file"),
+            (tmp_path / "out" / ".." / "out" / "w.data", "is a data file" if out != source else None),
+            (other, "is no report"),
+            (link, "is the model"),
+        ):
+            if words is not None:
+                assert words in one_sentence(run("rewrite", source, out, "-r", "gelu", "--report", path), 2)
+    assert (data.read_bytes(), other.read_text()) == (before, '{"mine": 1}')
+    assert list((tmp_path / "out").iterdir()) == []
+    report = tmp_path / "report.json"
+    for _ in range(2):
+        out = tmp_path / "out" / "o.onnx"
+        assert run("rewrite", source, out, "-r", "gelu", "--report", report).exit_code == 0
+    assert json.loads(report.read_text())["written"] is True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is a file system that nobody can write")
+def test_a_report_that_cannot_be_written_is_found_first(tmp_path: Path) -> None:
+    """Before the model is written; a device is fine."""
+    out = tmp_path / "o.onnx"
+    result = run("rewrite", gelus(tmp_path), out, "-r", "gelu", "--report", "/proc/report.json")
+    assert "cannot be written" in one_sentence(result, 2)
+    assert not out.exists()
+    assert run("rewrite", gelus(tmp_path), out, "-r", "gelu", "--report", "/dev/null").exit_code == 0
+
+
+def test_quiet_does_not_hide_what_is_not_proved(tmp_path: Path) -> None:
+    """One line on stderr, of rewrite and of upgrade."""
+    out = tmp_path / "out.onnx"
+    result = run("rewrite", gelus(tmp_path), out, "--rules", f"{rule_file(tmp_path)}:unknown", "--quiet")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("UNPROVED: ")
+    assert len(result.stderr.splitlines()) == 1
+    result = run("upgrade", out, out, "--opset", 20, "-q")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("UNPROVED: ")
+
+
+def test_linked_data_files_are_told(tmp_path: Path) -> None:
+    """onnx.load refuses them, and who runs --external-data link must hear it; copies are not worth a word."""
+    source = with_data_file(tmp_path / "source")
+    for mode, said in (("link", True), ("copy", False)):
+        for command in (("rewrite", "-r", "gelu"), ("upgrade", "--opset", 18)):
+            out = tmp_path / f"{mode}-{command[0]}" / "o.onnx"
+            out.parent.mkdir()
+            result = run(command[0], source, out, *command[1:], "--external-data", mode)
+            assert result.exit_code == 0, result.output
+            assert ("onnx.load refuses" in result.stdout) == said
+
+
+def test_a_dry_run_refuses_what_the_save_would(tmp_path: Path) -> None:
+    """A data file that is too short, or missing."""
+    source = with_data_file(tmp_path / "source")
+    data = source.parent / "w.data"
+    for words in ("too short", "cannot be opened"):
+        data.unlink() if words != "too short" else data.write_bytes(b"short")
+        result = run("rewrite", source, tmp_path / "o.onnx", "-r", "gelu", "--dry-run")
+        assert words in one_sentence(result, 2)
+
+
 def test_a_wrong_rule_fails_loudly_and_writes_nothing(tmp_path: Path) -> None:
     """Exit 1; the report is printed and written, the output is not."""
     out, report = tmp_path / "out.onnx", tmp_path / "report.json"
@@ -260,6 +335,30 @@ def test_the_manual_of_a_rule_is_drawn_from_it() -> None:
     assert "  ort        com.microsoft::Gelu(x)" in lines
     assert "  onnx       Gelu(x)  (from opset 20)" in lines
     assert run("rules", "bias_gelu").stdout.count("bias_is_a_vector: ") == 1
+
+
+def test_the_manual_does_not_offer_a_placeholder_as_decomposition(tmp_path: Path) -> None:
+    """A rule that replaces the op of an unknown domain has no primitive form, in manual and list of targets."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        '"""Mine."""\n'
+        "from surgeon import Graph, Tensor, rule\n"
+        "def placeholder(g: Graph, x: Tensor) -> Tensor:\n"
+        "    return g.op('my::Thing', x)\n"
+        "def half(g: Graph, x: Tensor) -> Tensor:\n"
+        "    return g.op('my::Thing', g.relu(x))\n"
+        "@rule(patterns=[placeholder])\n"
+        "def thing(g: Graph, x: Tensor) -> Tensor:\n"
+        "    return g.relu(x)\n"
+        "@rule(patterns=[half])\n"
+        "def other(g: Graph, x: Tensor) -> Tensor:\n"
+        "    return g.neg(x)\n"
+    )
+    text = run("rules", f"{path}:thing").stdout
+    assert "  ort        Relu(x)" in text
+    assert "decomposed" not in text
+    assert "decomposed my::Thing(Relu(x))" in run("rules", f"{path}:other").stdout
+    assert targets_text(resolve(f"{path}:thing")[f"{path}:thing"][0]) == "ort, contrib"
 
 
 def test_the_manual_of_a_rule_file(tmp_path: Path) -> None:

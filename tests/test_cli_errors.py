@@ -1,6 +1,7 @@
 """The command line when things go wrong: one sentence on stderr, an exit code, and no litter."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.command_line import gelus, one_sentence, rule_file, run
+from tests.command_line import gelus, one_sentence, rule_file, run, with_data_file
 
 
 def _truncated(folder: Path) -> Path:
@@ -45,6 +46,26 @@ def test_bad_input_gets_one_sentence(tmp_path: Path, make: Callable[[Path], Path
     for command in (("rewrite", path, out, "-r", "gelu"), ("inspect", path), ("upgrade", path, out, "--opset", 20)):
         assert words in one_sentence(run(*command), 2)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", [b"l0d", b"/l0d/Div", b"Erf", b"sqrt2", b"\x0a\x01x"])
+def test_names_that_are_not_utf8_get_one_sentence_or_do_not_matter(tmp_path: Path, name: bytes) -> None:
+    """Tensors, nodes, ops, initializers, inputs: never a traceback."""
+    path, out = tmp_path / "bad.onnx", tmp_path / "out.onnx"
+    path.write_bytes(gelus(tmp_path).read_bytes().replace(name, name[:-1] + b"\xff"))
+    failed = 0
+    for command in (
+        ("rewrite", path, out, "-r", "gelu", "--diff"),
+        ("rewrite", path, out, "-r", "gelu", "--dry-run", "--report", tmp_path / "report.json"),
+        ("inspect", path),
+        ("inspect", path, "--json"),
+        ("upgrade", path, out, "--opset", 20),
+    ):
+        result = run(*command)
+        if result.exit_code:
+            failed += 1
+            assert "holds a name that is not UTF-8" in one_sentence(result, 2)
+    assert failed
 
 
 @pytest.mark.parametrize("place", ["no/such/folder/out.onnx", "in.onnx/out.onnx"])
@@ -158,6 +179,51 @@ def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert (output, error) == (b"", b"Interrupted.\n")
     assert sorted(item.name for item in tmp_path.glob("*.*")) == ["in.onnx", "rules.py"]
+
+
+WAITING = """
+import os, time
+from surgeon import Graph, Tensor, rule
+
+def root(g: Graph, x: Tensor) -> Tensor:
+    return g.erf(x)
+
+@rule(patterns=[root])
+def waiting(g: Graph, x: Tensor) -> Tensor:
+    return g.tanh(x)
+
+def wait(self, *rest):
+    os.kill(os.getpid(), int(os.environ["NUMBER"]))
+    time.sleep(float(os.environ["SECONDS"]))
+
+from surgeon.file.atomic import AtomicFile
+AtomicFile.commit = wait
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_signal_that_ends_the_process_leaves_no_litter(tmp_path: Path, number: signal.Signals, ignored: bool) -> None:
+    """With the temporary file there and the data in place: all goes back; a signal that nohup ignores stays ignored."""
+    source = with_data_file(tmp_path / "source")
+    out = tmp_path / "out"
+    out.mkdir()
+    rules = tmp_path / "rules.py"
+    rules.write_text(WAITING)
+    process = _process(
+        *("rewrite", source, out / "o.onnx", "-r", rules, "--check", "none", "-q"),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "NUMBER": str(int(number)), "SECONDS": "0" if ignored else "30"},
+        preexec_fn=(lambda: signal.signal(number, signal.SIG_IGN)) if ignored else None,
+    )
+    output, error = process.communicate()
+    if ignored:
+        assert process.returncode == 0
+    else:
+        assert (process.returncode, output, error.decode()) == (128 + number, b"", f"Ended by {number.name}.\n")
+        assert list(out.iterdir()) == []
+    assert (source.parent / "w.data").read_bytes() == bytes(8)
 
 
 def test_an_error_in_a_rule_s_own_code_names_rule_line_and_node(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from surgeon.errors import ModelFileError, UsageError
 from surgeon.file import copying
 from surgeon.file.model import Model
 from surgeon.file.save import save
-from tests.model_samples import WEIGHTS, external, files_in, renamed
+from tests.model_samples import GRAPH, WEIGHTS, external, files_in, renamed
 
 
 def values(path: Path) -> list[Any]:
@@ -110,6 +110,51 @@ def test_another_folder_gets_a_copy(tmp_path: Path) -> None:
         save(model, None, out / "again.onnx", force=True)
     np.testing.assert_array_equal(values(out / "again.onnx")[0], WEIGHTS)
     assert files_in(out) == {"m.onnx", "again.onnx", "sub/w.data"}
+
+
+def test_only_data_files_that_the_written_model_uses_come_along(tmp_path: Path) -> None:
+    """Those of a tensor that the patch took out stay behind."""
+    path = external(tmp_path / "source" / "m.onnx")
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.initializer[0].external_data[0].value = "gone.data"
+    onnx.save(proto, path)
+    (path.parent / "gone.data").write_bytes(WEIGHTS.tobytes())
+    out = tmp_path / "out"
+    out.mkdir()
+    with Model.open(path) as model:
+        patch = renamed(model)
+        patch.delete(GRAPH, 5, 0)
+        save(model, patch, out / "m.onnx")
+    assert files_in(out) == {"m.onnx", "w.data"}
+
+
+def test_one_data_file_there_and_one_missing(tmp_path: Path) -> None:
+    """The check sees both beside the model; the one that is there stays as it is."""
+    path = external(tmp_path / "source" / "m.onnx")
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.initializer[0].external_data[0].value = "./sub/other.data"
+    onnx.save(proto, path)
+    (path.parent / "sub").mkdir()
+    (path.parent / "sub" / "other.data").write_bytes(WEIGHTS.tobytes())
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "w.data").write_bytes((path.parent / "w.data").read_bytes())
+    inode = (out / "w.data").stat().st_ino
+    with Model.open(path) as model:
+        save(model, None, out / "m.onnx", check=lambda path: np.testing.assert_array_equal(values(path)[0], WEIGHTS))
+    assert (out / "w.data").stat().st_ino == inode
+    assert files_in(out) == {"m.onnx", "w.data", "sub/other.data"}
+
+
+def test_a_link_away_from_its_data_is_refused(tmp_path: Path) -> None:
+    """Data files would come beside the link, the model beside what the link means."""
+    path = external(tmp_path / "source" / "m.onnx")
+    for name in ("real", "links"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "links" / "m.onnx").symlink_to(tmp_path / "real" / "m.onnx")
+    with Model.open(path) as model, pytest.raises(ModelFileError, match="link into another folder"):
+        save(model, None, tmp_path / "links" / "m.onnx")
+    assert files_in(tmp_path) == {"source/m.onnx", "source/w.data"}
 
 
 def test_link_gives_the_file_a_second_name(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import onnx
 import pytest
 
 from surgeon.errors import ModelFileError
@@ -61,6 +62,31 @@ def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
     if not os.access(locked, os.R_OK):  # root may read everything
         with pytest.raises(ModelFileError, match="permissions"):
             Model.open(locked)
+
+
+def test_a_model_proto_without_a_graph() -> None:
+    """Empty, or with a version alone: it is a ModelProto all the same."""
+    for proto in (onnx.ModelProto(), onnx.ModelProto(ir_version=8)):
+        with pytest.raises(ModelFileError, match=r"^The ModelProto holds no graph"):
+            Model.open(proto)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system")
+def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
+    """Opening a pipe would wait for a writer for ever."""
+    os.mkfifo(tmp_path / "pipe.onnx")
+    for path in (tmp_path / "pipe.onnx", Path(os.devnull)):
+        with pytest.raises(ModelFileError, match="a pipe or a device"):
+            Model.open(path)
+
+
+def test_names_that_are_not_utf8_are_found() -> None:
+    """Wherever they are; bytes that are no names may be anything."""
+    data = everywhere().SerializeToString()
+    Model.open(data).check_names()
+    for name in (b"body", b"Odd", b"deep", b"sts0"):
+        with pytest.raises(ModelFileError, match="not UTF-8"):
+            Model.open(data.replace(name, b"\xff" + name[1:])).check_names()
 
 
 def test_broken_payload_is_refused_when_asked_for() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from surgeon import rewrite
 from surgeon.console.progress import Spinner
-from surgeon.console.report import diff_lines, miss_text, print_report
-from surgeon.rewriting.result import Miss, Report
+from surgeon.console.report import diff_lines, miss_text, node_line, print_report
+from surgeon.rewriting.result import Miss, NodeInfo, Report
 from tests.command_line import gelus, rule_file, save
 
 
@@ -86,6 +86,13 @@ def test_misses_that_name_a_node_come_first_and_many_are_summed_up(tmp_path: Pat
     start = lines.index("not rewritten")
     assert lines[start + 1] == "  gelu at /n0: why (gelu.py:9); 1 node matched"
     assert lines[start + 21] == "  and 11 more (--report has them all)"
+
+
+def test_a_node_is_told_with_its_attributes() -> None:
+    """An input that is left out keeps its comma; no attributes, no comma."""
+    node = NodeInfo("n", "com.microsoft::QuickGelu", ("x",), ("y",), "alpha=1.702")
+    assert node_line(node) == "y = com.microsoft::QuickGelu(x, alpha=1.702)  # n"
+    assert node_line(NodeInfo("n", "Clip", ("x", "", "h"), ("y",), "")) == "y = Clip(x, , h)  # n"
 
 
 def test_a_miss_without_a_node_is_one_clause() -> None:

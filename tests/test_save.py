@@ -148,8 +148,8 @@ def test_a_failed_check_leaves_everything_as_it_was(error: type[BaseException], 
             (out / "sub").mkdir()
             (out / "sub" / "w.data").write_bytes(b"old data")
 
-        def check(_: Path) -> None:
-            assert (out / "sub" / "w.data").stat().st_size == 20004
+        def check(path: Path) -> None:
+            assert (path.parent / "sub" / "w.data").stat().st_size == 20004
             raise error("no")
 
         with Model.open(source) as model, pytest.raises(error):
@@ -250,6 +250,92 @@ def test_a_killed_run_leaves_one_file_that_the_next_run_removes(source: Path, tm
             (tmp_path / ".out.onnx.surgeon-notes.tmp").write_bytes(b"not ours")
             save(model, None, out)
     assert files_in(tmp_path) == {"out.onnx", "source/m.onnx", ".out.onnx.surgeon-notes.tmp"}
+
+
+@pytest.mark.parametrize("mode", ["copy", "link"])
+def test_a_killed_run_into_another_folder_leaves_one_thing(mode: str, tmp_path: Path) -> None:
+    """Model and data files lie in one temporary folder until both are whole; the next save sweeps it."""
+    source = external(tmp_path / "source" / "m.onnx", "sub/deep/w.data")
+    out = tmp_path / "out" / "m.onnx"
+    out.parent.mkdir()
+    code = (
+        "import os, sys; from surgeon.file.model import Model; from surgeon.file.save import save\n"
+        "def die(path): assert (path.parent / 'sub/deep/w.data').exists(); os.kill(os.getpid(), 9)\n"
+        "save(Model.open(sys.argv[1]), None, sys.argv[2], external_data=sys.argv[3], check=die)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, source, out, mode], check=False)
+    assert run.returncode == -signal.SIGKILL
+    (litter,) = os.listdir(out.parent)
+    assert litter.startswith(".m.onnx.surgeon-")
+    assert litter.endswith(".tmp")
+    with Model.open(source) as model:
+        save(model, renamed(model), out, external_data=mode)
+    assert files_in(out.parent) == {"m.onnx", "sub/deep/w.data"}
+    assert sorted(os.listdir(out.parent)) == ["m.onnx", "sub"]
+    assert (out.parent / "sub/deep/w.data").read_bytes() == (source.parent / "sub/deep/w.data").read_bytes()
+
+
+def test_a_living_run_keeps_its_folder(tmp_path: Path) -> None:
+    """A second save to the target is told to wait, also where both are of one process."""
+    source = external(tmp_path / "source" / "m.onnx")
+    out = tmp_path / "out.onnx"
+    with Model.open(source) as model:
+
+        def check(path: Path) -> None:
+            with pytest.raises(ModelFileError, match="under way"):
+                save(model, None, out)
+            assert path.exists()
+
+        save(model, renamed(model), out, check=check)
+    assert files_in(tmp_path) == {"out.onnx", "w.data", "source/m.onnx", "source/w.data"}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_data_that_come_there_during_the_check(force: bool, tmp_path: Path) -> None:
+    """The same content is left as it is; other content is not overwritten without force."""
+    source = external(tmp_path / "source" / "m.onnx")
+    out, data = tmp_path / "out.onnx", tmp_path / "w.data"
+    with Model.open(source) as model:
+        save(model, None, out, check=lambda _: data.write_bytes((source.parent / "w.data").read_bytes()) and None)
+        assert out.exists()
+        out.unlink()
+        data.unlink()
+
+        def spoil(_: Path) -> None:
+            data.write_bytes(b"other")
+
+        if force:
+            save(model, None, out, check=spoil, force=True)
+            assert data.stat().st_size == 20004
+        else:
+            with pytest.raises(ModelFileError, match="other content"):
+                save(model, None, out, check=spoil)
+            assert data.read_bytes() == b"other"
+            assert files_in(tmp_path) == {"w.data", "source/m.onnx", "source/w.data"}
+
+
+def test_a_rename_that_fails_puts_the_old_data_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data files are in place, the model cannot be: as if nothing had been."""
+    source = external(tmp_path / "source" / "m.onnx", "sub/w.data")
+    out = tmp_path / "out.onnx"
+    replace = os.replace
+
+    def fail(one: Path, other: Path) -> None:
+        if Path(other) == out:
+            raise OSError(errno.EIO, "broken")
+        replace(one, other)
+
+    for old in (None, b"old data"):
+        if old:
+            (tmp_path / "sub").mkdir()
+            (tmp_path / "sub" / "w.data").write_bytes(old)
+        with monkeypatch.context() as patched, Model.open(source) as model:
+            patched.setattr(os, "replace", fail)
+            with pytest.raises(ModelFileError, match="broken"):
+                save(model, None, out, force=True)
+        assert (tmp_path / "sub").exists() == bool(old)
+        assert files_in(tmp_path) == {"source/m.onnx", "source/sub/w.data", *(["sub/w.data"] if old else [])}
+    assert (tmp_path / "sub" / "w.data").read_bytes() == b"old data"
 
 
 def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:

@@ -7,19 +7,24 @@
 """
 
 import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.guard import Commands, Pair, writing
+from surgeon.console.guard import Commands, Pair, reading, writing
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 
 if TYPE_CHECKING:
+    from surgeon.prove.result import CheckResult
     from surgeon.rewriting.result import Report
 
+SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
 TARGETS = ("ort", "onnx", "contrib", "decomposed")
 
 
@@ -65,6 +70,7 @@ def main() -> None:
 @click.option("--diff", is_flag=True, help="Print the nodes before and after, site by site.")
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
 @writing
+@reading
 def rewrite(
     source: str,
     output: str,
@@ -88,7 +94,8 @@ def rewrite(
     from surgeon.rewriting.checking import CheckOptions
     from surgeon.rewriting.rewrite import rewrite as run
 
-    _check_report_path(report_path, (source, output))
+    if report_path is not None:
+        _check_report_path(report_path, source, output)
 
     def show(report: "Report", written: bool) -> None:
         if report_path is not None:
@@ -115,18 +122,74 @@ def rewrite(
         show(error.report, False)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
         raise
     show(report, not dry_run)
+    _say_after(report.check, output, settings["external_data"], quiet, dry_run)
 
 
-def _check_report_path(path: str | None, models: Sequence[str]) -> None:
-    """Refuse, before any work, a report that could not be written or would overwrite a model."""
-    if path is None:
-        return
-    if any(os.path.realpath(path) == os.path.realpath(model) for model in models):
+def _check_report_path(path: str, source: str, output: str) -> None:
+    """Refuse, before any work, a report that could not be written or would overwrite what is no report."""
+    real = os.path.realpath(path)
+    if any(real == os.path.realpath(model) or _same_file(real, model) for model in (source, output)):
         raise UsageError(f"--report names {path}, which is the model; name another file.")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    if not os.path.isdir(os.path.dirname(real)):
         raise ModelFileError(f"The folder of the report {path} does not exist: create it first.")
-    if os.path.isdir(path):
+    if os.path.isdir(real):
         raise ModelFileError(f"{path} is a folder: name the file for the report.")
+    is_there = os.path.exists(real)
+    if is_there and not stat.S_ISREG(os.stat(real).st_mode):
+        return  # a terminal or a pipe; opening it on trial would tell the reader that all is over
+    try:
+        if is_there and not _is_report(real):
+            raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
+        if _is_data_file(real, source, output):
+            raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
+        os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
+        if not is_there:
+            os.unlink(real)
+    except OSError as error:
+        raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+
+
+def _is_report(path: str) -> bool:
+    """Whether a file is empty or begins as a report does."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    return not head or re.match(rb'\s*\{\s*"source"\s*:', head) is not None
+
+
+def _is_data_file(path: str, source: str, output: str) -> bool:
+    """Whether the model keeps data, or will keep them, in the file at this real path."""
+    if not os.path.isfile(source):
+        return False  # reading it will say why
+    if os.path.getsize(source) <= SEARCHED:
+        with open(source, "rb") as file:
+            if os.path.basename(path).encode() not in file.read():
+                return False
+    from surgeon.file.external import extent_of
+    from surgeon.file.model import Model
+
+    with Model.open(source) as model:
+        locations = {extent_of(tensor).location for tensor in model.external_tensors}
+    folders = (os.path.dirname(source), os.path.dirname(output))
+    return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
+
+
+def _say_after(check: "CheckResult | None", output: str, data: str, quiet: bool, dry_run: bool = False) -> None:
+    """Say what nobody may overlook: no proof, even where the rest is quiet, and files that onnx.load refuses."""
+    if quiet:
+        if check is not None and check.outcome.value == "unproved":
+            click.echo(f"UNPROVED: {check.reason}", err=True)
+    elif data == "link" and not dry_run:
+        from surgeon.file.external import files
+        from surgeon.file.model import Model
+
+        with Model.open(output) as model:
+            found = files(Path(output).parent, model.external_tensors)
+        if any(os.stat(path).st_nlink > 1 for path in found.values()):
+            click.echo("link     the data files have two names now: ONNX Runtime loads the model, onnx.load refuses it")
 
 
 def _write_report(report: "Report", path: str, written: bool) -> None:
@@ -172,13 +235,14 @@ def rules(name: str | None) -> None:
 
 
 @main.command(short_help="Show what is in a model.")
-@click.argument("model", metavar="MODEL")
+@click.argument("source", metavar="MODEL")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-def inspect(model: str, as_json: bool) -> None:
+@reading
+def inspect(source: str, as_json: bool) -> None:
     """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read."""
     from surgeon.console.inspection import inspect_model, print_inspection
 
-    found = inspect_model(model)
+    found = inspect_model(source)
     if as_json:
         import json
 
@@ -192,6 +256,7 @@ def inspect(model: str, as_json: bool) -> None:
 @click.argument("output", metavar="OUT")
 @click.option("--opset", type=int, required=True, metavar="N", help="The version of ai.onnx to raise the model to.")
 @writing
+@reading
 def upgrade(
     source: str,
     output: str,
@@ -219,3 +284,4 @@ def upgrade(
         raise
     if not quiet:
         print_upgrade(done, sys.stdout, written=True)
+    _say_after(done.check, output, settings["external_data"], quiet)

@@ -1,8 +1,11 @@
 """What the commands of the command line share: errors as one sentence and an exit code, and common options."""
 
+import functools
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -12,6 +15,30 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
 
 CHECK_FAILED, BAD_INPUT, UNEXPECTED = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
+
+
+class Ended(BaseException):
+    """A signal asked the process to end; what is under way cleans up behind itself.  number: of the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def end_in_order() -> None:
+    """Have SIGTERM and SIGHUP raise Ended, which unwinds as an interrupt does, unless they are ignored (nohup)."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+    def end(number: int, _: object) -> NoReturn:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)  # a second one must not break the cleaning up
+        raise Ended(number)
+
+    for number in numbers:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 class Commands(click.Group):
@@ -24,9 +51,13 @@ class Commands(click.Group):
         gc.disable()  # a short life of many small objects, and no garbage among them
         code: Any = 0
         try:
+            end_in_order()
             super().main(args, *rest, **named)
         except SystemExit as end:
             code = end.code
+        except Ended as end:
+            click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
+            code = 128 + end.number  # as a shell reports it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else bool(code))  # the kernel frees a million objects faster than Python
@@ -60,6 +91,26 @@ class Commands(click.Group):
 def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
     click.echo(f"Error: {sentence}", err=True)
     ctx.exit(code)
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Explain what a command stumbles over in a model whose names are not UTF-8: protobuf hands them out as bytes.
+
+    Looking at every name beforehand would cost more than all else, so it is done when something has gone wrong.
+    """
+
+    @functools.wraps(command)
+    def run(source: str, **named: Any) -> Any:
+        try:
+            return command(source, **named)
+        except (AttributeError, TypeError, ValueError):
+            from surgeon.file.model import Model
+
+            with Model.open(source) as model:
+                model.check_names()
+            raise
+
+    return run
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
@@ -98,11 +149,11 @@ def writing(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["auto", "share", "copy", "link", "inline"]),
             default="auto",
             show_default=True,
-            help="Data files: share them in the same folder and copy them elsewhere (auto), always share or "
-            "copy, hard link (onnx.load refuses such models), or put them into the model.",
+            help="Data files where OUT is in another folder: copy (auto), hard link (onnx.load refuses such models), "
+            "or put them into the model (inline); in the folder of IN they are shared. share: refuse other folders.",
         ),
         click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
-        click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
+        click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),
     )
     for option in reversed(options):
         command = option(command)

@@ -7,6 +7,7 @@ import numpy as np
 
 from surgeon.console.console import console_for
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, trace
+from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.rule import TARGETS, Form, Rule
 
 NEWEST = 10**6  # an opset at which every form may be written
@@ -96,8 +97,31 @@ def _forms(rule: Rule, target: str) -> Iterator[Form]:
         plan = rule.plan(target, below)
         if isinstance(plan, str) or plan.needs is not None:
             return
-        yield plan.form
+        if not (plan.form.function is rule.patterns[0] and _is_placeholder(plan.form)):
+            yield plan.form
         below = plan.form.opset - 1
+
+
+def _is_placeholder(form: Form) -> bool:
+    """Whether a form is written in ops of domains that nobody knows, so that it decomposes nothing."""
+    found = _operations(trace(form.function)[0])
+    return bool(found) and not any(knows_domain(operation.domain) for operation in found)
+
+
+def _operations(pattern: Pattern) -> list[Operation]:
+    """The operations of a pattern, each once."""
+    found: dict[int, Operation] = {}
+    values: list[Value | None] = list(pattern.outputs)
+    while values:
+        value = values.pop()
+        if isinstance(value, Output) and id(value.operation) not in found:
+            found[id(value.operation)] = value.operation
+            values.extend(value.operation.inputs)
+        elif isinstance(value, AnyOf):
+            values.extend(value.forms)
+        elif isinstance(value, Named):
+            values.append(value.value)
+    return list(found.values())
 
 
 def _target_lines(rule: Rule, target: str) -> Iterator[str]:
@@ -109,7 +133,7 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
         yield f"{label}{lines[0]}{since}"
         yield from (" " * 11 + line for line in lines[1:])
     plan = rule.plan(target, NEWEST)
-    if not isinstance(plan, str):
+    if forms and not isinstance(plan, str):
         known = [compiled.pattern for compiled in plan.sources if compiled.pattern.function not in rule.patterns]
         if known:
             yield " " * 11 + f"also in place of {', '.join(draw(pattern)[-1] for pattern in known)}"

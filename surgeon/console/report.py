@@ -39,8 +39,9 @@ def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
 
 
 def node_line(node: NodeInfo) -> str:
-    """A node as ONNX text has it: outputs = op(inputs), and its name."""
-    return f"{', '.join(node.outputs)} = {node.op}({', '.join(node.inputs)})  # {node.name}"
+    """A node as ONNX text has it: outputs = op(inputs, attributes), and its name."""
+    inside = ", ".join((*node.inputs, node.attributes) if node.attributes else node.inputs)
+    return f"{', '.join(node.outputs)} = {node.op}({inside})  # {node.name}"
 
 
 def scope_name(site: Site) -> str:

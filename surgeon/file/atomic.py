@@ -1,12 +1,14 @@
 """A file that appears whole or not at all: a temporary file beside the target, then a rename.
 
-The temporary file is called `.{name}.surgeon-{pid}.tmp`.  What a killed run left behind is recognised by that name and
-goes when the same target is written again: its process is gone, or holds no lock on it.
+The temporary file is called `.{name}.surgeon-{pid}.tmp`; where other files must lie beside it, it moves into a folder
+`.{name}.surgeon-{pid}.files.tmp`.  What a killed run left behind is recognised by that name and goes when the same
+target is written again: its process is gone, or holds no lock on it.
 """
 
 import contextlib
 import os
 import re
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 def temporary_name(target: Path, part: str = "") -> Path:
-    """The name of this process's temporary file beside `target`; `part` tells a second one apart."""
+    """The name of this process's temporary file beside `target`; `part` tells the folder apart."""
     return target.with_name(f".{target.name}.surgeon-{os.getpid()}{part}.tmp")
 
 
@@ -27,13 +29,14 @@ class AtomicFile:
         self.target = target
         self.temporary = temporary_name(target)
         self.handle = -1
+        self._folder: Path | None = None
 
     def __enter__(self) -> "AtomicFile":
         sweep(self.target)
         self.handle = os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
         try:
             _lock(self.handle)
-            self._keep_mode()
+            keep_mode(self.handle, self.target)
         except BaseException:
             self._discard()
             raise
@@ -42,42 +45,62 @@ class AtomicFile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._discard()
 
-    def link(self, source: Path) -> None:
-        """Make the temporary file a hard link of `source` instead of a file of its own."""
-        os.close(self.handle)
-        self.handle = -1
-        self.temporary.unlink()
-        os.link(source, self.temporary)
+    def enter_folder(self) -> Path:
+        """Move the temporary file, under the target's name, into a temporary folder of its own; returns the folder.
+
+        `temporary` is its new path.  What else is put into the folder goes with it.
+        """
+        folder = temporary_name(self.target, ".files")
+        folder.mkdir()
+        self._folder = folder  # not before, for it may be that of another save
+        inside = folder / self.target.name
+        self._close()  # an open file cannot be moved on Windows
+        os.rename(self.temporary, inside)
+        self.temporary = inside
+        self.handle = os.open(inside, os.O_RDWR | _BINARY)
+        _lock(self.handle)
+        return folder
 
     def commit(self) -> None:
         """Make the written bytes durable and give them the target's name."""
         if self.handle >= 0:
             os.fsync(self.handle)
-            os.close(self.handle)
-            self.handle = -1
+            self._close()
         os.replace(self.temporary, self.target)
 
-    def _keep_mode(self) -> None:
-        """The mode bits of a file that is replaced stay."""
-        if sys.platform == "win32":
-            return
-        with contextlib.suppress(FileNotFoundError):
-            os.fchmod(self.handle, stat.S_IMODE(os.stat(self.target).st_mode))
+    def _close(self) -> None:
+        if self.handle >= 0:
+            handle, self.handle = self.handle, -1
+            os.close(handle)
 
     def _discard(self) -> None:
-        if self.handle >= 0:
-            os.close(self.handle)
-            self.handle = -1
+        self._close()
         self.temporary.unlink(missing_ok=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)  # what cannot go now is swept by the next save
+
+
+def keep_mode(handle: int, target: Path) -> None:
+    """Give the open file the mode bits of the one that it will replace, if there is one."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.fchmod(handle, stat.S_IMODE(os.stat(target).st_mode))
 
 
 def sweep(target: Path) -> None:
-    """Remove the temporary files that dead runs left beside `target`."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.surgeon-(\d+)(?:\.old)?\.tmp")
+    """Remove the temporary files and folders that dead runs left beside `target`."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.surgeon-(\d+)(\.files)?\.tmp")
     for entry in os.listdir(target.parent):
         match = pattern.fullmatch(entry)
-        if match and _is_dead(target.with_name(entry), int(match[1])):
-            target.with_name(entry).unlink(missing_ok=True)
+        path = target.with_name(entry)
+        if not match or path.is_dir() != bool(match[2]) or path.is_symlink():
+            continue
+        file = path / target.name if match[2] else path
+        if _is_dead(file, int(match[1])):
+            file.unlink(missing_ok=True)  # on Windows this fails while its process has it open
+            if match[2]:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -102,6 +125,8 @@ def _is_dead(path: Path, pid: int) -> bool:
 
     try:
         handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return True  # a folder that its file has left, or had not reached
     except OSError:
         return False
     try:

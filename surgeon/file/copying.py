@@ -20,6 +20,11 @@ def open_read(path: Path) -> int:
     return os.open(path, os.O_RDONLY | _BINARY)
 
 
+def open_new(path: Path) -> int:
+    """A descriptor for a new file, which must not be there yet."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+
+
 def write_all(target: int, data: bytes | memoryview) -> None:
     """Write all bytes at the current position; a single write may take fewer."""
     view = memoryview(data)

@@ -1,7 +1,11 @@
 """What a file is that is no ONNX model, said in one sentence."""
 
 import errno
+import os
+import stat
 from pathlib import Path
+
+from google.protobuf.message import Message
 
 _SIGNS = (
     (b"\x89PNG", "a PNG picture"),
@@ -42,6 +46,35 @@ def describe(head: bytes, name: str) -> str | None:
     if "ir_version:" in text or "graph {" in text:
         return f"{name} is in protobuf text format: convert it first with onnx.load(path, format='textproto')."
     return f"{name} is a text file, not an ONNX model."
+
+
+def not_utf8(message: Message) -> bytes | None:
+    """The first string below `message` that is no UTF-8, which protobuf hands out as bytes; None in a good model.
+
+    It looks at everything one by one, so it is for the moment when something has gone wrong.
+    """
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            for item in [value] if isinstance(value, str | bytes) else value:
+                if isinstance(item, bytes):
+                    return item
+        elif field.message_type is not None:
+            for item in [value] if isinstance(value, Message) else value:
+                found = not_utf8(item)
+                if found is not None:
+                    return found
+    return None
+
+
+def refuse_special(path: Path) -> str | None:
+    """One sentence on a path that is neither a file nor a folder, and None on all others; it is not opened."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return None  # opening it will say why
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    return f"{path} is a pipe or a device, not a file: save the model to a file first."
 
 
 def unreadable(path: Path, error: OSError) -> str:

@@ -19,7 +19,7 @@ from google.protobuf.message import Message as ProtoMessage
 from surgeon.errors import ModelFileError
 from surgeon.file import external
 from surgeon.file.edits import Edits, Piece, join
-from surgeon.file.foreign import describe, unreadable
+from surgeon.file.foreign import describe, not_utf8, refuse_special, unreadable
 from surgeon.file.payloads import KEY, MARK, Payload, cut, find_payloads, marked, restore
 from surgeon.file.values import Array, decode, decode_raw, densify
 from surgeon.file.wire import LEN, MAX_SIZE, Buffer, Message, WireError, root, write_varint
@@ -75,6 +75,8 @@ class Model:
         the file cannot be read or is no ONNX model.
         """
         if isinstance(source, onnx.ModelProto):
+            if not source.HasField("graph"):
+                raise ModelFileError("The ModelProto holds no graph: give it one first.")
             try:
                 return cls(source.SerializeToString(), None, threshold)
             except (ValueError, EncodeError):
@@ -155,6 +157,19 @@ class Model:
         """ModelFileError when the file on disk is no longer the one that was opened."""
         if self.path is not None and stamp(self.path) != self.stamp:
             raise ModelFileError(f"{self.path} was changed on disk since it was opened: open it again.")
+
+    def check_data(self) -> None:
+        """ModelFileError when an external data file is missing, too short or out of bounds.  None is read."""
+        if self.path is not None:
+            external.files(self.path.parent, self.external_tensors)
+
+    def check_names(self) -> None:
+        """ModelFileError when a string is not UTF-8.  Slow: for the moment when something has gone wrong."""
+        found = not_utf8(self.skeleton)
+        if found is not None:
+            raise ModelFileError(
+                f"{self.path or 'The model'} holds a name that is not UTF-8 ({found!r}): export it again."
+            )
 
     def close(self) -> None:
         """Let go of the files.  Arrays already handed out stay good; everything else needs the model open."""
@@ -316,6 +331,9 @@ def stamp(path: Path) -> Where | None:
 
 
 def _map(path: Path) -> mmap.mmap:
+    special = refuse_special(path)
+    if special is not None:
+        raise ModelFileError(special)
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -1,7 +1,8 @@
 """Saving a model: the data files first, then the model, each whole or not at all.
 
 What a patch does not touch is copied by the kernel from file to file.  The model is written to a temporary file beside
-its target, checked there, made durable and renamed; a save that fails leaves everything as it was.
+its target, checked there, made durable and renamed.  Data files that have to come along are put into one temporary
+folder with it, and moved out of there before it; a save that fails leaves everything as it was.
 """
 
 import errno
@@ -9,7 +10,8 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +19,8 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file import external
-from surgeon.file.atomic import AtomicFile, sync_folder, temporary_name
-from surgeon.file.copying import copy_file, copy_span, open_read, read_at, same_content, write_all
+from surgeon.file.atomic import AtomicFile, keep_mode, sync_folder
+from surgeon.file.copying import copy_file, copy_span, open_new, open_read, read_at, same_content, write_all
 from surgeon.file.edits import Edits, FileSpan, Piece
 from surgeon.file.model import Model, Patch
 from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
@@ -44,7 +46,7 @@ def save(
     """Write the model with the edits of `patch` to `out`, which may be the file it was opened from.
 
     Without edits the bytes are those of the source.  `check` is called with the path of the written, not yet renamed
-    file, its data files in place; what it raises stops the save.
+    file, its data files beside it; what it raises stops the save.
 
     external_data
         auto     share in the same folder, else copy
@@ -53,6 +55,9 @@ def save(
         link     hard links: no room and no time, but onnx.load refuses models whose data file has two names
         inline   put the data into the model; refused when it would reach 2 GiB
     force        overwrite a data file of other content at the target
+
+    In the folder of the source copy and link do as share, for a model finds its data files by their names.  Elsewhere
+    only the data files come along that the written model still uses.
 
     Raises ModelFileError, in one sentence, when the source changed since it was opened or the target cannot be written,
     UsageError when `external_data` does not fit, RewriteError when edits of the patch meet.  After saving over its own
@@ -63,20 +68,22 @@ def save(
     out = Path(out)
     target = _target(out)
     model.check_unchanged()
-    with ExitStack() as done, ExitStack() as undo:
+    with ExitStack() as stack:
+        file: AtomicFile | None = None
+        moves: list[_Move] = []
         with _explained(out):
-            source = model.data
+            home = _folder_to_leave(model, out, external_data)
             if external_data == "inline" and model.external_tensors:
                 source, pieces = _inlined(model, patch)
             else:
-                pieces = patch.pieces() if patch is not None else [(0, len(source))]
-                _place_data(model, out, external_data, force, undo, done)
-            if pieces == [(0, len(source))] and _is_source(model, target):
-                file = None
-            else:
-                file = undo.enter_context(AtomicFile(target))
+                source, pieces = model.data, patch.pieces() if patch is not None else [(0, len(model.data))]
+            if home is not None or pieces != [(0, len(source))] or not _is_source(model, target):
+                file = stack.enter_context(AtomicFile(target))
                 with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
                     writer.write(pieces)
+                if home is not None:
+                    tensors = _external_tensors(model, patch, file.temporary)
+                    moves = _bring(external.files(home, tensors), file, out, external_data == "link", force)
         if check is not None:
             check(target if file is None else file.temporary)
         model.check_unchanged()
@@ -84,8 +91,7 @@ def save(
             if sys.platform == "win32" and _is_source(model, target):
                 model.close()  # a mapped file cannot be replaced there
             with _explained(out):
-                file.commit()
-        undo.pop_all()
+                _put_in_place(file, moves, force)
     sync_folder(target.parent)
 
 
@@ -185,11 +191,11 @@ class _Writer:
         self._waiting, self._size = [], 0
 
 
-def _place_data(model: Model, out: Path, mode: DataMode, force: bool, undo: ExitStack, done: ExitStack) -> None:
-    """Bring the data files to where `out` looks for them."""
+def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
+    """The folder of the data files where they have to come along to another; raises where they cannot."""
     tensors = model.external_tensors
-    if not tensors:
-        return
+    if not tensors or mode == "inline":
+        return None
     home = out.parent if model.path is None else model.path.parent
     same = os.path.samefile(home, out.parent)
     if mode == "share" and not same:
@@ -201,46 +207,114 @@ def _place_data(model: Model, out: Path, mode: DataMode, force: bool, undo: Exit
     for location, path in external.files(home, tensors).items():
         if _same_file(path, out):
             raise ModelFileError(f"{out} is the data file {location!r} of this model: name another file to write.")
-        if not same:
-            target = external.resolve(out.parent, location)
-            if os.path.normpath(target) == os.path.normpath(out):
-                raise ModelFileError(f"{out} has the name of the model's data file {location!r}: name another file.")
-            _place(path, target, mode == "link", force, undo, done)
+        if not same and os.path.normpath(external.resolve(out.parent, location)) == os.path.normpath(out):
+            raise ModelFileError(f"{out} has the name of the model's data file {location!r}: name another file.")
+    return None if same else home
 
 
-def _place(path: Path, target: Path, link: bool, force: bool, undo: ExitStack, done: ExitStack) -> None:
-    """Put the data file `path` at `target`, and have it taken away again when the save fails later."""
-    if target.exists():
-        if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
+def _external_tensors(model: Model, patch: Patch | None, written: Path) -> list[onnx.TensorProto]:
+    """The tensors of the written model whose data lie in external files."""
+    if patch is None or patch.empty:
+        return model.external_tensors
+    with Model.open(written) as after:
+        return after.external_tensors
+
+
+@dataclass
+class _Move:
+    """A data file on its way from the temporary folder to its place; what lay there before goes to `backup`."""
+
+    staged: Path
+    target: Path
+    backup: Path
+    folders: list[Path] = field(default_factory=list)  # that it makes, the innermost first
+
+    def go(self, force: bool) -> None:
+        """Move the file, unless the same one came there in the meantime."""
+        if _holds(self.target, self.staged, force):
             return
-        if not force or not target.is_file():
-            raise ModelFileError(f"{target} exists with other content: remove it, or overwrite it with force.")
-    for folder in reversed([f for f in target.parents if not f.exists()]):
-        folder.mkdir()
-        undo.callback(folder.rmdir)
-    with AtomicFile(target) as file:
+        self.folders = [folder for folder in self.target.parents if not folder.exists()]
+        for folder in reversed(self.folders):
+            folder.mkdir()
+        if self.target.exists():
+            os.rename(self.target, self.backup)
+        os.replace(self.staged, self.target)
+        sync_folder(self.target.parent)
+
+    def go_back(self) -> None:
+        """Leave everything as it was, however far the move came."""
+        if self.backup.exists():
+            os.replace(self.backup, self.target)
+        elif not self.staged.exists():
+            self.target.unlink(missing_ok=True)
+        for folder in self.folders:
+            with suppress(OSError):  # it was not made, or another save has put something into it
+                folder.rmdir()
+
+
+def _holds(target: Path, path: Path, force: bool) -> bool:
+    """Whether the same data lie at `target` already; raises ModelFileError where others must not be overwritten."""
+    if not target.exists():
+        return False
+    if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
+        return True
+    if not force or not target.is_file():
+        raise ModelFileError(f"{target} exists with other content: remove it, or overwrite it with force.")
+    return False
+
+
+def _bring(found: dict[str, Path], written: AtomicFile, out: Path, link: bool, force: bool) -> list[_Move]:
+    """Put the data files (location -> path) beside the written model, unless all are in their places already."""
+    targets = {location: external.resolve(out.parent, location) for location in found}
+    missing = [location for location, path in found.items() if not _holds(targets[location], path, force)]
+    if not missing:
+        return []
+    if not os.path.samefile(out.parent, written.target.parent):
+        raise ModelFileError(
+            f"{out} is a link into another folder, away from its data files: name {written.target} itself."
+        )
+    moves: list[_Move] = []
+    folder = written.enter_folder()
+    for number, (location, path) in enumerate(found.items()):
+        staged = folder / location
+        if staged.exists():
+            continue  # another spelling of a location that is there
+        staged.parent.mkdir(parents=True, exist_ok=True)
         if link:
-            file.link(path)
+            os.link(os.path.realpath(path), staged)
         else:
-            source = open_read(path)
-            try:
-                copy_file(source, file.handle)
-            finally:
-                os.close(source)
-        if target.exists():
-            backup = temporary_name(target, ".old")
-            backup.unlink(missing_ok=True)
-            done.callback(backup.unlink, missing_ok=True)  # runs behind an undo, which leaves nothing to remove
-            undo.callback(_restore, backup, target)
-            os.rename(target, backup)
-        else:
-            undo.callback(target.unlink, missing_ok=True)
+            _copy(path, staged, targets[location])
+        if location in missing:
+            moves.append(_Move(staged, targets[location], folder / f".surgeon-old-{number}"))
+    return moves
+
+
+def _copy(path: Path, staged: Path, target: Path) -> None:
+    """Copy a data file, durably, with the mode bits of the one that it will replace."""
+    handles = [open_read(path)]
+    try:
+        handles.append(open_new(staged))
+        keep_mode(handles[1], target)
+        copy_file(*handles)
+        os.fsync(handles[1])
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _put_in_place(file: AtomicFile, moves: list[_Move], force: bool) -> None:
+    """Move the data files, then the model, to where they belong; all go back when one cannot."""
+    begun: list[_Move] = []
+    try:
+        for move in moves:
+            begun.append(move)
+            move.go(force)
         file.commit()
-
-
-def _restore(backup: Path, target: Path) -> None:
-    if backup.exists():
-        os.replace(backup, target)
+    except BaseException:
+        if file.temporary.exists():  # else an interrupt came behind the last step
+            for move in reversed(begun):
+                move.go_back()
+        raise
 
 
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
@@ -258,8 +332,8 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         extent = external.extent_of(tensor)
         path = external.resolve(model.path.parent, extent.location)
         external.check_extent(path, extent, tensor.name)
-        for field in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
-            records = message.records(field)
+        for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
+            records = message.records(number)
             for start, end in zip(records.starts, records.ends, strict=True):
                 edits.cut(message.frame_at(start), start, end)
         frame, size = message.frames[-1], raw_size(tensor)

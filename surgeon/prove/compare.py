@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from surgeon.errors import UsageError
+
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
 # in the original's output.  The scale of the whole tensor, not of the element: rounding errors of sums are as large
 # as the terms, so elements that happen to be near zero carry errors of the tensor's size.
@@ -214,6 +216,20 @@ class Spread:
         if self.allowed and not isinstance(self.low, str) and self.high - self.low <= self.allowed:
             return f"varies less than the tolerance of {self.allowed:.3g}"
         return ""
+
+
+def require_tolerances(rtol: float | None, atol: float | None) -> None:
+    """Raise UsageError for a tolerance that is negative, infinite or no number."""
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"The tolerance {name} is {value}: give a finite number of at least 0.")
+
+
+def where_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:
+    """Return `rewritten`, with the original's elements wherever those are not finite: they are then not compared."""
+    if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
+        return rewritten
+    return np.asarray(np.where(np.isfinite(original), rewritten, original))
 
 
 def stated(dtypes: Mapping[str, object], rtol: float | None, atol: float | None) -> dict[str, float]:

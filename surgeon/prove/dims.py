@@ -105,6 +105,13 @@ def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Non
             raise UsageError(f"No input has a free dimension '{name}': choose among {listed}.")
 
 
+def require_sizes(chosen: Mapping[str, int]) -> None:
+    """Raise UsageError for a chosen size below 1: on empty tensors nothing can be compared."""
+    for name, size in chosen.items():
+        if size < 1:
+            raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 1.")
+
+
 def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
     """Return sets of sizes to use: usual, small, all ones; without repeats, `chosen` sizes kept in each."""
     usual = {key: _SIZES[dim.kind()][0] for key, dim in free.items()}

@@ -1,5 +1,6 @@
 """Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
 
+import enum
 import math
 import zlib
 from collections.abc import Callable, Mapping
@@ -11,14 +12,43 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from surgeon.errors import SurgeonError
 from surgeon.prove.dims import FreeDim, fallback_sets, free_dims, input_dims, require_known, size_sets
-from surgeon.prove.roles import Role, named_role, read_role
+from surgeon.prove.roles import Role, decides, named_role, read_role
 from surgeon.prove.scopes import Scopes
 
 _MOST_ELEMENTS = 1 << 28
 _WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
 _PLAIN_INTEGERS = 10
+# Binary exponents of wide-ranging values: of all magnitudes; of a tail of each sign in every tensor, past the 6 at
+# which activations are cut off; of a large value of each sign.  The second row is for models that hold float16: sums
+# of squares must not overflow inside, for a fused operator sums in float32 and does not.
+_WIDE = ((-10.0, 6.0), (3.0, 6.0), (8.0, 13.0))
+_WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
+_WIDE_INTEGERS = 10.0
+_ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 _MOST_CONDITIONS = 3  # that take all combinations of their values; further ones follow the first
+
+
+class Values(enum.Enum):
+    """What values to make, within what each input's role allows.
+
+    USUAL: floats normal(0, 1), integers of both signs.  UNSIGNED: the same, no integer negative.
+    WIDE: floats of 2**-10 to 2**6 (beside float16: 2**4), integers to 2**10, exact zeros, both signs.  LARGE: the same
+    and a few of up to 2**13 (2**6.5).  WIDE_POSITIVE: WIDE, but floats above zero and integers not below.  Inputs that
+    an index or a size hangs on stay as in USUAL.  TAME: as small as can be, for models that refuse the others or
+    answer NaN: ones, floats in (0.1, 1).
+    """
+
+    USUAL = enum.auto()
+    UNSIGNED = enum.auto()
+    WIDE = enum.auto()
+    LARGE = enum.auto()
+    WIDE_POSITIVE = enum.auto()
+    TAME = enum.auto()
+
+
+_WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
+_POSITIVE_KINDS = frozenset((Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))
 
 
 class InputsUnknown(SurgeonError):
@@ -38,6 +68,19 @@ class Want:
     dims: tuple[int | str, ...]
     role: Role
     turn: int  # place among the inputs that are conditions
+    kind: str  # which values it takes: plain, compared, mask, indices, ...
+    free: bool  # no index and no size hangs on the values
+    half: bool  # the model holds float16
+
+    @property
+    def signed(self) -> bool:
+        """Whether integers are made of both signs."""
+        return self.free and self.kind in ("plain", "compared") and _is_signed(self.dtype)
+
+    @property
+    def widens(self) -> bool:
+        """Whether wide-ranging values differ from the usual ones."""
+        return self.free and self.kind in ("plain", "compared") and named_role(self.name) is None
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under these sizes."""
@@ -60,11 +103,18 @@ class InputPlan:
         scopes = Scopes(skeleton, value)
         wants: list[Want] = []
         self._conditions = 0
+        harmless: set[tuple[int, str, bool]] = set()
+        half = _holds_half(skeleton)
         for entry in inputs:
             role = read_role(scopes, entry.name)
-            wants.append(Want(entry.name, _numpy_dtype(entry), tuple(input_dims(entry)), role, self._conditions))
+            dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
+            kind = _kind(role, entry.name, dtype, len(dims))
+            free = kind in ("plain", "compared") and not decides(scopes, entry.name, harmless)
+            wants.append(Want(entry.name, dtype, dims, role, self._conditions, kind, free, half))
             self._conditions += "condition" in role.flags
         self.wants = tuple(wants)
+        self.signed = any(want.signed for want in wants)
+        self.widens = any(want.widens for want in wants)
 
     def seeds(self) -> int:
         """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
@@ -84,13 +134,9 @@ class InputPlan:
         """Return further sets, for a model that refuses all of `size_sets`."""
         return fallback_sets(self.free, dims)
 
-    def make(self, seed: int, sizes: Mapping[str, int], *, tame: bool = False) -> dict[str, np.ndarray]:
-        """Return one array per input, the same for the same arguments.
-
-        `tame` is for models that refuse the usual values or answer NaN: integers as small as can be, masks of ones,
-        floats in (0.1, 1).
-        """
-        return {want.name: _Filler(want, seed, sizes, tame).fill() for want in self.wants}
+    def make(self, seed: int, sizes: Mapping[str, int], values: Values = Values.USUAL) -> dict[str, np.ndarray]:
+        """Return one array per input, the same for the same arguments."""
+        return {want.name: _Filler(want, seed, sizes, values).fill() for want in self.wants}
 
 
 def synthesise(
@@ -135,32 +181,76 @@ def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
         raise InputsUnknown(f"input '{entry.name}' has a dtype that is not known here") from error
 
 
+def _holds_half(skeleton: ModelProto) -> bool:
+    """Whether some weight, input or Cast of the main graph is float16."""
+    graph, half = skeleton.graph, TensorProto.FLOAT16
+    return (
+        any(tensor.data_type == half for tensor in graph.initializer)
+        or any(entry.type.tensor_type.elem_type == half for entry in graph.input)
+        or any(node.op_type == "Cast" and any(a.i == half for a in node.attribute) for node in graph.node)
+    )
+
+
+def _is_signed(dtype: np.dtype) -> bool:
+    """Whether a dtype is an integer that can be negative."""
+    return dtype.kind == "i" or (dtype.kind == "V" and dtype.name.startswith("int"))
+
+
+def _kind(role: Role, name: str, dtype: np.dtype, rank: int) -> str:
+    """Return which of the filler's methods makes an input's values."""
+    named, flags = named_role(name), role.flags
+    mask = "mask" in flags or named == "mask"
+    if dtype.kind in "OUS":
+        return "words"
+    if dtype == np.bool_:
+        return "condition" if "condition" in flags else "mask" if mask or rank > 1 else "coins"
+    if role.limits:
+        return "indices"
+    if flags & {"target", "trip", "count", "zero"}:
+        return "counts"
+    if mask:
+        return "mask"
+    if dtype.kind in "iu":
+        if "condition" in flags:
+            return "condition"
+        if named == "length" or "length" in flags:
+            return "lengths"
+        if named == "position":
+            return "positions"
+        if "compared" in flags:
+            return "compared"
+    return "plain"
+
+
 class _Filler:
     """Makes the values of one input."""
 
-    def __init__(self, want: Want, seed: int, sizes: Mapping[str, int], tame: bool) -> None:
-        self.want, self.seed, self.sizes, self.tame = want, seed, sizes, tame
+    def __init__(self, want: Want, seed: int, sizes: Mapping[str, int], values: Values) -> None:
+        self.want, self.seed, self.sizes = want, seed, sizes
+        self.values = Values.USUAL if values in _WIDE_KINDS and not want.widens else values
+        self.tame = values is Values.TAME
         self.shape = want.shape(sizes)
-        self.random = np.random.default_rng([seed, zlib.crc32(want.name.encode())])
+        self._key = zlib.crc32(want.name.encode())
+        self.random = np.random.default_rng([seed, self._key])
         if math.prod(self.shape) >= _MOST_ELEMENTS:
             raise InputsUnknown(f"input '{want.name}' of shape {list(self.shape)} is too large to make")
 
     def fill(self) -> np.ndarray:
         """Return the array, in the input's dtype and shape."""
-        want = self.want
-        if want.dtype.kind in "OUS":
-            words = np.array(want.role.words or _WORDS, dtype=object)
-            return np.asarray(self.random.choice(words, self.shape), dtype=object)
-        if want.dtype == np.bool_:
-            return np.asarray(self._booleans()).astype(np.bool_).reshape(self.shape)
-        return np.asarray(self._numbers()).astype(want.dtype).reshape(self.shape)
-
-    def _booleans(self) -> np.ndarray:
-        if "condition" in self.want.role.flags:
-            return self._condition()
-        if "mask" in self.want.role.flags or named_role(self.want.name) == "mask" or len(self.shape) > 1:
-            return self._mask()
-        return self.random.integers(0, 2, self.shape)
+        makers: dict[str, Callable[[], np.ndarray]] = {
+            "words": lambda: self.random.choice(np.array(self.want.role.words or _WORDS, dtype=object), self.shape),
+            "coins": lambda: np.asarray(self.random.integers(0, 2, self.shape)),
+            "condition": self._condition,
+            "mask": self._mask,
+            "indices": lambda: self._indices(named_role(self.want.name) == "position"),
+            "counts": lambda: self._counts(self.want.role.flags),
+            "lengths": self._lengths,
+            "positions": lambda: self._positions(None),
+            "compared": self._compared,
+            "plain": self._plain,
+        }
+        dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
+        return np.asarray(makers[self.want.kind]()).astype(dtype).reshape(self.shape)
 
     def _condition(self) -> np.ndarray:
         """Both values in turn as the seed counts up; several conditions go through all their combinations."""
@@ -177,26 +267,6 @@ class _Filler:
         else:
             ones = np.asarray(length if self.seed % 2 == 0 else ones)
         return (np.arange(length) < ones[..., None]).astype(np.int64)
-
-    def _numbers(self) -> np.ndarray:
-        role, named = self.want.role, named_role(self.want.name)
-        flags = role.flags
-        if role.limits:
-            return self._indices(named == "position")
-        if shaped := flags & {"target", "trip", "count", "zero"}:
-            return self._counts(shaped)
-        if "mask" in flags or named == "mask":
-            return self._mask()
-        integral = self.want.dtype.kind in "iu"
-        if "condition" in flags and integral:
-            return self._condition()
-        if integral and (named == "length" or "length" in flags):
-            return self._lengths()
-        if named == "position" and integral:
-            return self._positions(None)
-        if "compared" in flags and integral:
-            return self.random.integers(0, 2, self.shape)
-        return self._plain()
 
     def _indices(self, ascending: bool) -> np.ndarray:
         """Values that stay inside every table they index, what is added on the way included."""
@@ -242,20 +312,68 @@ class _Filler:
         lengths.reshape(-1)[:1] = longest
         return lengths
 
+    def _compared(self) -> np.ndarray:
+        """Around what integers are mostly compared with: 0 and 1, and in every other set some below and above."""
+        if self.values in _WIDE_KINDS:
+            return self._integers()
+        below_too = self.want.signed and self.values is Values.USUAL and self.seed % 2 == 1
+        return np.asarray(self.random.integers(-2 if below_too else 0, 3 if below_too else 2, self.shape))
+
     def _plain(self) -> np.ndarray:
-        """Values of no known role: floats normal(0, 1), bytes over their whole range, integers small."""
+        """Values of no known role: floats normal(0, 1), bytes over their whole range, integers small; or wide."""
         dtype = self.want.dtype
         if dtype.kind in "iu":
-            if self.tame:
-                return np.ones(self.shape, dtype=np.int64)
-            if dtype.itemsize == 1:
-                limits = np.iinfo(dtype)
-                return self.random.integers(limits.min, int(limits.max) + 1, self.shape)
-            return self.random.integers(0, _PLAIN_INTEGERS, self.shape)
+            return self._integers()
         if dtype.kind == "V" and "int" in dtype.name:
-            return self.random.integers(0, 2, self.shape)
+            low = -2 if self.want.signed and self.values not in _POSITIVE_KINDS else 0
+            return np.asarray(self.random.integers(low, 2, self.shape))
         if self.tame:
-            return self.random.uniform(0.1, 1.0, self.shape)
-        if dtype.kind == "c":
-            return self.random.standard_normal(self.shape) + 1j * self.random.standard_normal(self.shape)
-        return np.asarray(self.random.standard_normal(self.shape))
+            return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
+        make = self._wide if self.values in _WIDE_KINDS else lambda: self.random.standard_normal(self.shape)
+        return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
+
+    def _integers(self) -> np.ndarray:
+        """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""
+        dtype = self.want.dtype
+        if self.tame:
+            return np.ones(self.shape, dtype=np.int64)
+        negative = self.want.signed and self.values not in _POSITIVE_KINDS
+        if dtype.itemsize == 1:
+            limits = np.iinfo(dtype)
+            low = 0 if self.values in _POSITIVE_KINDS else limits.min
+            made = self.random.integers(low, int(limits.max) + 1, self.shape)
+        elif self.values in _WIDE_KINDS:
+            made = np.exp2(self.random.uniform(0, _WIDE_INTEGERS, self.shape)).astype(np.int64)
+            made = made * self.random.choice((-1, 1) if negative else (1,), self.shape)
+            tail = int(self._power(_WIDE[1]))
+            made = self._pinned(made, [tail, -tail if negative else 0, 0])
+        else:
+            made = self.random.integers(1 - _PLAIN_INTEGERS if negative else 0, _PLAIN_INTEGERS, self.shape)
+        if negative and self.values is Values.USUAL:
+            size = int(self.random.integers(1, _PLAIN_INTEGERS))
+            made = self._pinned(made, [size, -size])
+        return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
+
+    def _wide(self) -> np.ndarray:
+        """Floats over many orders of magnitude, exact zeros among them, both tails in the smallest of tensors."""
+        all_of_them, tail, far = _WIDE_HALF if self.want.half else _WIDE
+        made = np.exp2(self.random.uniform(*all_of_them, self.shape)) * self.random.choice((-1.0, 1.0), self.shape)
+        made = np.where(self.random.random(self.shape) < _ZEROS, 0.0, made)
+        pins = [self._power(tail), -self._power(tail), 0.0]
+        if self.values is Values.LARGE and self.want.dtype.itemsize > 1:
+            pins = [self._power(far), -self._power(far), *pins]
+        made = self._pinned(made, pins)
+        return np.where(made == 0, 1.0, np.abs(made)) if self.values is Values.WIDE_POSITIVE else made
+
+    def _power(self, exponents: tuple[float, float]) -> float:
+        """Two to a random exponent, a little above the least."""
+        return float(np.exp2(self.random.uniform(exponents[0] + 0.1, exponents[1])))
+
+    def _pinned(self, made: np.ndarray, pins: list[float]) -> np.ndarray:
+        """Put each pin at a random place.  Where there is room for one, it is the first or second as the seed goes."""
+        if (self.seed + self._key) % 2:
+            pins = [pins[1], pins[0], *pins[2:]]
+        flat = np.asarray(made).reshape(-1).copy()
+        for place, pin in zip(self.random.permutation(flat.size), pins, strict=False):
+            flat[place] = pin
+        return flat.reshape(self.shape)

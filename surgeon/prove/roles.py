@@ -2,6 +2,7 @@
 
 The value is followed forwards through operators that only move or re-type it (Cast, Reshape, Concat, ...) to the
 operators that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
+`decides` asks the wider question, through arithmetic too: whether an index or a size hangs on the value at all.
 Local functions are entered with their call's arguments, bodies of If, Loop and Scan through captures and arguments.
 """
 
@@ -53,6 +54,20 @@ _LENGTHS: dict[str, tuple[int, ...]] = {
     "ReverseSequence": (1,), "RNN": (4,), "GRU": (4,), "LSTM": (4,), "Attention": (6,), "GroupQueryAttention": (5, 6),
 }  # fmt: skip
 _COMPARES = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+# Slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or takes for ever.
+_DECIDING = frozenset(
+    {(op, slot) for table in (_COUNTED, _LENGTHS) for op, slots in table.items() for slot in slots}
+    | {(op, indices) for op, pairs in _INDEXED.items() for indices, _ in pairs}
+    | _ZERO
+    | {("GatherND", 1), ("ScatterND", 1), ("OneHot", 0), ("Reshape", 1), ("Loop", 0), ("RoiAlign", 1), ("RoiAlign", 2)}
+    | {("MaxUnpool", 1)}
+)
+# What these make stays small whatever the value is; behind the second row nothing of the value is left.
+_BOUNDED = _COMPARES | {
+    "IsNaN", "IsInf", "Not", "And", "Or", "Xor", "NonZero", "ArgMax", "ArgMin", "NonMaxSuppression", "SequenceLength"
+}  # fmt: skip
+_ENDS = frozenset(("Shape", "Size", "RandomNormalLike", "RandomUniformLike", "EyeLike"))
+_RANKED = frozenset(("TopK", "Unique", "MaxPool"))  # all outputs but the first are positions in the input
 
 
 @dataclass(slots=True)
@@ -60,8 +75,8 @@ class Role:
     """What was seen of one input.
 
     `limits`: sizes of the tables it indexes (a number, a free dimension's key, None if unknown), each with what is
-    added to the value on the way.  `flags`: other meanings: mask, condition, count, one, zero, target, trip, length.
-    `words`: strings that the graph knows.
+    added to the value on the way.  `flags`: other meanings: mask, condition, count, zero, target, trip, length,
+    divisor.  `words`: strings that the graph knows.
     """
 
     limits: list[tuple[int | str | None, int]] = field(default_factory=list)
@@ -131,6 +146,8 @@ def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place)
     if op in _COMPARES:
         other = node.input[1 - slot]
         role.flags.add("compared" if scopes.constant(place.scope, other) is not None else "length")
+    if op in ("Div", "Mod") and slot == 1:
+        role.flags.add("divisor")
     if op == "Sub" and slot == 1 and _is_one(scopes.constant(place.scope, node.input[0])):
         role.flags.add("mask")
     if op in ("LabelEncoder", "CategoryMapper", "TfIdfVectorizer", "StringNormalizer", "OneHotEncoder"):
@@ -184,6 +201,50 @@ def _outwards(place: _Place) -> Iterator[_Place]:
                     position = place.scope.outputs.index(place.name)
                     yield _Place(parent, node.output[position], place.calls, place.shift)
                     return
+
+
+Trace = tuple[Scope, str, bool]  # a scope, a tensor in it, and whether the value stays small whatever the input is
+
+
+def decides(scopes: Scopes, name: str, harmless: set[tuple[int, str, bool]]) -> bool:
+    """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
+
+    All operators are followed.  `harmless` holds the tensors known to decide nothing; those found so are added.
+    """
+    pending: list[Trace] = [(scopes.main, name, False)]
+    seen: set[tuple[int, str, bool]] = set()
+    while pending:
+        scope, tensor, bounded = pending.pop()
+        key = (id(scope), tensor, bounded)
+        if key in seen or key in harmless:
+            continue
+        seen.add(key)
+        for node, slot, place in scope.uses.get(tensor, ()):
+            if not bounded and (node.op_type, slot) in _DECIDING:
+                return True
+            if node.op_type not in _ENDS:
+                pending.extend(_computed(scopes, node, slot, place, bounded))
+        if scope.node is not None and scope.parent is not None and tensor in scope.outputs:
+            if scope.node.op_type == "Loop" and tensor == scope.outputs[0]:
+                return True
+            pending.extend((scope.parent, output, bounded) for output in scope.node.output)
+            pending.extend((scope, carried, bounded) for carried in scope.inputs)
+    harmless |= seen
+    return False
+
+
+def _computed(scopes: Scopes, node: NodeProto, slot: int, place: Scope, bounded: bool) -> Iterator[Trace]:
+    """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
+    called = scopes.function(node)
+    if called is not None and slot < len(called.inputs):
+        yield called, called.inputs[slot], bounded
+    for _, body in place.bodies.get(id(node), ()):
+        yield from ((body, given, bounded) for given in body.inputs)
+    op = node.op_type
+    bounded = bounded or op in _BOUNDED or (op in ("Where", "If") and slot == 0)
+    for position, output in enumerate(node.output):
+        if output:
+            yield place, output, bounded or (position > 0 and op in _RANKED)
 
 
 def _added(scopes: Scopes, node: NodeProto, slot: int, place: _Place) -> int | None:

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
-from surgeon.errors import SurgeonError
+from surgeon.errors import SurgeonError, UsageError
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
 _LONGEST_LINE = 400
@@ -45,6 +45,32 @@ class SessionError(SurgeonError):
         super().__init__(line)
         self.line = line
         self.missing = missing
+
+
+def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
+    """Return the libraries of custom operators as absolute paths, all of which ONNX Runtime loads.
+
+    Raises UsageError for one that does not exist, or that ONNX Runtime cannot load.
+    """
+    found: list[str] = []
+    for library in libraries:
+        path = pathlib.Path(library)
+        if not path.is_file():
+            raise UsageError(f"There is no custom-op library '{library}': give the path of a shared library.")
+        found.append(str(path.absolute()))  # a bare name would be sought on the loader's path alone
+    if found:
+        import onnxruntime
+
+        refusals = _exceptions()
+        for name in found:
+            try:
+                onnxruntime.SessionOptions().register_custom_ops_library(name)
+            except refusals as error:
+                why = _refused(error).line.rstrip(".")
+                raise UsageError(
+                    f"The custom-op library '{name}' cannot be loaded ({why}): give one built for this machine."
+                ) from error
+    return found
 
 
 class Session:

@@ -23,6 +23,7 @@ class Scope:
     uses: dict[str, list[tuple[NodeProto, int, "Scope"]]] = field(default_factory=dict)
     makers: dict[str, NodeProto] = field(default_factory=dict)
     bodies: dict[int, list[tuple[str, "Scope"]]] = field(default_factory=dict)  # by id() of the node
+    node: NodeProto | None = None  # whose body this is
     initializers: dict[str, TensorProto] = field(default_factory=dict)
     types: dict[str, ValueInfoProto] = field(default_factory=dict)
 
@@ -87,6 +88,7 @@ class Scopes:
 
     def _body(self, node: NodeProto, attribute: str, graph: GraphProto, scope: Scope) -> None:
         body = self._graph(graph, scope)
+        body.node = node
         scope.bodies.setdefault(id(node), []).append((attribute, body))
         for name, uses in body.uses.items():
             if name not in body.makers and name not in body.initializers and name not in body.inputs:

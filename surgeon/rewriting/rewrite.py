@@ -114,8 +114,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     with clock.phase("read"):
         selection = resolve(rules)
         model = Model.open(source)
-        index = Index(model)
-        index.check()
+        index = _indexed(model)
     names = {name: tuple(rule.name for rule in found) for name, found in selection.items()}
     is_file = not isinstance(source, onnx.ModelProto)
     report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
@@ -129,6 +128,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
         report.misses = driver.misses
     check_expected(report, settings.expect)
     if settings.dry_run:
+        model.check_data()  # as saving would
         return source, report
 
     def inspect(rewritten: Any) -> None:
@@ -159,8 +159,7 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
     """
     _refuse_target(target)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
-    index = Index(Model.open(proto))
-    index.check()
+    index = _indexed(Model.open(proto))
     taken: set[Any] = set()
     for rule in flat(resolve(rules)):
         driver = Driver(index, [rule], target)
@@ -169,6 +168,17 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
                 if not taken.intersection(match.nodes):
                     taken.update(match.nodes)
                     yield match
+
+
+def _indexed(model: Model) -> Index:
+    """The index of a model; raises GraphError or ModelFileError for one that cannot be rewritten."""
+    try:
+        index = Index(model)
+        index.check()
+    except (AttributeError, TypeError, ValueError):
+        model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
+        raise
+    return index
 
 
 @contextmanager

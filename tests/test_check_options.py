@@ -1,0 +1,44 @@
+"""Options of the check that mean nothing: refused in one sentence, before anything runs."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surgeon.errors import UsageError
+from surgeon.prove.model_check import check_model
+from tests.test_model_check import body
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rtol": -1e-3}, "The tolerance rtol is -0.001: give a finite number of at least 0."),
+        ({"atol": math.nan}, "The tolerance atol is nan: give a finite number of at least 0."),
+        ({"rtol": math.inf}, "The tolerance rtol is inf: give a finite number of at least 0."),
+        ({"seed": -1}, "The seed is -1: give a whole number of at least 0."),
+        ({"dims": {"b": 0}}, "The dimension 'b' is given the size 0: give a whole number of at least 1."),
+        ({"dims": {"b": -2}}, "The dimension 'b' is given the size -2: give a whole number of at least 1."),
+        ({"custom_ops": ["none.so"]}, "There is no custom-op library 'none.so': give the path of a shared library."),
+        ({"custom_ops": ["."]}, "There is no custom-op library '.': give the path of a shared library."),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
+    """In one sentence, before either model is opened."""
+    with pytest.raises(UsageError) as refused:
+        check_model(Path("absent.onnx"), Path("absent.onnx"), body("y = Relu(x)"), **options)
+    assert str(refused.value) == message
+
+
+def test_a_library_that_cannot_be_loaded_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never unproved: the user has named it.  A bare name is a file in the current folder."""
+    (tmp_path / "ops.so").write_text("no library")
+    monkeypatch.chdir(tmp_path)
+    model = body("y = Relu(x)")
+    for name in ("ops.so", tmp_path / "ops.so"):
+        with pytest.raises(
+            UsageError, match=r"^The custom-op library '.*ops\.so' cannot be loaded \(.*\): give one"
+        ) as told:
+            check_model(model, model, model, custom_ops=[name])
+        assert "\n" not in str(told.value)
