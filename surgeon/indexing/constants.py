@@ -205,16 +205,12 @@ def _same_type(function: Callable[..., Any]) -> Callable[[Node, list[Any]], Arra
     return compute
 
 
-def _divide(a: Any, b: Any) -> Any:
-    """ONNX Div: integers are truncated towards zero."""
-    if a.dtype.kind in "iu":
-        return np.trunc(a / np.where(b == 0, 1, b)) if np.all(b != 0) else None
-    return a / b
-
-
 def _div(_: Node, arrays: list[Any]) -> Array | None:
-    found = _divide(arrays[0], arrays[1])
-    return None if found is None else np.asarray(found).astype(arrays[0].dtype)
+    """ONNX Div: integers are truncated towards zero."""
+    a, b = arrays
+    if a.dtype.kind not in "iu":
+        return np.asarray(a / b).astype(a.dtype)
+    return np.asarray((a - np.fmod(a, b)) // b) if np.all(b != 0) else None
 
 
 def _cast(node: Node, arrays: list[Any]) -> Array | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.indexing.scope import Node, qualified
-from surgeon.matching.captures import bind_number
+from surgeon.matching.captures import bind_nothing, bind_number
 from surgeon.matching.chains import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
@@ -19,14 +19,8 @@ from surgeon.ops.schemas import moved, schema
 COMMUTATIVE = frozenset(
     {"And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Sum", "Mean"}
 )
-
-
 BROADCASTING = COMMUTATIVE | {"Pow", "Mod", "PRelu", "Where", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
-
-
 PERMUTED_INPUTS = 5
-
-
 AXES = frozenset({"axis", "axes"})
 
 
@@ -72,8 +66,7 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
                 return on()
         if not name:
             if place in optional:
-                held = state.bound.setdefault(optional[place].name, None)
-                return held is None and on()
+                return bind_nothing(state, optional[place], on)
             return state.missed(operation.where, f"wanted input {place} of {label_of(operation)}, found none")
         return matcher(state, name, on)
 
@@ -127,7 +120,7 @@ def _match_parameter(state: State, node: Node, name: str, value: Value | None, t
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
         return bind_number(state, value, found, then)
     if isinstance(value, Var) and value.optional and found is None:
-        return state.bound.setdefault(value.name, None) is None and then()
+        return bind_nothing(state, value, then)
     return state.missed(node.label, f"{name} is an attribute at this opset, wanted a tensor")
 
 

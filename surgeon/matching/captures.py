@@ -62,6 +62,17 @@ def bind_number(state: State, var: Var, number: Any, then: Next) -> bool:
     return False
 
 
+def bind_nothing(state: State, var: Var, then: Next) -> bool:
+    """Bind an input that is left out."""
+    if var.name in state.bound:
+        return state.bound[var.name] is None and then()
+    state.bound[var.name] = None
+    if then():
+        return True
+    del state.bound[var.name]
+    return False
+
+
 def _near(held: Any, number: Any) -> bool:
     return isinstance(held, tuple) and isinstance(number, (int, float)) and close(held[0], number, None, 0.0)
 

@@ -27,18 +27,29 @@ _SLOT = attrgetter("slot")
 class Captured(gs.Variable):
     """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
 
-    key: the name that the pattern gives it and, for *rest, the position in it.
+    key: the name that the pattern gives it and, for *rest, the position in it.  The match notes what is asked: what a
+    replacement saw decides which other matches its result serves.
     """
 
     def __init__(self, name: str, match: "Match", key: tuple[str, int]) -> None:
-        self._match, self.key = match, key
+        self._name, self._match, self.key = name, match, key
         super().__init__(name)
+
+    @property
+    def name(self) -> str:
+        """The tensor's name in the model."""
+        self._match.inspected = True
+        return self._name
+
+    @name.setter
+    def name(self, value: object) -> None:
+        """As for dtype."""
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """The element type, or None where it is unknown."""
         self._match.asked_dtype = True
-        found = self._match.index.types.dtype(self._match.scope, self.name)
+        found = self._match.index.types.dtype(self._match.scope, self._name)
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
     @dtype.setter
@@ -49,7 +60,7 @@ class Captured(gs.Variable):
     def shape(self) -> tuple[Dim, ...] | None:
         """The shape, symbols as strings, unknown dims None; None where the rank is unknown."""
         self._match.inspected = True
-        return self._match.index.types.shape(self._match.scope, self.name)
+        return self._match.index.types.shape(self._match.scope, self._name)
 
     @shape.setter
     def shape(self, value: object) -> None:
@@ -64,16 +75,16 @@ class Captured(gs.Variable):
     def values(self) -> np.ndarray[Any, np.dtype[Any]]:
         """The value of a constant, read from the file now.  Raises Refused for a tensor that is none."""
         self._match.inspected = True
-        found = self._match.index.constants.array(self._match.scope, self.name)
+        found = self._match.index.constants.array(self._match.scope, self._name)
         if found is None:
-            raise Refused(f"{self.name!r} is not a constant")
+            raise Refused(f"{self._name!r} is not a constant")
         return found
 
     @property
     def is_constant(self) -> bool:
         """Whether the value is fixed in the file."""
         self._match.inspected = True
-        return self._match.index.constants.is_constant(self._match.scope, self.name)
+        return self._match.index.constants.is_constant(self._match.scope, self._name)
 
 
 @dataclass(eq=False, slots=True)

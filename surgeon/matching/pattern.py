@@ -15,6 +15,7 @@ What a parameter stands for is read from its annotation:
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -221,7 +222,7 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     code = getattr(function, "__code__", None)
     where = f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else function.__name__
     variables = list(_variables(function, where))
-    positional = [Symbol(item.name, item) for item in variables if item.kind not in ("attributes",)]
+    positional = [Symbol(item.name, item) for item in variables if item.kind != "attributes"]
     others = [Symbol(item.name, item) for item in variables if item.kind == "attributes"]
     returned = function(graph, *positional, **({OTHERS: others[0]} if others else {}))
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -309,11 +310,10 @@ def _variables(function: Callable[..., Any], where: str) -> Iterator[Var]:
 
 
 def _kind(annotation: Any) -> Kind:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    text = str(annotation) if "|" in str(annotation) else text
-    if text.startswith(("list", "tuple", "List", "Sequence")):
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    words = set(re.findall(r"\w+", text))
+    if words & {"list", "tuple", "List", "Tuple", "Sequence"}:
         return "list"
-    words = {word.rpartition(".")[2].strip("'\"<>") for word in text.replace("|", " ").split()}
     if words & {"float", "int", "str", "bool"}:
         return "scalar"
     return "constant" if "Constant" in words else "tensor"

@@ -63,6 +63,8 @@ def template_of(compiled: Compiled, state: State, root: Node, anchor: Node) -> T
     if not compiled.is_plain or not all(_is_plain(scope, node) for node in state.nodes):
         return None
     variables = {name: key for key, name in state.bound.items()}
+    if len(variables) < len(state.bound):
+        return None  # two variables stand for one tensor here, and need not elsewhere
     shape: list[tuple[str, tuple[tuple[int, Any], ...]]] = []
     inside = set(state.nodes)
     for node in nodes:

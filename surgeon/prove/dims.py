@@ -106,10 +106,10 @@ def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Non
 
 
 def require_sizes(chosen: Mapping[str, int]) -> None:
-    """Raise UsageError for a chosen size below 1: on empty tensors nothing can be compared."""
+    """Raise UsageError for a chosen size below 0; 0 is that of an empty cache."""
     for name, size in chosen.items():
-        if size < 1:
-            raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 1.")
+        if size < 0:
+            raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 0.")
 
 
 def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:

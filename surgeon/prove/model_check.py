@@ -91,7 +91,7 @@ def require_options(
 ) -> list[str]:
     """Raise UsageError for options of a check that mean nothing; return the libraries of `custom_ops` as full paths.
 
-    Refused are a negative seed, sizes below 1, tolerances that are negative, infinite or NaN, and libraries that do
+    Refused are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, and libraries that do
     not exist or that ONNX Runtime cannot load.
     """
     if seed < 0:

@@ -31,6 +31,13 @@ class CheckOptions:
     rtol: float | None = None
     atol: float | None = None
 
+    def require(self) -> None:
+        """Raise UsageError for options that mean nothing."""
+        if self != CheckOptions():
+            from surgeon.prove.model_check import require_options
+
+            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol)
+
 
 class Clock:
     """Seconds by phase; a phase inside another does not count for the outer one."""

@@ -157,11 +157,9 @@ class Driver:
         return f"{wants} and the model has {scope.opset}; raise it with: surgeon upgrade IN OUT --opset {needs}"
 
     def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
-        """The replacement; built once for all matches when it looks at nothing but names and dtypes."""
-        shape = tuple(
-            [None if held is None else len(held) if isinstance(held, tuple) else 1 for held in match.bound.values()]
-        )
-        kind = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), shape)
+        """The replacement; built once for all matches that bind the same captures when it looks at dtypes at most."""
+        captures = tuple([(name, held is None) for name, held in match.bound.items()])
+        kind = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), captures)
         key = (kind, self._dtypes(match) if kind in self._by_dtype else ())
         if key in self._cache:
             return self._cache[key]

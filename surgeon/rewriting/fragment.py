@@ -67,6 +67,11 @@ class Fragment:
     outputs: tuple[Ref, ...]
     captures: tuple[tuple[str, int], ...]
 
+    @property
+    def read(self) -> tuple[tuple[str, int], ...]:
+        """The captures that it reads or hands on."""
+        return (*self.captures, *(ref.key for ref in self.outputs if ref.kind == "capture"))
+
     def as_protos(self) -> Iterator[onnx.NodeProto]:
         """The nodes with provisional names: a captured tensor is called by the text of its Ref's key."""
         for node in self.nodes:
@@ -81,14 +86,27 @@ class Fragment:
             yield proto
 
 
+class _Replacement(Graph):
+    """The graph that a replacement builds on.  What the graph itself looks at, to type tensors, the rule did not."""
+
+    def __init__(self, match: Match, home: str) -> None:
+        self.matched = match
+        super().__init__(opset=match.scope.opset, versions=match.scope.versions, home=home)
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Add one node."""
+        inspected = self.matched.inspected
+        made = super().emit(domain, op, inputs, attributes, outputs)
+        self.matched.inspected = inspected
+        return made
+
+
 def build(function: Callable[..., Any], match: Match) -> Fragment:
     """Run a replacement for one match.
 
     Raises Refused when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
     """
-    scope = match.scope
-    home = (function.__module__ or "").partition(".")[0]
-    graph = Graph(opset=scope.opset, versions=scope.versions, home=home)
+    graph = _Replacement(match, home=(function.__module__ or "").partition(".")[0])
     arguments, keywords = _arguments(function, match, 1)
     returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -143,8 +161,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
 def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
     """A replacement may not read a tensor whose node goes."""
     made = {name for node in match.nodes for name in node.outputs}
-    handed_on = [ref.key for ref in fragment.outputs if ref.kind == "capture"]
-    for key in (*fragment.captures, *handed_on):
+    for key in fragment.read:
         if match.tensor(key) in made:
             raise RuleError(
                 f"Replacement {function.__name__} reads {key[0]!r}, which the match of {match.pattern.name} takes out; "

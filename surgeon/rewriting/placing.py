@@ -5,7 +5,10 @@ from surgeon.matching.match import Match
 
 
 def place_of(match: Match) -> tuple[int, int, list[Node]]:
-    """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order."""
+    """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order.
+
+    The position counts neither the nodes of the match nor those to move: all of them leave their places first.
+    """
     scope, root = match.scope, match.root
     taken = set(match.nodes)
     if len(match.outputs) == 1:
@@ -20,11 +23,12 @@ def place_of(match: Match) -> tuple[int, int, list[Node]]:
         last = fitting[-1]
         return last.slot, _within(scope, last, taken), []
     last = max(match.nodes, key=lambda node: _key(scope, node))
-    return last.slot, _within(scope, last, taken), _late(scope, match, taken, _key(scope, last))
+    late = _late(scope, match, taken, _key(scope, last))
+    return last.slot, _within(scope, last, taken.union(late)), late
 
 
 def _within(scope: Scope, node: Node, taken: set[Node]) -> int:
-    """The position in its slot's list at which new nodes go once those of the match (`taken`) are out of it."""
+    """The position in its slot's list at which new nodes go once those in `taken` are out of it."""
     listed = scope.added.get(node.slot, [])
     before = listed[: listed.index(node)] if node in listed else []
     return sum(item not in taken for item in before)
@@ -54,10 +58,9 @@ def _late(scope: Scope, match: Match, taken: set[Node], last: tuple[int, int]) -
     return sorted(found.values(), key=lambda node: _key(scope, node))
 
 
-def move(scope: Scope, node: Node, slot: int, position: int) -> None:
-    """Put a node behind the new ones; its record moves as it lies in the file."""
+def move(scope: Scope, node: Node, slot: int) -> None:
+    """Take a node out of its place, to be listed in another slot; its record moves as it lies in the file."""
     if node in scope.added.get(node.slot, ()):
         scope.added[node.slot].remove(node)
     scope.touched.add(node.slot)
     node.slot = slot
-    scope.added[slot].insert(position, node)

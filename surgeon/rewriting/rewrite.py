@@ -97,6 +97,7 @@ class _Settings:
     def refuse_misuse(self, source: Any) -> None:
         """Raise UsageError for arguments that do not exist or do not fit together."""
         _refuse_target(self.target)
+        self.options.require()
         in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
         if self.check not in ("model", "none"):
             raise UsageError(f"There is no check {self.check!r}; choose model or none.")

@@ -9,6 +9,7 @@ import onnx
 
 from surgeon.errors import require
 from surgeon.file.records import doc_record, metadata_record, node_record
+from surgeon.graph import Graph
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
@@ -22,7 +23,7 @@ FROM, RULE = "surgeon.from", "surgeon.rule"
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """One rewrite in the edit log.  before: the steps whose nodes it took out, which it depends on."""
+    """One rewrite in the edit log.  orphans: nodes that only what was removed used, swept with it."""
 
     rule: str
     pattern: str
@@ -35,8 +36,8 @@ class Step:
 
     @property
     def before(self) -> list["Step"]:
-        """Earlier steps whose nodes this one replaced."""
-        return list(dict.fromkeys(node.step for node in self.removed if node.step is not None))
+        """Earlier steps whose nodes this one replaced or swept."""
+        return list(dict.fromkeys(node.step for node in (*self.removed, *self.orphans) if node.step is not None))
 
 
 class Splicer:
@@ -66,16 +67,16 @@ class Splicer:
                     made += self._constant(maker, fragment.constants[ref.key], ref, names)
             made.append(maker.node(wanted, names))
         made += self._loose_outputs(maker, match, fragment, names)
-        scope.added.setdefault(slot, [])[place:place] = made
+        for node in late:
+            move(scope, node, slot)
+        scope.added.setdefault(slot, [])[place:place] = [*made, *late]
         scope.touched.add(slot)
         for node in made:
             node.step = step
             _attach(scope, node)
-        for position, node in enumerate(late):
-            move(scope, node, slot, place + len(made) + position)
         step.added = made
-        if any(node.op == "Constant" and node.outputs[0] in match.outputs for node in made):
-            self.index.constants.forget()
+        if all(self.index.constants.is_constant(scope, match.tensor(key)) for key in fragment.read):
+            self.index.constants.forget()  # an output may be constant now that was none
         self._import_domains(scope, made)
         step.orphans = self._drop_orphans(scope, outside)
         self.steps.append(step)
@@ -180,8 +181,9 @@ class Splicer:
     def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
         for node in made:
             domain = node.op.rpartition("::")[0]
-            if domain and domain not in scope.versions:
-                scope.versions[domain] = import_version(domain, node.op.rpartition("::")[2])
+            if domain not in scope.versions:
+                wanted = import_version(domain, node.op.rpartition("::")[2]) if domain else Graph.DEFAULT_OPSET
+                scope.versions[domain] = wanted
 
     def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
         """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
@@ -212,12 +214,12 @@ class Splicer:
         return dropped
 
     def fresh(self, stem: str) -> str:
-        """A name that no node or tensor of any scope has."""
+        """A name that no node or tensor of any scope has or had: of one that went, value_info may still speak."""
         if self._names is None:
             self._names = _names_beside(self.index)
         main = self.index.main
         name = stem
-        while name in self._names or name in main.consumers or main.defines(name):
+        while name in self._names or name in main.consumers or name in main.unmade or main.defines(name):
             self._counters[stem] = self._counters.get(stem, 0) + 1
             name = f"{stem}_{self._counters[stem]}"
         self._names.add(name)
@@ -236,7 +238,7 @@ def _names_beside(index: Index) -> set[str]:
     for scope in index.scopes:
         names.update(scope.names)
         if scope is not index.main:
-            names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse)
+            names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse, scope.unmade)
     return names
 
 

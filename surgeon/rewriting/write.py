@@ -37,12 +37,7 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
             _patch_inputs(patch, (*where, (field, node.slot)), node)
     for slot, added in scope.added.items():
         if added:
-            bodies = list(_records(index, where, field, scope, added))
-            node = scope.nodes[slot]
-            if node.alive and not node.moved:
-                patch.insert(where, field, slot + 1, bodies)
-            else:
-                remade[slot] = bodies
+            remade[slot] = list(_records(index, where, field, scope, added))
     patch.replace_all(where, field, remade)
     nodes = scope.nodes
     gone = [slot for slot in sorted(scope.touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
@@ -71,9 +66,9 @@ def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
 
 def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
-    if scope.touched:
+    dead = (scope.unmade | scope.dropped_initializers).difference(scope.producers)
+    if dead:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
-        dead = (scope.unmade | scope.dropped_initializers).difference(scope.producers)
         patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
     if not isinstance(proto, onnx.GraphProto):
         return

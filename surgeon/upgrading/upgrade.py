@@ -79,6 +79,7 @@ def upgrade(
     meaning, CheckFailed when the check fails (nothing is written then).
     """
     start = time.perf_counter()
+    (options or CheckOptions()).require()
     if not 1 <= opset <= newest_opset():
         raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
     with Model.open(source) as model:
