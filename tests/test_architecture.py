@@ -20,9 +20,8 @@ FLOORS = (
     "matching: pattern state flatten chains captures arguments compile replay blockers match",
     "prove: compare changes dims scopes roles inputs result runtime noise model_check structure",
     "rewriting: fragment placing splice write rule catalogue result driver checking rewrite",
-    "console: console",
     "upgrading: lossless upgrade",
-    "console: progress guard report manual inspection cli",
+    "console: console progress guard report manual inspection cli",
     "testing",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70

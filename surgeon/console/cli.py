@@ -270,8 +270,9 @@ def upgrade(
     **settings: Any,
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
+    from surgeon.console.report import print_upgrade
     from surgeon.rewriting.checking import CheckOptions
-    from surgeon.upgrading.upgrade import Upgrade, print_upgrade
+    from surgeon.upgrading.upgrade import Upgrade
     from surgeon.upgrading.upgrade import upgrade as run
 
     options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol)

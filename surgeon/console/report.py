@@ -1,4 +1,4 @@
-"""What people read of a rewrite: a table of rules and sites, the outcome, and why nothing matched."""
+"""What people read of a rewrite or an upgrade: what was done, the outcome, and why nothing matched."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -11,6 +11,8 @@ from surgeon.rewriting.result import Miss, NodeInfo, Report, Site
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from surgeon.upgrading.upgrade import Upgrade
 
 SHOWN_SITES, SHOWN_MISSES = 2, 20
 
@@ -144,3 +146,26 @@ def _written_words(report: Report, written: bool) -> str:
         return "nothing"
     copied = " (the same bytes as the input)" if report.outcome == "unchanged" else ""
     return f"{report.output}{copied}"
+
+
+def print_upgrade(done: "Upgrade", stream: TextIO, *, written: bool) -> None:
+    """Print what an upgrade did.  written: the file was."""
+    from rich.text import Text
+
+    console = console_for(stream)
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    line("opset", f"{done.opset[0]} -> {done.opset[1]}")
+    if done.ir_version[0] != done.ir_version[1]:
+        line("IR", f"{done.ir_version[0]} -> {done.ir_version[1]}")
+    if done.newer:
+        line("newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items())))
+    for place, (told, count) in enumerate(done.edited.items()):
+        line("" if place else "edited", f"{told} (x{count:,})")
+    if done.functions:
+        line("functions", f" raised too: {', '.join(done.functions)}")
+    line("outcome", LOUD[done.outcome], f" {done.check.reason}" if done.check is not None and done.check.reason else "")
+    line("time", seconds_text(done.seconds))
+    line("written", done.output if written else "nothing")

@@ -1,6 +1,7 @@
 """Who makes and who uses each tensor, in all scopes of a model.
 
-The index is the working copy of a rewrite: `surgeon.splice` edits it, and what it says at the end is what gets written.
+The index is the working copy of a rewrite: `surgeon.rewriting.splice` edits it, and what it says at the end is
+what gets written.
 """
 
 from collections.abc import Iterator

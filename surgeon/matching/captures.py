@@ -20,9 +20,9 @@ def var_matcher(var: Var) -> Matcher:
             if state.trace is None:
                 return False
             wanted = state.found(held) if isinstance(held, str) else held
-            return state.missed(state_where(state), f"wanted {key!r} to be {wanted} again, found {state.found(name)}")
+            return state.missed(_reader(state), f"wanted {key!r} to be {wanted} again, found {state.found(name)}")
         if kind == "constant" and not state.index.constants.is_constant(state.scope, name):
-            return state.missed(state_where(state), f"wanted a constant for {key!r}, found {state.found(name)}")
+            return state.missed(_reader(state), f"wanted a constant for {key!r}, found {state.found(name)}")
         bound[key] = name
         if then():
             return True
@@ -33,7 +33,7 @@ def var_matcher(var: Var) -> Matcher:
 
 
 def state_where(state: State) -> str:
-    """Variables have no line of their own; the node that reads them is the last one matched."""
+    """Where a variable missed: it has no line of its own, and the node that reads it is the last one matched."""
     return state.nodes[-1].label if state.nodes else ""
 
 
@@ -43,7 +43,7 @@ def _captured_number(var: Var) -> Matcher:
     def match(state: State, name: str, then: Next) -> bool:
         value = state.index.constants.get(state.scope, name)
         if value is None or (var.kind == "scalar" and value.scalar is None):
-            return state.missed(state_where(state), f"wanted a constant for {var.name!r}, found {state.found(name)}")
+            return state.missed(_reader(state), f"wanted a constant for {var.name!r}, found {state.found(name)}")
         found = value.array.reshape(-1).tolist()
         return bind_number(state, var, found[0] if var.kind == "scalar" else found, then)
 

@@ -25,12 +25,11 @@ CANCELS = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An operand of a pattern's chain.  heads: ops that can make it (None: anything)."""
+    """An operand of a pattern's chain.  heads: ops that can make it (None: anything, a constant too)."""
 
     matcher: Matcher
     sign: int
     heads: frozenset[str] | None
-    takes_number: bool
     label: str
 
 
@@ -159,10 +158,9 @@ def _cut(
             continue
         certain = len(leaves) + 1
         for rest, _ in pending:
-            if scalars[rest] is None if rest in scalars else state.scalar(rest) is None:
-                certain += 1
-        keep_first = certain >= wanted and chain.capture is None
-        keep_first = keep_first and chain.capture is None  # a captured number takes in all constants there are
+            number = scalars[rest] if rest in scalars else state.scalar(rest)
+            certain += number is None
+        keep_first = certain >= wanted and chain.capture is None  # a captured number takes in all constants there are
         for keep in (keep_first, not keep_first):
             if keep:
                 if _cut(state, chain, pending, (*leaves, (name, sign)), constants, then):
@@ -197,7 +195,7 @@ def _settle(
     missing = len(chain.terms) - len(leaves)
     if missing == 0:
         return _compare(state, chain, leaves, constants, then)
-    if missing < 0 or missing > sum(term.takes_number for term in chain.terms):
+    if missing < 0 or missing > sum(term.heads is None for term in chain.terms):
         found = ", ".join(state.found(name) for name, _ in leaves) if state.trace is not None else ""
         return state.missed(chain.where, f"wanted {len(chain.terms)} operands in {_spelled(chain)}, found {found}")
     for chosen in combinations([item for item in constants if item[5]], missing):

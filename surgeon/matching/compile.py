@@ -19,7 +19,7 @@ class Compiled:
     """A pattern ready to run.
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position.
-    heads: ops that can make the first output (None: any).  required: groups of ops of which one must be there.
+    heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.
@@ -88,7 +88,7 @@ class _Compiler:
 
     def _chain(self, value: Output, flat: Flat) -> Matcher:
         terms = ordered(
-            Term(self.matcher(item), sign, self.heads(item), self.heads(item) is None, self.label(item))
+            Term(self.matcher(item), sign, self.heads(item), self.label(item))
             for item, sign in sorted(flat.operands, key=self.freedom)
         )
         capture = flat.capture.name if flat.capture is not None else None

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from surgeon.matching.pattern import Literal, Output, Value, Var
 
 PRODUCT = frozenset({"Mul", "Div", "Neg", "Reciprocal"})
-
-
 SUM = frozenset({"Add", "Sub", "Neg"})
-
-
 FAMILY = {"Mul": PRODUCT, "Div": PRODUCT, "Reciprocal": PRODUCT, "Add": SUM, "Sub": SUM, "Neg": PRODUCT}
 
 
@@ -44,8 +40,8 @@ def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: 
     if isinstance(value, Output) and value.operation.domain == "" and value.operation.op in flat.family:
         operation = value.operation
         if is_root or uses[id(operation)] == 1:
-            if operation.op == "Neg":
-                _fold(flat, -1.0, 1) if flat.family is PRODUCT else None
+            if operation.op == "Neg" and flat.family is PRODUCT:
+                _fold(flat, -1.0, 1)
             for operand, operand_sign in zip(operation.inputs, _signs(operation.op, flat.family), strict=False):
                 if operand is not None:
                     _spread(operand, sign * operand_sign, flat, uses, False)

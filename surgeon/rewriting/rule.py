@@ -102,13 +102,12 @@ class Rule:
     def plan(self, target: str, opset: int | None) -> Plan | str:
         """What to do for a target; a sentence where the rule has nothing for it."""
         wanted = TARGETS[target]
-        kinds = [kind for kind in wanted.writes if any(form.kind == kind for form in self._all_forms())]
-        if not kinds:
+        usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
+        if not usable:
             return f"rule {self.name} has no form for target {target}"
-        usable = [form for kind in kinds for form in self._all_forms() if form.kind == kind]
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form = _best(fitting, wanted.writes) if fitting else min(usable, key=lambda item: item.opset)
-        functions = [pattern for pattern in self.patterns if DECOMPOSED not in wanted.runs]
+        functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
         functions += [
             other.function
             for other in self.forms

@@ -10,13 +10,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import save
@@ -284,26 +283,3 @@ def _check(
         raise CheckFailed(f"The upgraded model differs from the original: {done.check.reason}", done)
     if done.check.outcome is Outcome.UNPROVED and require_proof:
         raise CheckFailed(f"The upgraded model is not proved: {done.check.reason}", done)
-
-
-def print_upgrade(done: Upgrade, stream: TextIO, *, written: bool) -> None:
-    """Print what an upgrade did.  written: the file was."""
-    from rich.text import Text
-
-    console = console_for(stream)
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
-
-    line("opset", f"{done.opset[0]} -> {done.opset[1]}")
-    if done.ir_version[0] != done.ir_version[1]:
-        line("IR", f"{done.ir_version[0]} -> {done.ir_version[1]}")
-    if done.newer:
-        line("newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items())))
-    for place, (told, count) in enumerate(done.edited.items()):
-        line("" if place else "edited", f"{told} (x{count:,})")
-    if done.functions:
-        line("functions", f" raised too: {', '.join(done.functions)}")
-    line("outcome", LOUD[done.outcome], f" {done.check.reason}" if done.check is not None and done.check.reason else "")
-    line("time", seconds_text(done.seconds))
-    line("written", done.output if written else "nothing")
