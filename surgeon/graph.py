@@ -1,6 +1,7 @@
 """The vocabulary: a `gs.Graph` on which every ONNX and ONNX Runtime op is a helper, for both sides of a rule.
 
-`Graph` builds real nodes; the recording graph of `surgeon.matching.pattern` overrides `emit` and remembers what to look for.
+`Graph` builds real nodes; the recording graph of `surgeon.matching.pattern` overrides `emit` and remembers what to look
+for.
 Importing this module registers the helpers on `gs.Graph` itself too, without replacing any that is there already.
 """
 

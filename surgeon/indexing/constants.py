@@ -71,7 +71,7 @@ class Constants:
             return not any(item.ref_attr_name for item in node.proto.attribute)
         if node.op == "Identity":
             return self.is_constant(home, node.inputs[0])
-        return self.get(scope, name) is not None
+        return node.op in FOLDS and self.get(scope, name) is not None
 
     def array(self, scope: Scope, name: str) -> Array | None:
         """The value of a constant of any size (read from the file now), or None."""

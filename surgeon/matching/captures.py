@@ -32,7 +32,7 @@ def var_matcher(var: Var) -> Matcher:
     return _captured_number(var) if kind in ("scalar", "list") else match
 
 
-def state_where(state: State) -> str:
+def _reader(state: State) -> str:
     """Where a variable missed: it has no line of its own, and the node that reads it is the last one matched."""
     return state.nodes[-1].label if state.nodes else ""
 

@@ -158,7 +158,7 @@ class Driver:
 
     def _fragment(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """The replacement; built once for all matches that bind the same captures when it looks at dtypes at most."""
-        captures = tuple([(name, held is None) for name, held in match.bound.items()])
+        captures = tuple([(name,) if held is None else name for name, held in match.bound.items()])
         kind = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), captures)
         key = (kind, self._dtypes(match) if kind in self._by_dtype else ())
         if key in self._cache:

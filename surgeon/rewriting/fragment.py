@@ -60,17 +60,12 @@ class FixedTensor:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures they read."""
+    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures among it."""
 
     nodes: tuple[Made, ...]
     constants: tuple[FixedTensor, ...]
     outputs: tuple[Ref, ...]
     captures: tuple[tuple[str, int], ...]
-
-    @property
-    def read(self) -> tuple[tuple[str, int], ...]:
-        """The captures that it reads or hands on."""
-        return (*self.captures, *(ref.key for ref in self.outputs if ref.kind == "capture"))
 
     def as_protos(self) -> Iterator[onnx.NodeProto]:
         """The nodes with provisional names: a captured tensor is called by the text of its Ref's key."""
@@ -161,7 +156,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
 def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
     """A replacement may not read a tensor whose node goes."""
     made = {name for node in match.nodes for name in node.outputs}
-    for key in fragment.read:
+    for key in fragment.captures:
         if match.tensor(key) in made:
             raise RuleError(
                 f"Replacement {function.__name__} reads {key[0]!r}, which the match of {match.pattern.name} takes out; "
@@ -207,8 +202,9 @@ def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
         outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
         nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes))
     outputs_ = tuple(ref(tensor) for tensor in results)
-    read = dict.fromkeys(ref.key for node in nodes for ref in node.inputs if ref.kind == "capture")
-    return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(read))
+    refs = (*(item for node in nodes for item in node.inputs), *outputs_)
+    captures = dict.fromkeys(item.key for item in refs if item.kind == "capture")
+    return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(captures))
 
 
 def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> Iterator[AttributeProto]:

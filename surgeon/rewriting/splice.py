@@ -10,6 +10,7 @@ import onnx
 from surgeon.errors import require
 from surgeon.file.records import doc_record, metadata_record, node_record
 from surgeon.graph import Graph
+from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
@@ -75,8 +76,9 @@ class Splicer:
             node.step = step
             _attach(scope, node)
         step.added = made
-        if all(self.index.constants.is_constant(scope, match.tensor(key)) for key in fragment.read):
-            self.index.constants.forget()  # an output may be constant now that was none
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if self._is_constant_now(scope, name, ref, names):
+                self.index.constants.forget()
         self._import_domains(scope, made)
         step.orphans = self._drop_orphans(scope, outside)
         self.steps.append(step)
@@ -160,6 +162,14 @@ class Splicer:
                 self._redirect(scope, name, names[ref])
             else:
                 yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
+
+    def _is_constant_now(self, scope: Scope, name: str, ref: Ref, names: dict[Ref, str]) -> bool:
+        """Whether an output of a match is made from constants alone: it, and what reads it, were none before."""
+        is_constant = self.index.constants.is_constant
+        if ref.kind != "inner":
+            return ref.kind == "constant" or is_constant(scope, names[ref])
+        node = scope.producers[name]
+        return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
 
     def _redirect(self, scope: Scope, old: str, new: str) -> None:
         """Let every reader of one tensor read another."""
