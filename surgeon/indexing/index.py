@@ -13,8 +13,9 @@ from onnx import AttributeProto
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.constants import Constants
-from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified
+from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified, split_op
 from surgeon.indexing.types import Types
+from surgeon.ops.schemas import schema
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 
@@ -34,7 +35,7 @@ class Index:
         for position, function in enumerate(proto.functions):
             label = f"function {function.domain}::{function.name}"
             address = ((FUNCTION_FIELD, position),)
-            scope = Scope(function, address, _versions(function.opset_import) or versions, label=label)
+            scope = Scope(function, address, _versions(function.opset_import) or dict(versions), label=label)
             self.functions.append(scope)
             self._fill(scope)
         _hold_training(self.main, proto)
@@ -116,13 +117,15 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     producers, consumers, by_op, nodes = scope.producers, scope.consumers, scope.by_op, scope.nodes
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
     made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
-    ops: dict[str, str] = {}  # one string per op, so that comparing ops is comparing addresses
+    kinds: dict[str, tuple[str, bool]] = {}  # one string per op, and whether its nodes may hold bodies
     shared = made.get
     early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
     for slot, proto in enumerate(scope.proto.node):
         op, domain = proto.op_type, proto.domain
         op = qualified(domain, op) if domain else op
-        op = ops.setdefault(op, op)
+        if op not in kinds:
+            kinds[op] = (op, _may_hold_bodies(op))
+        op, may_hold_bodies = kinds[op]
         inputs = tuple([shared(name, name) for name in proto.input])
         outputs = tuple(proto.output)
         node = Node(op, inputs, outputs, scope, slot)
@@ -141,12 +144,19 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
                     _refuse_twice(name, producers[name], node)
                 producers[name] = node
                 made[name] = name
-        if proto.attribute:
+        if may_hold_bodies and proto.attribute:
             bodies.extend(_bodies(node, proto))
     consumers.pop("", None)
     scope.from_outside = [name for name in early if name not in producers]
     scope.is_unsorted = len(scope.from_outside) < len(early)
     return bodies
+
+
+def _may_hold_bodies(op: str) -> bool:
+    """Whether the schema of an op has an attribute for a graph; an unknown op may have any."""
+    known = schema(*split_op(op), None)
+    kinds = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+    return known is None or any(spec.type in kinds for spec in known.attributes.values())
 
 
 def _bodies(node: Node, proto: onnx.NodeProto) -> Iterator[tuple[Node, int, int, int, onnx.GraphProto]]:
