@@ -11,7 +11,7 @@ from surgeon.indexing.index import Index
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
 from surgeon.matching.pattern import trace
-from surgeon.rewriting.driver import explain
+from surgeon.rewriting.explaining import explain
 from surgeon.rewriting.result import Report
 from surgeon.testing import parse
 

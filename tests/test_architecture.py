@@ -19,7 +19,7 @@ FLOORS = (
     "indexing: scope constants types index",
     "matching: pattern state flatten chains captures arguments compile replay blockers match",
     "prove: compare changes dims scopes roles inputs result runtime noise model_check structure",
-    "rewriting: fragment placing splice write rule catalogue result driver checking rewrite",
+    "rewriting: fragment placing splice write rule catalogue workshop explaining result driver checking rewrite",
     "upgrading: lossless upgrade",
     "console: console progress guard report manual inspection cli",
     "testing",
