@@ -85,6 +85,13 @@ def test_long_towers_end():
     assert value(graph(f"{body} y = Neg(x)", constants="float two = {2}"), "a60") is None
 
 
+def test_what_lies_too_deep_below_one_question_is_not_forgotten():
+    body = "a0 = Neg(one) " + " ".join(f"a{k + 1} = Add(a{k}, one)" for k in range(30))
+    index = index_of(graph(f"{body} y = Neg(x)", constants="float one = {1}"))
+    assert index.constants.scalar(index.main, "a30") is None
+    assert index.constants.scalar(index.main, "a15")[0] == 14.0
+
+
 @pytest.mark.parametrize(("ir_version", "is_constant"), [(3, True), (4, False), (10, False)])
 def test_initializers_that_are_inputs(ir_version, is_constant):
     model = graph("y = Neg(x)", "(float[n] x, float c) => (float[n] y)", "float c = {1}", ir_version=ir_version)

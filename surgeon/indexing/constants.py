@@ -39,6 +39,8 @@ class Constants:
 
     def __init__(self, model: Model, ir_version: int) -> None:
         self._model, self._ir_version = model, ir_version
+        self._cut_off: set[tuple[int, str]] = set()  # within one question: what lies too deep below it
+        self._is_cut_off = False
         self._found: dict[int, dict[str, Value | None]] = {}
         self._scalars: dict[int, dict[str, tuple[float, float, int, bool] | None]] = {}
 
@@ -117,9 +119,20 @@ class Constants:
 
     def _get(self, scope: Scope, name: str, depth: int) -> Value | None:
         known = self._found.setdefault(id(scope), {})
-        if name not in known:
-            known[name] = self._find(scope, name, depth)
-        return known[name]
+        if name in known:
+            return known[name]
+        if not depth:
+            self._cut_off.clear()
+        elif (id(scope), name) in self._cut_off:
+            return None
+        was_cut_off, self._is_cut_off = self._is_cut_off, False
+        value = self._find(scope, name, depth)
+        if depth and value is None and self._is_cut_off:
+            self._cut_off.add((id(scope), name))  # asked for itself it may fold
+        else:
+            known[name] = value
+        self._is_cut_off = self._is_cut_off or was_cut_off
+        return value
 
     def _find(self, scope: Scope, name: str, depth: int) -> Value | None:
         home = scope.home(name)
@@ -159,6 +172,7 @@ class Constants:
 
     def _fold(self, scope: Scope, node: Node, depth: int) -> Value | None:
         compute = FOLDS.get(node.op)
+        self._is_cut_off = self._is_cut_off or depth >= FOLD_DEPTH
         if compute is None or depth >= FOLD_DEPTH or not node.inputs:
             return None
         values = []
