@@ -22,6 +22,7 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageE
 
 if TYPE_CHECKING:
     from surgeon.prove.result import CheckResult
+    from surgeon.rewriting.checking import CheckOptions
     from surgeon.rewriting.result import Report
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
@@ -80,18 +81,13 @@ def rewrite(
     diff: bool,
     dry_run: bool,
     expect: Sequence[tuple[str, int]],
-    dims: Sequence[tuple[str, int]],
-    seed: int,
-    custom_ops: Sequence[str],
-    rtol: float | None,
-    atol: float | None,
+    options: "CheckOptions",
     **settings: Any,
 ) -> None:
     """Replace what the rules recognise in IN, check the result, and write OUT.
 
     IN and OUT may be the same file.  Example: surgeon rewrite in.onnx out.onnx --rules gelu
     """
-    from surgeon.rewriting.checking import CheckOptions
     from surgeon.rewriting.rewrite import rewrite as run
 
     if report_path is not None:
@@ -105,7 +101,6 @@ def rewrite(
 
             print_report(report, sys.stdout, diff=diff, written=written)
 
-    options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol)
     try:
         with _progress(quiet) as progress:
             _, report = run(
@@ -262,20 +257,14 @@ def upgrade(
     output: str,
     opset: int,
     quiet: bool,
-    dims: Sequence[tuple[str, int]],
-    seed: int,
-    custom_ops: Sequence[str],
-    rtol: float | None,
-    atol: float | None,
+    options: "CheckOptions",
     **settings: Any,
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
     from surgeon.console.report import print_upgrade
-    from surgeon.rewriting.checking import CheckOptions
     from surgeon.upgrading.upgrade import Upgrade
     from surgeon.upgrading.upgrade import upgrade as run
 
-    options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol)
     try:
         with _progress(quiet):
             done = run(source, opset, output, options=options, **settings)

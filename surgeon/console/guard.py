@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -129,7 +129,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
 
 def writing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of every command that checks and writes a model."""
+    """Add the options of every command that checks and writes a model; those of the check come as one `options`."""
     options = (
         click.option(
             "--check",
@@ -155,6 +155,20 @@ def writing(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
         click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),
     )
+
+    @functools.wraps(command)
+    def run(
+        dims: Sequence[tuple[str, int]],
+        seed: int,
+        custom_ops: Sequence[str],
+        rtol: float | None,
+        atol: float | None,
+        **named: Any,
+    ) -> Any:
+        from surgeon.rewriting.checking import CheckOptions
+
+        return command(options=CheckOptions(dict(dims), seed, custom_ops, rtol, atol), **named)
+
     for option in reversed(options):
-        command = option(command)
-    return command
+        run = option(run)
+    return run

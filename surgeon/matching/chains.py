@@ -93,11 +93,10 @@ def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next)
     found, operand, sign, its_sign = state.scalar(second), first, minus, 1
     if found is None:
         found, operand, sign, its_sign = state.scalar(first), second, 1, minus
-    if found is None or its_sign != term.sign or found[2] or not found[3] or chain.number == chain.identity:
+    if found is None or its_sign != term.sign or found[2] or not found[3]:
         return False
     total = combine(chain.family, chain.identity, found[0], sign)
-    allowed = chain.rtol if chain.rtol is not None else max(RTOL, found[1] / 2)
-    if abs(total - chain.number) > allowed * abs(chain.number):
+    if not _agrees(chain, total, found[1] / 2, ((*found, sign, ""),)):
         return False
     return (term.heads is None or _made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
 

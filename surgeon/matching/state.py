@@ -4,7 +4,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import AttributeProto, helper
 
 from surgeon.indexing.index import Index
@@ -205,8 +204,3 @@ def _same_attributes(first: Node, second: Node) -> bool:
         and one[item.name] == item
         for item in second.proto.attribute
     )
-
-
-def tensor_type(dtype: int | None) -> str:
-    """A TensorProto type for a sentence: "float16"; "unknown" for None."""
-    return "unknown" if not dtype else onnx.TensorProto.DataType.Name(dtype).lower()

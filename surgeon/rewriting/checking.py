@@ -84,19 +84,34 @@ def check_rewritten(
     require_proof: bool,
 ) -> None:
     """Compare the rewritten model with the original and put the result into the report; raises CheckFailed."""
-    from surgeon.prove.model_check import check_model  # not at the top: most of its weight is spared without a check
-    from surgeon.prove.structure import check_structure
-
-    with Model.open(rewritten) as written:
-        complaints = check_structure(model.skeleton, written.skeleton)
-    if complaints:
+    complaint = invalidity(model, rewritten)
+    if complaint is not None:
         rules = ", ".join(dict.fromkeys(site.rule for site in report.sites))
-        raise CheckFailed(
-            f"Rules {rules} make the model invalid: {complaints[0].rstrip('.')}; nothing was written.", report
-        )
-    result = report.check = check_model(
+        raise CheckFailed(f"Rules {rules} make the model invalid: {complaint}; nothing was written.", report)
+    result = report.check = compare(model, original, rewritten, options)
+    for site in report.sites:
+        site.outcome, site.error = result.outcome.value, result.worst
+    require_passed("rewritten", result, require_proof, report)
+
+
+def invalidity(model: Model, written: onnx.ModelProto | Path) -> str | None:
+    """What is wrong with the structure of the written model that was not so in the original, or None."""
+    from surgeon.prove.structure import check_structure  # not at the top: a run without a check is spared its weight
+
+    with Model.open(written) as after:
+        complaints = check_structure(model.skeleton, after.skeleton)
+    return complaints[0].rstrip(".") if complaints else None
+
+
+def compare(
+    model: Model, original: onnx.ModelProto | Path, written: onnx.ModelProto | Path, options: CheckOptions
+) -> CheckResult:
+    """Run the original and the written model side by side under ONNX Runtime."""
+    from surgeon.prove.model_check import check_model
+
+    return check_model(
         original,
-        rewritten,
+        written,
         model.skeleton,
         seed=options.seed,
         dims=options.dims,
@@ -104,14 +119,15 @@ def check_rewritten(
         rtol=options.rtol,
         atol=options.atol,
     )
-    for site in report.sites:
-        site.outcome, site.error = result.outcome.value, result.worst
-    _judge(report, result, require_proof)
 
 
-def _judge(report: Report, result: CheckResult, require_proof: bool) -> None:
+def require_passed(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
+    """Raise CheckFailed, with the report, for a model that differs, or that is not proved where it has to be.
+
+    made: how the model came to be, "rewritten" or "upgraded".
+    """
     reason = result.reason.rstrip(".")
     if result.outcome is Outcome.FAILED:
-        raise CheckFailed(f"The rewritten model differs from the original: {reason}; nothing was written.", report)
+        raise CheckFailed(f"The {made} model differs from the original: {reason}; nothing was written.", report)
     if result.outcome is Outcome.UNPROVED and require_proof:
-        raise CheckFailed(f"The rewritten model is not proved: {reason}; nothing was written.", report)
+        raise CheckFailed(f"The {made} model is not proved: {reason}; nothing was written.", report)

@@ -33,17 +33,16 @@ class Target:
     name: str
     writes: tuple[str, ...]
     runs: tuple[str, ...]
-    about: str
 
 
 DECOMPOSED = "decomposed"
 TARGETS = {
     target.name: target
     for target in (
-        Target("ort", ("ort", "onnx"), ("ort", "onnx"), "ONNX Runtime: its own ops, standard ops left alone"),
-        Target("onnx", ("onnx",), ("onnx",), "standard ops of the model's opset"),
-        Target("contrib", ("ort",), ("ort",), "ONNX Runtime's own ops, also in place of standard ones"),
-        Target(DECOMPOSED, (DECOMPOSED,), (DECOMPOSED,), "primitive ops"),
+        Target("ort", ("ort", "onnx"), ("ort", "onnx")),  # its own ops; standard ones, which it runs too, stay
+        Target("onnx", ("onnx",), ("onnx",)),
+        Target("contrib", ("ort",), ("ort",)),  # ONNX Runtime's own ops, also in place of standard ones
+        Target(DECOMPOSED, (DECOMPOSED,), (DECOMPOSED,)),
     )
 }
 KINDS = ("ort", "onnx", DECOMPOSED)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 import onnx
 
@@ -47,10 +47,14 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[Step] = []
-        self._had_rules = index.model.speaks_of(FROM.encode())
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
         self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
+
+    @cached_property
+    def _had_rules(self) -> bool:
+        """Whether the source went through surgeon before, so that its nodes may tell what they came from."""
+        return self.index.model.speaks_of(FROM.encode())
 
     def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
         """Replace a match that `require_writable` lets pass."""
@@ -348,10 +352,7 @@ def _constant(item: FixedTensor) -> Made:
 
 
 def _provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
-    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule.
-
-    had_rules: whether the source went through surgeon before, so that its nodes may tell what they came from.
-    """
+    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
     sources: list[str] = []
     names = match.scope.names
     for node in match.nodes:

@@ -16,22 +16,20 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import save
 from surgeon.file.wire import write_varint
 from surgeon.indexing.index import GRAPH_FIELD, Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.ops.schemas import schema
-from surgeon.prove.model_check import check_model
-from surgeon.prove.result import CheckResult, Outcome
-from surgeon.prove.structure import check_structure
-from surgeon.rewriting.checking import Check, CheckOptions
+from surgeon.prove.result import CheckResult
+from surgeon.rewriting.checking import Check, CheckOptions, compare, invalidity, require_passed
 from surgeon.rewriting.rewrite import DataMode
+from surgeon.rewriting.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.upgrading.lossless import Change, ir_version_for, judge, newest_opset
 
-IR_VERSION, MODEL_IMPORT, FUNCTION_IMPORT = 1, 8, 9
-NODE, NODE_INPUT, ATTRIBUTE, INITIALIZER = 1, 1, 5, 5
+IR_VERSION, ATTRIBUTE = 1, 5
 NAMED = 3  # nodes named for each op that blocks
 
 
@@ -194,7 +192,7 @@ class _Plan:
         tensors: dict[tuple[str, str, bytes], onnx.TensorProto] = {}
         names = _Names(self.index)
         for node, change in self.changes:
-            where = (*node.scope.address, (NODE, node.slot))
+            where = (*node.scope.address, (GRAPH_NODE, node.slot))
             present = [item.name for item in node.proto.attribute]
             for name in change.dropped:
                 patch.delete(where, ATTRIBUTE, present.index(name))
@@ -264,22 +262,8 @@ def _sentence(op: str, change: Change) -> str:
 def _check(
     done: Upgrade, model: Model, source: Path, written: Path, options: CheckOptions, require_proof: bool
 ) -> None:
-    with Model.open(written) as after:
-        complaints = check_structure(model.skeleton, after.skeleton)
-    if complaints:
-        raise GraphError(f"The upgraded model would be invalid ({complaints[0]}); nothing was written.")
-    libraries = [os.fspath(item) for item in options.custom_ops]
-    done.check = check_model(
-        source,
-        written,
-        model.skeleton,
-        seed=options.seed,
-        dims=options.dims,
-        custom_ops=libraries,
-        rtol=options.rtol,
-        atol=options.atol,
-    )
-    if done.check.outcome is Outcome.FAILED:
-        raise CheckFailed(f"The upgraded model differs from the original: {done.check.reason}", done)
-    if done.check.outcome is Outcome.UNPROVED and require_proof:
-        raise CheckFailed(f"The upgraded model is not proved: {done.check.reason}", done)
+    complaint = invalidity(model, written)
+    if complaint is not None:
+        raise GraphError(f"The upgraded model would be invalid ({complaint}); nothing was written.")
+    done.check = compare(model, source, written, options)
+    require_passed("upgraded", done.check, require_proof, done)
