@@ -1,5 +1,8 @@
 """What the tests of the command line share: running it in this process, and small models as files."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -7,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from surgeon.console.cli import main
 
+ROOT = Path(__file__).resolve().parent.parent
 EXACT = """
     {i}d = Div({x}, sqrt2)
     {i}e = Erf({i}d)
@@ -20,6 +24,20 @@ CONSTANTS = "float sqrt2 = {1.4142135}, float one = {1}, float half = {0.5}"
 def run(*arguments: object) -> Result:
     """Run the program as the shell would."""
     return CliRunner().invoke(main, [str(item) for item in arguments])
+
+
+def files_in(folder: Path) -> set[str]:
+    """All names in a folder."""
+    return set(os.listdir(folder))
+
+
+def process(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, with the repository on its path."""
+    paths = os.pathsep.join([str(ROOT), *filter(None, [variables.pop("PYTHONPATH", "")])])
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths, **variables}
+    )
 
 
 def one_sentence(result: Result, code: int) -> str:

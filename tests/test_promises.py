@@ -1,12 +1,7 @@
-"""What users are promised, tried from outside: the command line and the public names, on whole files."""
+"""What users are promised of files and graphs, tried from outside: the command line and the public names."""
 
 import hashlib
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon import Graph, Tensor, rule
 from surgeon.testing import parse
-from tests.command_line import EXACT, gelus, one_sentence, ops, run, save
+from tests.command_line import files_in, gelus, one_sentence, ops, process, run
 
-ROOT = Path(__file__).resolve().parent.parent
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)"
 CONSTANTS = "<float sqrt2 = {1.4142135}, float one = {1.0}, float half = {0.5}, float unused = {3.0}>"
 SQRT2 = np.float32(2**0.5)
@@ -28,20 +21,6 @@ SQRT2 = np.float32(2**0.5)
 def exact(head: str = "(float[n, 4] x) => (float[n, 4] y)", body: str = ERF, **settings: int) -> onnx.ModelProto:
     """One exact GELU, and an initializer that nothing uses."""
     return parse(f"{head} {CONSTANTS} {{ {body} }}", **settings)
-
-
-def files_in(folder: Path) -> set[str]:
-    """All names in a folder."""
-    return set(os.listdir(folder))
-
-
-def process(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the repository on its path."""
-    paths = os.pathsep.join([str(ROOT), *filter(None, [variables.pop("PYTHONPATH", "")])])
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths, **variables}
-    )
 
 
 def outside(array: np.ndarray, name: str, folder: Path, **entries: str) -> TensorProto:
@@ -240,166 +219,3 @@ def test_a_match_never_spans_two_scopes() -> None:
     after, report = surgeon.rewrite(model, "gelu")
     assert after.SerializeToString() == model.SerializeToString()
     assert any(miss.rule == "gelu" and "'d'" in miss.reason for miss in report.misses)
-
-
-STANDARD = ["Gelu", "Gelu", "Swish"]
-CONTRIB = ["com.microsoft::Gelu", "com.microsoft::FastGelu", "com.microsoft::QuickGelu"]
-HOPS = [
-    ("onnx", STANDARD),
-    ("ort", STANDARD),
-    ("contrib", CONTRIB),
-    ("onnx", STANDARD),
-    ("decomposed", None),
-    ("contrib", CONTRIB),
-    ("decomposed", None),
-    ("ort", CONTRIB),
-]
-
-
-def test_all_three_gelus_travel_between_all_targets(tmp_path: Path) -> None:
-    """From any form to any other and back, on one file, each hop checked where ONNX Runtime has the kernels."""
-    path = save(
-        tmp_path,
-        'g = Gelu(x) t = Gelu<approximate = "tanh">(g) y = com.microsoft.QuickGelu<alpha = 1.702>(t)',
-        opset=24,
-        ir_version=11,
-        constants="",
-        imports=', "com.microsoft" : 1',
-    )
-    source = path.read_bytes()
-    for target, wanted in HOPS:
-        done = run("rewrite", path, path, "--rules", "gelu", "--target", target)
-        assert done.exit_code == 0, done.output
-        found = ops(path)
-        assert found == wanted if wanted else not {"Gelu", "Swish"} & {op.rpartition(":")[2] for op in found}
-    first, last = onnx.ModelProto.FromString(source).graph, onnx.load(path).graph
-    assert (first.input, first.output) == (last.input, last.output)
-    assert not last.initializer
-
-
-UNPROVABLE = {
-    "a placeholder": ("z = my.Thing(y)", "does not load the original"),
-    "all NaN": ("p = Abs(y) n = Neg(p) q = Sub(n, one) z = Sqrt(q)", "all NaN"),
-    "random": ("r = RandomNormalLike(y) z = Add(r, y)", "Two runs of the original differ"),
-}
-
-
-@pytest.mark.parametrize("title", UNPROVABLE)
-def test_unproved_is_written_and_loud_unless_proof_is_required(title: str, tmp_path: Path) -> None:
-    """Each cause has its reason, on the console and in the report."""
-    tail, words = UNPROVABLE[title]
-    path = save(tmp_path, f"{EXACT.format(i='g', x='x', y='y')} {tail}", outputs="float[n, 4] z", imports=', "my" : 1')
-    report = tmp_path / "report.json"
-    out = tmp_path / "out.onnx"
-    done = run("rewrite", path, out, "--rules", "gelu", "--report", report)
-    assert done.exit_code == 0
-    assert out.exists()
-    assert "UNPROVED" in done.stdout
-    assert words in done.stdout
-    told = json.loads(report.read_text())
-    assert (told["outcome"], told["written"], told["sites"][0]["outcome"]) == ("unproved", True, "unproved")
-    assert words in told["check"]["reason"]
-    out.unlink()
-    assert run("rewrite", path, out, "--rules", "gelu", "--require-proof").exit_code == 1
-    assert not out.exists()
-
-
-USERS_RULE = '''
-import onnx_graphsurgeon as gs
-from surgeon import Graph, Tensor, rule
-
-@gs.Graph.register()
-def mul(self, a, b):
-    return self.layer(op="Sub", inputs=[a, b], outputs=["out"])
-
-def pattern(g: Graph, x: Tensor) -> Tensor:
-    """What `mul` means here: a difference."""
-    return g.mul(g.relu(x), x)[0]
-
-@rule(patterns=[pattern])
-def difference(g: Graph, x: Tensor) -> Tensor:
-    """Max(-x, 0), without the sum."""
-    return g.relu(g.neg(x))
-'''
-
-
-def test_a_user_s_helper_and_the_builtin_rules_in_one_run(tmp_path: Path) -> None:
-    """`mul` means Sub in the user's file, and still Mul in the rule that ships, as pattern and as replacement."""
-    (tmp_path / "mine.py").write_text(USERS_RULE)
-    body = f"{EXACT.format(i='g', x='x', y='h')} r = Relu(h) y = Sub(r, h)"
-    path, out = save(tmp_path, body), tmp_path / "out.onnx"
-    for target in ("ort", "decomposed", "ort"):
-        done = process(
-            "-m",
-            "surgeon",
-            "rewrite",
-            path,
-            out,
-            "--rules",
-            f"{tmp_path / 'mine.py'},gelu",
-            "--target",
-            target,
-            "--require-proof",
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        path = out
-    assert ops(out) == ["com.microsoft::Gelu", "Neg", "Relu"]
-
-
-def test_an_installed_pack_is_listed_explained_and_run(tmp_path: Path) -> None:
-    """By its metadata alone, as pip writes them."""
-    (tmp_path / "my_pack").mkdir()
-    (tmp_path / "my_pack" / "__init__.py").write_text("")
-    (tmp_path / "my_pack" / "minus.py").write_text(USERS_RULE.replace("mul", "my_minus"))
-    (tmp_path / "my_pack-1.dist-info").mkdir()
-    (tmp_path / "my_pack-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: my-pack\nVersion: 1\n")
-    (tmp_path / "my_pack-1.dist-info" / "entry_points.txt").write_text("[surgeon.rules]\nmy-pack = my_pack\n")
-    path = save(tmp_path, "r = Relu(x) y = Sub(r, x)")
-    listed = process("-m", "surgeon", "rules", PYTHONPATH=str(tmp_path))
-    assert "my-pack: my_pack.minus" in listed.stdout
-    assert "Max(-x, 0)" in process("-m", "surgeon", "rules", "difference", PYTHONPATH=str(tmp_path)).stdout
-    for name in ("difference", "minus", "minus:difference", "my_pack.minus:difference"):
-        out = tmp_path / "out.onnx"
-        done = process("-m", "surgeon", "rewrite", path, out, "--rules", name, PYTHONPATH=str(tmp_path))
-        assert done.returncode == 0, done.stderr
-        assert ops(out) == ["Neg", "Relu"]
-
-
-def test_a_failed_check_keeps_the_old_output_and_the_report_says_so(tmp_path: Path) -> None:
-    """The exact GELU taken for the tanh form differs by 5e-4 at most, and that is found."""
-
-    def pattern(g: Graph, x: Tensor) -> Tensor:
-        return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2**0.5)), 1.0))
-
-    @rule(patterns=[pattern])
-    def nearly(g: Graph, x: Tensor) -> Tensor:
-        return g.ms_fast_gelu(x)
-
-    path, out = gelus(tmp_path, 1), tmp_path / "out.onnx"
-    out.write_bytes(b"old")
-    with pytest.raises(surgeon.CheckFailed) as failed:
-        surgeon.rewrite(path, nearly, output=out)
-    assert out.read_bytes() == b"old"
-    assert files_in(tmp_path) == {"in.onnx", "out.onnx"}
-    assert failed.value.report.outcome == "failed"
-    assert [site.outcome for site in failed.value.report.sites] == ["failed"]
-
-
-def test_a_sum_of_thousands_is_no_explosion(tmp_path: Path) -> None:
-    """A chain of 3,000 Adds, searched by a rule that starts from a sum."""
-
-    def pattern(g: Graph, a: Tensor, b: Tensor) -> Tensor:
-        return g.mul(g.add(a, b), 0.5)
-
-    @rule(patterns=[pattern])
-    def mean(g: Graph, a: Tensor, b: Tensor) -> Tensor:
-        return g.mean(a, b)
-
-    chain = " ".join(f"c{place} = Add(c{place - 1}, x)" for place in range(1, 3000))
-    model = parse(
-        f"(float[n, 4] x) => (float[n, 4] y) <float half = {{0.5}}> {{ c0 = Neg(x) {chain} y = Mul(c2999, half) }}"
-    )
-    start = time.perf_counter()
-    _, report = surgeon.rewrite(model, mean, check="none")
-    assert report.count("mean") == 1
-    assert time.perf_counter() - start < 5
