@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -145,3 +146,22 @@ def test_every_dtype_may_stand_anywhere(number):
     for node in model.graph.node:
         index.constants.scalar(index.main, node.output[0])
     assert index.constants.get(index.main, "Shape_out").array.tolist() == [1]
+
+
+def test_a_stated_shape_needs_no_inference(monkeypatch):
+    """Inference runs over the whole model, so only for a tensor of which the file says nothing."""
+    index = index_of(graph("t = Tanh(x) y = Relu(t)"))
+    monkeypatch.setattr(type(index.types), "_infer", lambda self: pytest.fail("inferred"))
+    assert index.types.shape(index.main, "x") == ("n", 4)
+    assert index.types.rank(index.main, "y") == 2
+
+
+def test_a_tensor_beside_one_in_a_body_tells_no_dtype_of_another_of_its_name():
+    """In the body `w` is an int32 of its own; outside it is a float initializer."""
+    text = (
+        "w2 = Add(w, w) y = If (flag) <then_branch = t () => (int32[4] tr) <int32[4] w = {1, 2, 3, 4}> "
+        "{ tr = Add(i, w) }, else_branch = e () => (int32[4] er) { er = Identity(i) }>"
+    )
+    head = "(int32[4] i, bool flag) => (int32[4] y, float[4] w2)"
+    index = index_of(graph(text, head, "float[4] w = {1, 2, 3, 4}"))
+    assert index.types.dtype(index.main, "i") == onnx.TensorProto.INT32

@@ -46,7 +46,7 @@ class Types:
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The element type, or None where nothing tells it."""
         for reader in scope.consumers.get(name, ())[:2]:  # the quick road: a weight or constant beside it
-            if reader.op in ONE_TYPE:
+            if reader.op in ONE_TYPE and reader.scope is scope:
                 for beside in reader.inputs:
                     stored = scope.initializers.get(beside)
                     if stored is not None:
@@ -62,7 +62,8 @@ class Types:
         constant = self._constants.shape(scope, name)
         if constant is not None:
             return constant
-        for info in (self._info(scope, name), self._info_inferred(scope, name)):
+        for look in (self._info, self._info_inferred):  # one after the other: inference runs over the whole model
+            info = look(scope, name)
             if info is not None and info.type.tensor_type.HasField("shape"):
                 return tuple(_dim(dim) for dim in info.type.tensor_type.shape.dim)
         return None
