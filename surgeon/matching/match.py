@@ -152,7 +152,9 @@ def find(
     tried: set[Node] = set()
     template: Template | None = None
     for anchor in anchors(compiled, scope):
-        if template is not None and anchor.alive:
+        if not anchor.alive:
+            continue
+        if template is not None:
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
             attempt.replay(template, tried)
             if attempt.found is not None:
