@@ -6,6 +6,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import surgeon
+import surgeon.testing
 from surgeon.indexing.constants import castable_types
 from tests.models import graph, index_of, opset
 
@@ -165,3 +167,17 @@ def test_a_tensor_beside_one_in_a_body_tells_no_dtype_of_another_of_its_name():
     head = "(int32[4] i, bool flag) => (int32[4] y, float[4] w2)"
     index = index_of(graph(text, head, "float[4] w = {1, 2, 3, 4}"))
     assert index.types.dtype(index.main, "i") == onnx.TensorProto.INT32
+
+
+def test_a_subnormal_number_is_as_coarse_as_the_steps_there():
+    """1e-5 in half precision is 1.00136e-05, and meant as 1e-5."""
+
+    @surgeon.rule(patterns=[lambda g, x: g.sqrt(g.add(x, 1e-5))])
+    def marked(g, x):
+        return g.sqrt(g.relu(x))
+
+    model = surgeon.testing.parse("(float16[n] x) => (float16[n] y) { a = Add(x, eps) y = Sqrt(a) }")
+    for value, fires in ((np.float16(1e-5), 1), (np.float16(2e-5), 0)):
+        del model.graph.initializer[:]
+        model.graph.initializer.append(numpy_helper.from_array(np.array(value), "eps"))
+        assert len(surgeon.rewrite(model, marked, check="none")[1].sites) == fires

@@ -144,13 +144,13 @@ class Constants:
                 return None
             model = self._model
             array = model.value(stored) if isinstance(stored, onnx.TensorProto) else model.sparse_value(stored)
-            return Value(array, _eps(array.dtype))
+            return Value(array, _precision(array))
         node = home.producers.get(name)
         if node is None or name in home.inputs:
             return None
         if node.op == "Constant":
             array_or_none = self._of_node(node, limit=FOLD_LIMIT)
-            return None if array_or_none is None else Value(array_or_none, _eps(array_or_none.dtype))
+            return None if array_or_none is None else Value(array_or_none, _precision(array_or_none))
         return self._fold(home, node, depth)
 
     def _of_node(self, node: Node, limit: int | None) -> Array | None:
@@ -173,7 +173,7 @@ class Constants:
     def _fold(self, scope: Scope, node: Node, depth: int) -> Value | None:
         compute = FOLDS.get(node.op)
         self._is_cut_off = self._is_cut_off or depth >= FOLD_DEPTH
-        if compute is None or depth >= FOLD_DEPTH or not node.inputs:
+        if compute is None or depth >= FOLD_DEPTH or not node.inputs or not node.inputs[0]:
             return None
         values = []
         for name in node.inputs:
@@ -189,7 +189,7 @@ class Constants:
             return None  # what cannot be computed (shapes that do not fit, 2 ** -1 in integers) is no constant
         if array is None or array.size > FOLD_LIMIT:
             return None
-        return Value(array, max([_eps(array.dtype), *(value.eps for value in values if value is not None)]))
+        return Value(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
 
 
 def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
@@ -203,6 +203,19 @@ def _eps(dtype: np.dtype[Any]) -> float:
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype).eps) if _is_float(dtype) else 0.0
+
+
+def _precision(array: Array) -> float:
+    """The relative precision of a constant: that of its dtype, or less below the dtype's normal numbers."""
+    eps = _eps(array.dtype)
+    if not eps or array.size != 1:
+        return eps
+    import ml_dtypes
+
+    limits, number = ml_dtypes.finfo(array.dtype), abs(float(array.reshape(-1)[0]))
+    if not 0 < number < float(limits.smallest_normal):
+        return eps
+    return max(eps, float(limits.smallest_subnormal) / number)
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:

@@ -82,6 +82,19 @@ def dtype_number(dtype: str | int | type | npt.DTypeLike) -> int:
         raise RuleError(f"{dtype!r} is no ONNX dtype; write a name such as 'float16' or a NumPy dtype.") from error
 
 
+def type_string(dtype: int) -> str:
+    """A tensor's type as schemas spell it, by its `TensorProto.DataType`: FLOAT is `"tensor(float)"`."""
+    known = dtype in TensorProto.DataType.values()
+    return f"tensor({TensorProto.DataType.Name(dtype).lower()})" if known else f"tensor({dtype})"
+
+
+def element_type(text: str) -> int | None:
+    """The `TensorProto.DataType` of a type as schemas spell it, such as `"tensor(float16)"`; None for any other."""
+    name = text.removeprefix("tensor(").removesuffix(")").upper()
+    is_known = text.startswith("tensor(") and name in TensorProto.DataType.keys()  # noqa: SIM118 - it is no mapping
+    return int(TensorProto.DataType.Value(name)) if is_known else None
+
+
 def coerce(op: str, spec: AttributeSpec, value: Any) -> Any:
     """`value` as the attribute `spec` of the operator `op` wants it.
 

@@ -2,12 +2,10 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 import onnx
-from onnx import TensorProto
 
-from surgeon.ops.attributes import words
+from surgeon.ops.attributes import type_string, words
 from surgeon.ops.binding import missing
 from surgeon.ops.schema_tables import Formal, Schema, knows_domain, schema, spelled_domain
 
@@ -90,7 +88,7 @@ def _types(version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int 
             dtype = dtype_of(name) if name and formal is not None else None
             if formal is None or not dtype:
                 continue
-            shown = _type_string(dtype)
+            shown = type_string(dtype)
             if shown not in version.allowed(formal):
                 choices = ", ".join(sorted(version.allowed(formal)))
                 yield f"The {kind} '{formal.name}' of {version.name} is {shown} ('{name}'); it may be {choices}."
@@ -101,9 +99,3 @@ def _types(version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int 
                         f"'{first_name}' and '{name}' of {version.name} must have the same type; "
                         f"they are {first} and {shown}."
                     )
-
-
-@cache
-def _type_string(dtype: int) -> str:
-    known = dtype in TensorProto.DataType.values()
-    return f"tensor({TensorProto.DataType.Name(dtype).lower()})" if known else f"tensor({dtype})"

@@ -3,7 +3,7 @@
 This module only gathers: `schema_tables` holds the schemas, `binding` sorts arguments, `node_check` checks nodes.
 """
 
-from surgeon.ops.attributes import dtype_number
+from surgeon.ops.attributes import dtype_number, element_type, type_string
 from surgeon.ops.binding import Call, bind
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schema_tables import (
@@ -29,9 +29,11 @@ __all__ = [
     "check_node",
     "domains",
     "dtype_number",
+    "element_type",
     "history",
     "knows_domain",
     "moved",
     "operators",
     "schema",
+    "type_string",
 ]

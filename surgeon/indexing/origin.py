@@ -1,0 +1,59 @@
+"""The model as its file has it, whatever has been rewritten since: what a proof compares with."""
+
+from functools import cached_property
+
+import onnx
+
+from surgeon.indexing.constants import Constants
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+
+
+class Origin:
+    """The scopes of the source, made anew from an index that may have been edited.
+
+    Nodes are the index's own, dead or alive; what a rewrite let them read instead is not seen here.  Scopes are
+    copies: their tables of producers, initializers and inputs are those of the file, and they know no readers.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.model = index.model
+        self._scopes: dict[int, Scope] = {}
+
+    @cached_property
+    def constants(self) -> Constants:
+        """The constants of the source, by value; ask with scopes from `scope`."""
+        return Constants(self.model, self.index.ir_version)
+
+    def scope(self, scope: Scope) -> Scope:
+        """The source's state of a scope of the index; a scope from here is its own."""
+        if id(scope) not in self._scopes:
+            made = _as_in_file(scope, None if scope.parent is None else self.scope(scope.parent))
+            self._scopes[id(scope)] = self._scopes[id(made)] = made
+        return self._scopes[id(scope)]
+
+    def producer(self, scope: Scope, name: str) -> tuple[Scope, Node] | None:
+        """The node that makes a tensor, seen from a scope, and the scope it stands in; None where no node does."""
+        home = self.scope(scope).home(name)
+        node = home.producers.get(name) if home is not None else None
+        return None if home is None or node is None else (home, node)
+
+    def inputs(self, node: Node) -> tuple[str, ...]:
+        """What a node of the source reads in the file; a new node reads what it reads."""
+        return tuple(node.proto.input) if node in node.scope.redirected else node.inputs
+
+
+def _as_in_file(scope: Scope, parent: Scope | None) -> Scope:
+    """A copy of a scope without the traces of any edit."""
+    proto = scope.proto
+    made = Scope(proto, scope.address, scope.versions, parent, scope.owner, scope.label)
+    made.nodes = scope.nodes
+    made.producers = {name: node for node in scope.nodes for name in node.outputs if name}
+    if isinstance(proto, onnx.FunctionProto):
+        made.inputs.update(proto.input)
+        return made
+    made.inputs.update([value.name for value in proto.input])
+    made.initializers = {tensor.name: tensor for tensor in proto.initializer}
+    made.sparse = {tensor.values.name: tensor for tensor in proto.sparse_initializer}
+    return made

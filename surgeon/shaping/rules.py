@@ -1,0 +1,18 @@
+"""All rules in one table: qualified op to what it says of its outputs."""
+
+from surgeon.shaping import attention, elementwise, layout, linear, making, reducing, selecting
+from surgeon.shaping.facts import Rule
+
+RULES: dict[str, Rule] = {
+    **attention.RULES,
+    **elementwise.RULES,
+    **layout.RULES,
+    **linear.RULES,
+    **making.RULES,
+    **reducing.RULES,
+    **selecting.RULES,
+}
+
+# What a rule meets in a graph that breaks the rules of its ops: ranks too low, axes out of range, sizes of 0,
+# attributes of another type than the op has.
+ODD = (IndexError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError)

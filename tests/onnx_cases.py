@@ -1,0 +1,30 @@
+"""onnx's own test cases of single ops: a model, inputs, and the outputs that the standard wants.
+
+onnx collects them once per process, for one op or for all: so this is the one place that asks.
+"""
+
+import warnings
+from functools import cache
+from typing import Any
+
+from onnx import TensorProto, numpy_helper
+
+
+@cache
+def onnx_cases() -> tuple[Any, ...]:
+    """All cases that have data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the cases divide by zero on purpose
+        from onnx.backend.test.case.node import collect_testcases
+
+        return tuple(case for case in collect_testcases(None) if case.data_sets)
+
+
+def cases_of(op: str) -> list[Any]:
+    """The cases of one op of ai.onnx by itself, not of functions that hold it."""
+    return [case for case in onnx_cases() if [node.op_type for node in case.model.graph.node] == [op]]
+
+
+def array_of(item: Any) -> Any:
+    """An input or output as an array where the case has it as a TensorProto."""
+    return numpy_helper.to_array(item) if isinstance(item, TensorProto) else item
