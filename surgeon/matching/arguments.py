@@ -3,17 +3,21 @@
 A parameter that some opsets keep in an attribute and others in an input is found in either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import numpy as np
+from onnx import AttributeProto
 
 from surgeon.indexing.scope import Node, qualified
-from surgeon.matching.captures import bind_nothing, bind_number
-from surgeon.matching.chains import Matcher, Next
+from surgeon.matching.advice import other_attribute
+from surgeon.matching.captures import another_number, bind_nothing, bind_number, is_held
+from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
+from surgeon.matching.trace import Finding, Kind
 from surgeon.ops.schemas import moved, schema
 
 COMMUTATIVE = frozenset(
@@ -42,6 +46,7 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
     literals = [place for place, value in enumerate(operation.inputs) if isinstance(value, Literal)]
     checks_rank = bool(literals) and operation.op in BROADCASTING and not operation.domain
     free = operation.op in COMMUTATIVE and not operation.domain and 1 < len(matchers) <= PERMUTED_INPUTS
+    line = (operation.where, label_of(operation), id(operation))
 
     def run(state: State, node: Node, inputs: tuple[str, ...], step: int, then: Next) -> bool:
         if step == len(order):
@@ -52,12 +57,10 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
         def on() -> bool:
             return run(state, node, inputs, step + 1, then)
 
+        if state.trace is not None:
+            state.trace.line = line
         if matcher is None:
-            return (
-                on()
-                if not name
-                else state.missed(operation.where, f"{label_of(operation)} has an input {place} too many")
-            )
+            return on() if not name else _one_too_many(state, operation, node, place, on)
         if place in parameters:
             item = node.attribute(parameters[place])
             if item is not None or not name:
@@ -67,7 +70,7 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
         if not name:
             if place in optional:
                 return bind_nothing(state, optional[place], on)
-            return state.missed(operation.where, f"wanted input {place} of {label_of(operation)}, found none")
+            return state.trace is not None and state.missed(_left_out(operation, node, place))
         return matcher(state, name, on)
 
     def match(state: State, node: Node, then: Next) -> bool:
@@ -77,16 +80,16 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
         count = len(matchers)
         if operation.rest is not None:
             if operation.rest.name in state.bound:
-                return state.bound[operation.rest.name] == inputs[count:] and run(state, node, inputs, 0, then)
+                if state.bound[operation.rest.name] != inputs[count:]:
+                    return state.trace is not None and state.missed(_other_rest(operation, operation.rest, node))
+                return run(state, node, inputs, 0, then)
             state.bound[operation.rest.name] = Several(inputs[count:])
             if run(state, node, inputs, 0, then):
                 return True
             del state.bound[operation.rest.name]
             return False
         if len(inputs) > count:
-            return state.missed(
-                operation.where, f"{label_of(operation)} at {node.label!r} has {len(inputs)} inputs, wanted {count}"
-            )
+            return state.trace is not None and state.missed(_too_many(operation, node, inputs, count))
         if checks_rank and not _keeps_rank(state, operation, inputs, literals):
             return False
         if free and len(inputs) == count:
@@ -94,6 +97,52 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
         return run(state, node, inputs, 0, then)
 
     return match
+
+
+def _input_name(operation: Operation, node: Node, place: int) -> str:
+    """An input as its schema calls it, with its position: 2 ('B')."""
+    entry = (
+        None
+        if is_wildcard(operation)
+        else schema(operation.domain, operation.op, node.scope.versions.get(operation.domain))
+    )
+    formal = entry.input_at(place) if entry is not None else None
+    return f"{place} ({formal.name!r})" if formal is not None else str(place)
+
+
+def _finding(
+    kind: Kind, operation: Operation, node: Node, wanted: str, found: str, told: str = "", change: str = ""
+) -> Finding:
+    spot = f"at {node.label!r}"
+    return Finding(kind, operation.where, wanted, found, spot, told, change, label_of(operation), node.label)
+
+
+def _left_out(operation: Operation, node: Node, place: int) -> Finding:
+    wanted = f"input {_input_name(operation, node, place)} of {label_of(operation)}"
+    return _finding("missing optional", operation, node, wanted, "none")
+
+
+def _one_too_many(state: State, operation: Operation, node: Node, place: int, then: Next) -> bool:
+    if state.trace is None:
+        return False
+    which = _input_name(operation, node, place)
+    wanted, found = f"no input {which} of {label_of(operation)}", state.found(node.inputs[place])
+    change = f"leave out input {which} of {node.label}"
+    return state.excused(_finding("missing optional", operation, node, wanted, found, change=change), then)
+
+
+def _too_many(operation: Operation, node: Node, inputs: tuple[str, ...], count: int) -> Finding:
+    which = " and ".join(_input_name(operation, node, place) for place in range(count, len(inputs)))
+    told = (
+        f"{label_of(operation)} at {node.label!r} has {len(inputs)} inputs, wanted {count}: "
+        f"the pattern leaves out input {which}"
+    )
+    wanted, found = f"{count} inputs of {label_of(operation)}", f"{len(inputs)} inputs"
+    return _finding("missing optional", operation, node, wanted, found, told)
+
+
+def _other_rest(operation: Operation, rest: Var, node: Node) -> Finding:
+    return _finding("operand", operation, node, f"the inputs that *{rest.name} stands for again", "others")
 
 
 def _weight(value: Value | None) -> int:
@@ -112,16 +161,31 @@ def _match_parameter(state: State, node: Node, name: str, value: Value | None, t
     """A parameter that this opset keeps in an attribute."""
     known, found = state.attribute_value(node, name)
     if not known:
-        return state.missed(node.label, f"attribute {name} is a reference to the function's own")
+        return state.trace is not None and state.missed(_referred("", "", node, name))
     if isinstance(value, Literal):
-        if _same_value(state, node, name, found, value.value.tolist()):
+        wanted = value.value.tolist()
+        if _same_value(state, node, name, found, wanted):
             return then()
-        return state.missed(value.where, f"wanted {name} = {value.value.tolist()}, found {found} at {node.label!r}")
+        return state.trace is not None and state.excused(_attribute(value.where, "", node, name, wanted, found), then)
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
         return bind_number(state, value, found, then)
     if isinstance(value, Var) and value.optional and found is None:
         return bind_nothing(state, value, then)
-    return state.missed(node.label, f"{name} is an attribute at this opset, wanted a tensor")
+    if state.trace is None:
+        return False
+    told = f"{name} is an attribute at this opset, wanted a tensor"
+    return state.missed(Finding("operand", "", f"{name} as a tensor", "an attribute", f"at {node.label!r}", told))
+
+
+def _attribute(where: str, op: str, node: Node, name: str, wanted: Any, found: Any) -> Finding:
+    change, spot = other_attribute(node, name, wanted), f"at {node.label!r}"
+    return Finding("attribute", where, f"{name} = {wanted}", str(found), spot, "", change, op, node.label)
+
+
+def _referred(where: str, op: str, node: Node, name: str) -> Finding:
+    told = f"attribute {name} of {node.label!r} is a reference to the function's own"
+    spot = f"at {node.label!r}"
+    return Finding("attribute", where, f"a value of {name}", "a reference", spot, told, "", op, node.label)
 
 
 def _keeps_rank(state: State, operation: Operation, inputs: tuple[str, ...], literals: list[int]) -> bool:
@@ -134,57 +198,74 @@ def _keeps_rank(state: State, operation: Operation, inputs: tuple[str, ...], lit
     known = [found for found in ranks if found is not None]
     if known and max(known) >= rank:
         return True
-    return state.missed(
-        operation.where, f"a constant of rank {rank} may raise the rank of {label_of(operation)}'s result"
-    )
+    told = f"a constant of rank {rank} may raise the rank of {label_of(operation)}'s result"
+    wanted = "a constant that does not raise the rank"
+    return state.missed(Finding("rank", operation.where, wanted, f"one of rank {rank}", told=told))
 
 
-def attributes_matcher(operation: Operation) -> Callable[[State, Node], bool]:
-    """Compare attributes; those that the pattern does not name must be at the schema's defaults."""
+def attributes_matcher(operation: Operation) -> Callable[[State, Node], Finding | None]:
+    """Compare attributes; those that the pattern does not name must be at the schema's defaults.
+
+    The matcher returns what is wrong, or None.  What it binds on the way to a miss is undone by the caller, which knows
+    how many names were bound before.
+    """
     wanted, others = operation.attributes, operation.others
     parameters = set(_moved_parameters(operation).values())
     parts = operation.outputs if label_of(operation) == "Split" else 0
 
-    def match(state: State, node: Node) -> bool:
+    def wrong(state: State, node: Node) -> Iterator[Finding]:
         given = node.proto.attribute
-        if parts and len(node.outputs) != parts:
-            return state.missed(operation.where, f"wanted {parts} outputs, found {len(node.outputs)} at {node.label!r}")
-        if not given and not wanted and others is None:
-            return True
         for name, value in wanted.items():
             known, found = state.attribute_value(node, name)
             if not known:
-                return state.missed(
-                    operation.where, f"attribute {name} of {node.label!r} is a reference to the function's own"
-                )
-            if isinstance(value, Var):
-                if not bind_number(state, value, found, lambda: True):
-                    return False
+                yield _referred(operation.where, label_of(operation), node, name)
+            elif isinstance(value, Var):
+                if value.name not in state.bound:
+                    state.bound[value.name] = (found,)
+                elif not is_held(state, value, found):
+                    yield another_number(state, value.name, state.bound[value.name], found)
             elif not _same_value(state, node, name, found, value):
-                return state.missed(operation.where, f"wanted {name} = {value}, found {found} at {node.label!r}")
-            elif value is None and found is not None:
-                return False
+                yield _attribute(operation.where, label_of(operation), node, name, value, found)
         extra = {item.name: item for item in given if item.name not in wanted and item.name not in parameters}
         if others is not None:
-            if any(item.ref_attr_name for item in extra.values()):
-                return state.missed(
-                    operation.where, f"an attribute of {node.label!r} is a reference to the function's own"
-                )
+            yield from (
+                _referred(operation.where, label_of(operation), node, name)
+                for name, item in extra.items()
+                if item.ref_attr_name
+            )
             state.bound[others.name] = ({name: plain(item) for name, item in extra.items()},)
-            return True
+            return
         for name, item in extra.items():
             if not _is_default(node, name, state):
-                return state.missed(
-                    operation.where,
-                    f"{label_of(operation)} at {node.label!r} has {name} = {_shown(item)}, which is not the default",
-                )
-        return True
+                yield _not_default(operation, node, name, item)
 
-    # What `match` binds on the way to a miss is undone by the caller, which knows how many names were bound before.
+    def match(state: State, node: Node) -> Finding | None:
+        if parts and len(node.outputs) != parts:
+            return _finding("operand", operation, node, f"{parts} outputs", str(len(node.outputs)))
+        if not node.proto.attribute and not wanted and others is None:
+            return None
+        first, *more = (list if state.trace is not None else _first)(wrong(state, node)) or (None,)
+        if first is None or not more:
+            return first
+        told = "; ".join(item.sentence for item in (first, *more) if item is not None)
+        return replace(first, told=told, change="")
+
     return match
 
 
-def _shown(item: Any) -> str:
+def _first(findings: Iterator[Finding]) -> list[Finding]:
+    found = next(findings, None)
+    return [] if found is None else [found]
+
+
+def _not_default(operation: Operation, node: Node, name: str, item: AttributeProto) -> Finding:
+    shown = _shown(item)
+    told = f"{label_of(operation)} at {node.label!r} has {name} = {shown}, which is not the default"
+    change = "" if item.ref_attr_name else other_attribute(node, name, None)
+    return _finding("attribute", operation, node, f"{name} at its default", shown, told, change)
+
+
+def _shown(item: AttributeProto) -> str:
     return f"reference {item.ref_attr_name}" if item.ref_attr_name else str(plain(item))[:60]
 
 

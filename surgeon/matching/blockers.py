@@ -1,12 +1,31 @@
 """What stands against taking matched nodes out of a graph, each as a sentence that names who is in the way."""
 
-from surgeon.indexing.scope import Node
+from collections.abc import Iterator
+
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.advice import fewer_uses
 from surgeon.matching.compile import Compiled
 from surgeon.matching.state import Several, State
+from surgeon.matching.trace import Finding, Kind
 
 
-def escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
-    """Why an inner tensor must stay, or None."""
+def is_closed(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> bool:
+    """Whether no inner tensor must stay: what `escapes` tells, as a quick yes or no."""
+    inside = set(nodes)
+    held, consumers = state.scope.held, state.scope.consumers
+    for node in nodes:
+        for name in node.outputs:
+            if name and name not in names:
+                if name in held:
+                    return False
+                for reader in consumers.get(name, ()):
+                    if reader not in inside and reader.alive:
+                        return False
+    return True
+
+
+def escapes(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Iterator[Finding]:
+    """Why inner tensors must stay, one finding for each."""
     inside = set(nodes)
     scope = state.scope
     for node in nodes:
@@ -14,25 +33,56 @@ def escape(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str
             if not name or name in names:
                 continue
             if name in scope.held:
-                return f"{name!r}, made by {node.label!r} inside the match, must stay: {scope.held[name]}"
+                yield _held(state, node, name, inside)
+                continue
             for reader in scope.consumers.get(name, ()):
                 if reader not in inside and reader.alive:
-                    where = "" if reader.scope is scope else f" (in {reader.scope.label})"
-                    return f"{name!r}, made by {node.label!r} inside the match, is also used by {reader.label!r}{where}"
-    return None
+                    yield _read(state, node, name, inside)
+                    break
 
 
-def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> str | None:
+def _held(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
+    why = state.scope.held[name]
+    told = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
+    is_output = _is_output(state.scope, name)
+    others = [reader for reader in state.scope.readers(name) if reader not in inside]
+    where = state.scope.label or "the graph"
+    change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
+    kind: Kind = "graph output" if is_output else "escape"
+    return Finding(kind, "", "no use outside the match", why, repr(name), told, change, at=node.label)
+
+
+def _is_output(scope: Scope, name: str) -> bool:
+    return any(name == (item if isinstance(item, str) else item.name) for item in scope.proto.output)
+
+
+def _read(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
+    scope = state.scope
+    readers = [item for item in dict.fromkeys(scope.consumers[name]) if item not in inside and item.alive]
+    first = readers[0]
+    where = "" if first.scope is scope else f" (in {first.scope.label})"
+    told = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
+    more = len(readers) - 1
+    told += f" and {more:,} more node{'s' * (more > 1)}" if more else ""
+    change = fewer_uses(name, readers)
+    return Finding(
+        "escape", "", "no use outside the match", f"a use by {first.op}", repr(name), told, change, at=node.label
+    )
+
+
+def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> Finding | None:
     """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
     for key, held in state.bound.items():
         for name in (held,) if isinstance(held, str) else held if isinstance(held, Several) else ():
             source = state.producers.get(name)
             if source is not None and source in nodes and key not in compiled.pattern.inner:
-                return f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
+                told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
+                wanted = f"{key!r} from outside the match"
+                return Finding("escape", "", wanted, f"the result of {source.op}", "", told, at=source.label)
     return None
 
 
-def comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> str | None:
+def comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Finding | None:
     """Whether a path leaves through an output, by a body's capture too, and comes back as an input."""
     inside = set(nodes)
     scope = state.scope
@@ -48,6 +98,7 @@ def comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) ->
         seen.add(id(node))
         for name in node.outputs:
             if name in needed:
-                return f"a path leaves the match and comes back through {node.label!r}"
+                told = f"a path leaves the match and comes back through {node.label!r}"
+                return Finding("escape", "", "no way out and back", f"one through {node.op}", "", told, at=node.label)
             level.extend(scope.readers(name))
     return None

@@ -4,52 +4,48 @@ A chain of the pattern is a multiset of signed operands (a divisor or subtrahend
 model's tree of binary nodes is cut at as many leaves as the pattern has operands; constants on the way are folded.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 from math import nan
 from typing import Any
 
 from surgeon.indexing.constants import CONSTANT_OPS
-from surgeon.indexing.scope import Node
-from surgeon.matching.flatten import PRODUCT, SUM, combine
-from surgeon.matching.state import RTOL, STEP_LIMIT, TRANSPARENT, State, close
-
-Next = Callable[[], bool]
-Matcher = Callable[[State, str, Next], bool]
+from surgeon.indexing.scope import Node, split_op
+from surgeon.matching.advice import fixed
+from surgeon.matching.chain import (
+    Chain,
+    Matcher,
+    Next,
+    Term,
+    gave_up,
+    held_already,
+    legacy,
+    namesake,
+    no_chain,
+    no_number,
+    no_operand,
+    not_fixed,
+    not_float,
+    number_of_operands,
+    other_number,
+    raised,
+)
+from surgeon.matching.chain_parts import (
+    agrees,
+    could_stand_in,
+    divides_as_floats,
+    is_namesake,
+    made_by,
+    may_fold,
+    operands_of,
+    producer,
+    raises_rank,
+)
+from surgeon.matching.flatten import PRODUCT, combine
+from surgeon.matching.state import STEP_LIMIT, TRANSPARENT, State, close
 
 LEGACY = 7  # from this opset on operands broadcast as in NumPy
-CANCELS = 100.0
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """An operand of a pattern's chain.  heads: ops that can make it (None: anything, a constant too)."""
-
-    matcher: Matcher
-    sign: int
-    heads: frozenset[str] | None
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """A sum or product to look for.
-
-    identity: what changes nothing, 1 in a product and 0 in a sum.  number: the constant part; capture: the name that
-    binds it instead.  is_division: it is one Div, which means the same in integers only as it stands.
-    """
-
-    family: frozenset[str]
-    terms: tuple[Term, ...]
-    identity: float
-    number: float
-    rtol: float | None
-    capture: str | None
-    key: int
-    where: str
-    is_division: bool = False
 
 
 def chain_matcher(chain: Chain) -> Matcher:
@@ -58,18 +54,16 @@ def chain_matcher(chain: Chain) -> Matcher:
 
     def match(state: State, name: str, then: Next) -> bool:
         mark = len(state.nodes)
-        node = _producer(state, name, chain.family, state.nodes)
+        node = producer(state, name, chain.family, state.nodes)
         if node is None:
             del state.nodes[mark:]
-            if state.trace is None:
-                return False
-            return state.missed(chain.where, f"wanted {_spelled(chain)}, found {state.found(name)}")
+            return state.trace is not None and _namesake(state, chain, name, then)
         before = state.made.get(chain.key)
         state.made[chain.key] = node
         state.nodes.append(node)
         if single is not None and _one_operand(state, chain, single, node, then):
             return True
-        pending = _operands(node, 1, chain.family)
+        pending = operands_of(node, 1, chain.family)
         flip = -1.0 if node.op == "Neg" and chain.family is PRODUCT else None
         constants = ((flip, 0.0, 0, False, 1, ""),) if flip else ()
         if _cut(state, chain, pending, (), constants, then):
@@ -84,6 +78,62 @@ def chain_matcher(chain: Chain) -> Matcher:
     return match
 
 
+def _namesake(state: State, chain: Chain, name: str, then: Next) -> bool:
+    """Record that the tensor is no such chain, and let a node of another domain or op stand in for its last one."""
+    node = state.producers.get(state.canonical(name))
+    if node is None or (not is_namesake(chain, node) and not could_stand_in(state, chain, node)):
+        return state.missed(no_chain(state, chain, name))
+
+    def enter() -> bool:
+        before = state.made.get(chain.key)
+        state.made[chain.key] = node
+        if is_namesake(chain, node):
+            done = _opened(state, chain, node, 1, (), (), (), then)
+        else:
+            done = _taken_for(state, chain, node, then)
+        if before is None:
+            del state.made[chain.key]
+        else:
+            state.made[chain.key] = before
+        return done
+
+    finding = namesake(chain, node) if is_namesake(chain, node) else no_chain(state, chain, name)
+    return state.excused(finding, enter)
+
+
+def _taken_for(state: State, chain: Chain, node: Node, then: Next) -> bool:
+    """Go on with the operands of a node of another op, as if it were the chain."""
+    operands = [name for name in node.inputs if name and state.scalar(name) is None]
+    signs = sorted((term.sign for term in chain.terms), reverse=True)
+    mark = len(state.nodes)
+    state.nodes.append(node)
+    if _assign(state, chain, 0, tuple(zip(operands, signs, strict=True)), then):
+        return True
+    del state.nodes[mark:]
+    return False
+
+
+def _opened(
+    state: State,
+    chain: Chain,
+    node: Node,
+    sign: int,
+    pending: tuple[tuple[str, int], ...],
+    leaves: tuple[tuple[str, int], ...],
+    constants: tuple[Any, ...],
+    then: Next,
+) -> bool:
+    """Go on with the operands of a node of another domain in its place."""
+    state.nodes.append(node)
+    mark = len(state.nodes)
+    if split_op(node.op)[1] == "Neg" and chain.family is PRODUCT:
+        constants = (*constants, (-1.0, 0.0, 0, False, 1, ""))
+    if _cut(state, chain, (*operands_of(node, sign, chain.family), *pending), leaves, constants, then):
+        return True
+    del state.nodes[mark - 1 :]
+    return False
+
+
 def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next) -> bool:
     """The commonest chain by the short road: one operand beside one floating 0-d constant.  A no is not final."""
     if len(node.inputs) != 2:
@@ -96,31 +146,9 @@ def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next)
     if found is None or its_sign != term.sign or found[2] or not found[3]:
         return False
     total = combine(chain.family, chain.identity, found[0], sign)
-    if not _agrees(chain, total, found[1] / 2, ((*found, sign, ""),)):
+    if not agrees(chain, total, found[1] / 2, ((*found, sign, ""),)):
         return False
-    return (term.heads is None or _made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
-
-
-def _producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:
-    """The node that makes the tensor, if its op is one of these; nodes looked through are added to `passed`."""
-    node = state.producers.get(name)
-    while node is not None and node.op not in ops:
-        if node.op not in TRANSPARENT or not state.passes(node, name):
-            return None
-        passed.append(node)
-        name = node.inputs[0]
-        node = state.producers.get(name)
-    return node
-
-
-def _operands(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[str, int], ...]:
-    inputs = node.inputs
-    op = node.op
-    if op in ("Mul", "Add"):
-        return ((inputs[0], sign), (inputs[1], sign))
-    if op in ("Div", "Sub"):
-        return ((inputs[0], sign), (inputs[1], -sign))
-    return ((inputs[0], -sign if op == "Reciprocal" or family is SUM else sign),)
+    return (term.heads is None or made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
 
 
 def _cut(
@@ -137,21 +165,25 @@ def _cut(
     while pending:
         state.steps += 1
         if state.steps > STEP_LIMIT:
-            return state.missed(chain.where, f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous")
+            return state.trace is not None and state.missed(gave_up(chain))
         (name, sign), pending = pending[0], pending[1:]
         node = producers.get(name)
-        if node is None or (node.op in CONSTANT_OPS and _may_fold(producers, node)):
+        if node is None or (node.op in CONSTANT_OPS and may_fold(producers, node)):
             number = scalars[name] if name in scalars else state.scalar(name)
             if number is not None:
                 constants = (*constants, (*number, sign, name))
                 continue
         if len(leaves) > wanted:
-            return False
+            return state.trace is not None and state.missed(number_of_operands(state, chain, (*leaves, (name, sign))))
         if node is None or not (node.op in chain.family or node.op in TRANSPARENT):
+            if state.trace is not None and node is not None and is_namesake(chain, node):
+                opened = partial(_opened, state, chain, node, sign, pending, leaves, constants, then)
+                if state.excused(namesake(chain, node), opened):
+                    return True
             leaves = (*leaves, (name, sign))
             continue
         passed: list[Node] = []
-        node = _producer(state, name, chain.family, passed)
+        node = producer(state, name, chain.family, passed)
         if node is None:
             leaves = (*leaves, (name, sign))
             continue
@@ -159,6 +191,8 @@ def _cut(
         for rest, _ in pending:
             number = scalars[rest] if rest in scalars else state.scalar(rest)
             certain += number is None
+        if certain > wanted + (state.trace is not None):  # every operand that is no constant ends in a leaf or more
+            return state.trace is not None and state.missed(number_of_operands(state, chain, (*leaves, (name, sign))))
         keep_first = certain >= wanted and chain.capture is None  # a captured number takes in all constants there are
         for keep in (keep_first, not keep_first):
             if keep:
@@ -171,32 +205,27 @@ def _cut(
             inner = constants
             if node.op == "Neg" and chain.family is PRODUCT:
                 inner = (*constants, (-1.0, 0.0, 0, False, 1, ""))
-            if _cut(state, chain, (*_operands(node, sign, chain.family), *pending), leaves, inner, then):
+            if _cut(state, chain, (*operands_of(node, sign, chain.family), *pending), leaves, inner, then):
                 return True
             del state.nodes[mark:]
         return False
     return _settle(state, chain, leaves, constants, then)
 
 
-def _may_fold(producers: dict[str, Node], node: Node) -> bool:
-    """A look at the inputs' ops, to spare most nodes the search for a constant."""
-    for name in node.inputs:
-        source = producers.get(name)
-        if source is not None and source.op not in CONSTANT_OPS:
-            return False
-    return True
-
-
 def _settle(
     state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Any, ...], then: Next
 ) -> bool:
     """The tree is cut: compare the constants, then give each operand a leaf."""
+    if state.trace is not None:
+        state.trace.line = chain.where, chain.op, chain.key
     missing = len(chain.terms) - len(leaves)
     if missing == 0:
         return _compare(state, chain, leaves, constants, then)
     if missing < 0 or missing > sum(term.heads is None for term in chain.terms):
-        found = ", ".join(state.found(name) for name, _ in leaves) if state.trace is not None else ""
-        return state.missed(chain.where, f"wanted {len(chain.terms)} operands in {_spelled(chain)}, found {found}")
+        if state.trace is None:
+            return False
+        state.missed(number_of_operands(state, chain, leaves))
+        return missing == -1 and not any(item[5] for item in constants) and _no_constant(state, chain, leaves, then)
     for chosen in combinations([item for item in constants if item[5]], missing):
         rest = tuple(item for item in constants if not any(item is one for one in chosen))
         more = tuple((item[5], item[4]) for item in chosen)
@@ -205,9 +234,26 @@ def _settle(
     return False
 
 
+def _no_constant(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], then: Next) -> bool:
+    """One operand too many, and no constant: take each for the constant in turn, the likeliest first."""
+    if chain.capture is not None or chain.number == chain.identity:
+        return False
+    for leaf in sorted(leaves, key=lambda item: (not fixed(state, item[0]), item[0] in state.producers)):
+        rest = tuple(item for item in leaves if item is not leaf)
+        if state.excused(not_fixed(state, chain, leaf[0]), partial(_compare, state, chain, rest, (), then, 1)):
+            return True
+    return False
+
+
 def _compare(
-    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Any, ...], then: Next
+    state: State,
+    chain: Chain,
+    leaves: tuple[tuple[str, int], ...],
+    constants: tuple[Any, ...],
+    then: Next,
+    excused: int = 0,
 ) -> bool:
+    """Compare the constants of a chain that is cut.  excused: the last of its checks that is taken to have passed."""
     is_product = chain.family is PRODUCT
     total, eps, rank, is_float, divides = chain.identity, 0.0, 0, False, False
     for number, its_eps, its_rank, floating, sign, _ in constants:
@@ -221,27 +267,35 @@ def _compare(
         rank = its_rank if its_rank > rank else rank
         is_float = is_float or floating
     if chain.capture is None:
-        if not _agrees(chain, total, eps, constants):
+        if excused < 1 and not agrees(chain, total, eps, constants):
             if state.trace is None:
                 return False
-            found = ", ".join(f"{item[0]:.10g}" for item in constants if item[5]) or "none"
-            return state.missed(
-                chain.where, f"wanted the constant {chain.number:.10g} in {_spelled(chain)}, found {found}"
-            )
+            again = partial(_compare, state, chain, leaves, constants, then, 1)
+            return state.excused(other_number(state, chain, constants), again)
     elif not any(item[5] for item in constants):
-        return state.missed(chain.where, f"wanted a constant for {chain.capture!r} in {_spelled(chain)}, found none")
-    if not is_float and is_product and not _is_float(state, chain, leaves, divides, len(constants)):
-        return False
+        return state.trace is not None and state.missed(no_number(chain))
+    is_risky = excused < 2 and not is_float and is_product
+    if is_risky and not divides_as_floats(state, chain, leaves, divides, len(constants)):
+        if state.trace is None:
+            return False
+        again = partial(_compare, state, chain, leaves, constants, then, 2)
+        return state.excused(not_float(state, chain, leaves), again)
     if (state.scope.opset or LEGACY) < LEGACY and any(node.attribute("axis") for node in state.nodes):
-        return state.missed(chain.where, "before opset 7 an operation with an axis broadcasts along it")
-    if rank and not _keeps_rank(state, chain, leaves, rank):
-        return False
+        return state.trace is not None and state.missed(legacy(chain))
+    why = raises_rank(state, chain, leaves, rank) if rank and excused < 3 else ""
+    if why:
+        if state.trace is None:
+            return False
+        again = partial(_compare, state, chain, leaves, constants, then, 3)
+        return state.excused(raised(chain, rank, why), again)
     if chain.capture is not None:
         rest = combine(chain.family, total, chain.number, -1)
         rest = int(rest) if not is_float and rest == rest // 1 else rest
         held = state.bound.get(chain.capture)
         if held is not None:
-            return close(held[0], rest, None, 0.0) and _assign(state, chain, 0, leaves, then)
+            if close(held[0], rest, None, 0.0):
+                return _assign(state, chain, 0, leaves, then)
+            return state.trace is not None and state.missed(held_already(chain, held[0], rest))
         state.bound[chain.capture] = (rest,)
         if _assign(state, chain, 0, leaves, then):
             return True
@@ -250,76 +304,44 @@ def _compare(
     return _assign(state, chain, 0, leaves, then)
 
 
-def _agrees(chain: Chain, total: float, eps: float, constants: tuple[Any, ...]) -> bool:
-    if chain.number == chain.identity:
-        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself.
-        return all(item[0] == chain.identity for item in constants)
-    allowed = chain.rtol if chain.rtol is not None else max(RTOL, eps)
-    most = CANCELS * abs(chain.number)
-    if len(constants) > 1 and chain.family is SUM and any(abs(item[0]) > most for item in constants):
-        return False  # large constants that nearly cancel take digits away from what is added between them
-    return abs(total - chain.number) <= allowed * abs(chain.number)
-
-
-def _is_float(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int) -> bool:
-    """Division is no multiplication in integers; sums and products wrap the same way in any order."""
-    if not divides and all(sign > 0 for _, sign in leaves):
-        return True
-    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op == "Div":
-        return True
-    types = state.index.types
-    if any(types.is_float(state.scope, name) for name, _ in leaves):
-        return True
-    return state.missed(chain.where, f"{leaves[0][0]!r} is not known to hold floats, and integers divide differently")
-
-
-def _keeps_rank(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], rank: int) -> bool:
-    """A constant of shape [1] must not raise the rank of the result."""
-    ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
-    if ranks and max(ranks) >= rank:
-        return True
-    why = "it would raise the rank of the result" if ranks else "whether it raises the rank of the result is unknown"
-    return state.missed(chain.where, f"a constant in {_spelled(chain)} has rank {rank}: {why}")
-
-
 def _assign(state: State, chain: Chain, position: int, leaves: Sequence[tuple[str, int]], then: Next) -> bool:
     """Give the operands leaves one by one, most constrained operand first, with backtracking."""
     if position == len(chain.terms):
         return then()
     state.steps += 1
     if state.steps > STEP_LIMIT:
-        return state.missed(chain.where, f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous")
+        return state.trace is not None and state.missed(gave_up(chain))
     term = chain.terms[position]
+    if state.trace is not None:
+        state.trace.line = chain.where, chain.op, chain.key
     if position + 1 == len(chain.terms) and len(leaves) == 1 and term.heads is None:
         name, sign = leaves[0]
-        return sign == term.sign and term.matcher(state, name, then)
+        if sign == term.sign:
+            return term.matcher(state, name, then)
+        return state.trace is not None and state.missed(no_operand(state, chain, term, leaves))
     tried: set[str] = set()
     fitting = False
     for place, (name, sign) in enumerate(leaves):
-        if sign != term.sign or name in tried or (term.heads is not None and not _made_by(state, name, term.heads)):
+        if sign != term.sign or name in tried or (term.heads is not None and not made_by(state, name, term.heads)):
             continue
         fitting = True
         tried.add(name)
         rest = (*leaves[:place], *leaves[place + 1 :])
         if term.matcher(state, name, partial(_assign, state, chain, position + 1, rest, then)):
             return True
-    if not fitting and state.trace is not None:
-        found = " and ".join(state.found(name) for name, _ in leaves)
-        state.missed(chain.where, f"wanted {term.label} in {_spelled(chain)}, found {found}")
-    return False
-
-
-def _made_by(state: State, name: str, ops: frozenset[str]) -> bool:
-    node = state.producers.get(name)
-    if node is None:
+    if fitting or state.trace is None:
         return False
-    return node.op in ops or (node.op in TRANSPARENT and _producer(state, name, ops, []) is not None)
+    return _stand_in(state, chain, position, leaves, then)
 
 
-def _spelled(chain: Chain) -> str:
-    return "a product" if chain.family is PRODUCT else "a sum"
-
-
-def ordered(terms: Iterator[Term]) -> tuple[Term, ...]:
-    """Operands that few nodes can fill first, plain variables last."""
-    return tuple(sorted(terms, key=lambda term: (term.heads is None, len(term.heads or ()))))
+def _stand_in(state: State, chain: Chain, position: int, leaves: Sequence[tuple[str, int]], then: Next) -> bool:
+    """No operand is made by the op that is wanted: say so, and try those that others make in its place."""
+    term = chain.terms[position]
+    if len(leaves) > 1 or leaves[0][1] != term.sign:
+        state.missed(no_operand(state, chain, term, leaves))
+    for place, (name, sign) in enumerate(leaves):
+        if sign == term.sign and state.producers.get(name) is not None:
+            rest = (*leaves[:place], *leaves[place + 1 :])
+            if term.matcher(state, name, partial(_assign, state, chain, position + 1, rest, then)):
+                return True
+    return state.missed(no_operand(state, chain, term, leaves))

@@ -1,17 +1,24 @@
 """A traced pattern as closures: each takes the state, a tensor's name and what is still to match after it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 
 from surgeon.indexing.scope import Node, qualified
 from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
-from surgeon.matching.chains import Chain, Matcher, Next, Term, chain_matcher, ordered
+from surgeon.matching.chain import Chain, Matcher, Next, Term
+from surgeon.matching.chain_parts import ordered
+from surgeon.matching.chains import chain_matcher
 from surgeon.matching.flatten import Flat, flatten
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
+from surgeon.matching.standing_in import other_op
 from surgeon.matching.state import RANDOM, TRANSPARENT, State
+from surgeon.matching.trace import Finding
+
+Attributes = Callable[[State, Node], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +29,8 @@ class Compiled:
     heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
-    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.
+    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
+    the pattern in each chain, by where the state keeps its node.
     """
 
     pattern: Pattern
@@ -33,6 +41,7 @@ class Compiled:
     allowed: frozenset[str] | None
     depth: int
     is_plain: bool
+    sizes: dict[int, int]
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -49,6 +58,7 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         compiler.allowed(),
         max(map(compiler.depth, pattern.outputs)) + 2,
         _is_plain(pattern.outputs),
+        {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
     )
 
 
@@ -82,7 +92,9 @@ class _Compiler:
         if isinstance(value, Named):
             return named_matcher(value.name, self.matcher(value.value))
         if isinstance(value, AnyOf):
-            return any_of_matcher(tuple(self.matcher(form) for form in value.forms))
+            wanted = Finding("op", value.where, self.label(value), "", op=self.label(value))
+            forms = tuple(self.matcher(form) for form in value.forms)
+            return any_of_matcher(forms, id(value), self.heads(value), wanted)
         flat = self.flat(value)
         return self._chain(value, flat) if flat is not None else self._operation(value)
 
@@ -103,6 +115,7 @@ class _Compiler:
                 capture,
                 id(operation),
                 operation.where,
+                operation.op,
                 flat.is_division,
             )
         )
@@ -136,27 +149,38 @@ class _Compiler:
                 nodes.append(node)
                 name = node.inputs[0]
                 node = state.producers.get(name)
-            before = state.made.get(key)
             if node is None or not accepts(node):
                 del nodes[mark:]
                 if state.trace is None:
                     return False
-                return state.missed(where, f"wanted {label}, found {state.found(name)}")
+                return other_op(state, operation, position, name, partial(take, state, then))
             if (
                 len(node.outputs) <= position
                 or node.outputs[position] != name
-                or (is_random and before not in (None, node))
+                or (is_random and state.made.get(key) not in (None, node))
             ):
                 del nodes[mark:]
-                return state.missed(where, f"wanted output {position} of {label}, found {state.found(name)}")
-            nodes.append(node)
-            state.made[key] = node
+                return state.trace is not None and state.missed(_other_output(state, label, where, position, name))
             held = len(state.bound)
-            if attributes(state, node) and inputs(state, node, then):
+            if take(state, then, node, attributes):
                 return True
             while len(state.bound) > held:
                 state.bound.popitem()
             del nodes[mark:]
+            return False
+
+        def take(state: State, then: Next, node: Node, check: Attributes | None = None) -> bool:
+            before = state.made.get(key)
+            state.nodes.append(node)
+            state.made[key] = node
+            if state.trace is not None:
+                state.trace.line = where, label, key
+            wrong = check(state, node) if check is not None else None
+            if wrong is None:
+                if inputs(state, node, then):
+                    return True
+            elif state.trace is not None and state.excused(wrong, partial(inputs, state, node, then)):
+                return True
             if before is None:
                 del state.made[key]
             else:
@@ -241,6 +265,11 @@ class _Compiler:
         if flat is not None:
             return len(flat.operands) + 2 + max((self.depth(item) for item, _ in flat.operands), default=0)
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
+
+
+def _other_output(state: State, label: str, where: str, position: int, name: str) -> Finding:
+    what, spot = state.sighting(name)
+    return Finding("operand", where, f"output {position} of {label}", what, spot, op=label)
 
 
 def _is_plain(outputs: tuple[Value, ...]) -> bool:

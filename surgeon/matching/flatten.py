@@ -11,7 +11,7 @@ FAMILY = {"Mul": PRODUCT, "Div": PRODUCT, "Reciprocal": PRODUCT, "Add": SUM, "Su
 
 @dataclass(slots=True)
 class Flat:
-    """A chain of a pattern before its operands are compiled."""
+    """A chain of a pattern before its operands are compiled.  size: the nodes that the pattern spells it in."""
 
     family: frozenset[str]
     operands: list[tuple[Value, int]]
@@ -20,6 +20,7 @@ class Flat:
     rtol: float | None
     capture: Var | None
     is_division: bool = False
+    size: int = 0
 
 
 def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
@@ -40,6 +41,7 @@ def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: 
     if isinstance(value, Output) and value.operation.domain == "" and value.operation.op in flat.family:
         operation = value.operation
         if is_root or uses[id(operation)] == 1:
+            flat.size += 1
             if operation.op == "Neg" and flat.family is PRODUCT:
                 _fold(flat, -1.0, 1)
             for operand, operand_sign in zip(operation.inputs, _signs(operation.op, flat.family), strict=False):

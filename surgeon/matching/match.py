@@ -1,7 +1,7 @@
 """Pattern on index: where a compiled pattern fits, and if it does not, how far it came.  Nothing here edits."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -14,11 +14,12 @@ from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.indexing.types import Dim
-from surgeon.matching.blockers import comes_back, escape, swallowed
+from surgeon.matching.blockers import comes_back, escapes, is_closed, swallowed
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Pattern
 from surgeon.matching.replay import Template, template_of
-from surgeon.matching.state import TRANSPARENT, Several, State, Trace
+from surgeon.matching.state import TRANSPARENT, Several, State
+from surgeon.matching.trace import Finding, Kind, Trace
 
 CLIMB_LIMIT = 4096
 _SLOT = attrgetter("slot")
@@ -49,6 +50,7 @@ class Captured(gs.Variable):
     def dtype(self) -> np.dtype[Any] | None:
         """The element type, or None where it is unknown."""
         self._match.asked_dtype = True
+        self._match.asked_last = ("dtype", self._name)
         found = self._match.index.types.dtype(self._match.scope, self._name)
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
@@ -60,6 +62,7 @@ class Captured(gs.Variable):
     def shape(self) -> tuple[Dim, ...] | None:
         """The shape, symbols as strings, unknown dims None; None where the rank is unknown."""
         self._match.inspected = True
+        self._match.asked_last = ("shape", self._name)
         return self._match.index.types.shape(self._match.scope, self._name)
 
     @shape.setter
@@ -75,6 +78,7 @@ class Captured(gs.Variable):
     def values(self) -> np.ndarray[Any, np.dtype[Any]]:
         """The value of a constant, read from the file now.  Raises Refused for a tensor that is none."""
         self._match.inspected = True
+        self._match.asked_last = ("values", self._name)
         found = self._match.index.constants.array(self._match.scope, self._name)
         if found is None:
             raise Refused(f"{self._name!r} is not a constant")
@@ -84,6 +88,7 @@ class Captured(gs.Variable):
     def is_constant(self) -> bool:
         """Whether the value is fixed in the file."""
         self._match.inspected = True
+        self._match.asked_last = ("constancy", self._name)
         return self._match.index.constants.is_constant(self._match.scope, self._name)
 
 
@@ -93,7 +98,7 @@ class Match:
 
     nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
     of a number or list, Several tensor names for *rest, or None for an input left out.  asked_dtype, inspected: whether
-    somebody looked at the dtype, or at more, of a captured tensor.
+    somebody looked at the dtype, or at more, of a captured tensor; asked_last: at what, and of which, the last time.
     """
 
     index: Index
@@ -104,6 +109,7 @@ class Match:
     bound: dict[str, Any]
     inspected: bool = False
     asked_dtype: bool = False
+    asked_last: tuple[str, str] | None = None
 
     @property
     def root(self) -> Node:
@@ -130,13 +136,36 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a pattern does not fit: the sentence, the node where it was tried, and how much of it matched."""
+    """Why a pattern does not fit somewhere.
 
+    rule, pattern: by name.  node: the last node of the place, "" where the model as a whole lacks something; scope: the
+    body or function it lies in, "" for the main graph.  reason: the sentence; also: what else stands against it.
+    where: file:line of the pattern; op: what that line asks for.  kind, wanted, found: the same in fields; at: the node
+    where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
+    change: the smallest change to the model that would make the rule fire, "" where it is not obvious.  others: the
+    further nodes with an equal miss.
+    """
+
+    rule: str
     pattern: str
     node: str
     reason: str
     where: str
     matched: int
+    total: int = 0
+    kind: Kind = ""
+    wanted: str = ""
+    found: str = ""
+    change: str = ""
+    op: str = ""
+    at: str = ""
+    also: str = ""
+    scope: str = ""
+    others: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mismatch as JSON can hold it."""
+        return {**asdict(self), "others": list(self.others)}
 
 
 Accept = Callable[[Match], bool]
@@ -193,6 +222,8 @@ class _Attempt:
     def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
+        if state.trace is not None:
+            state.trace.sizes = compiled.sizes
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
 
     def run(self, root: Node) -> None:
@@ -217,11 +248,32 @@ class _Attempt:
         if self.anchor is not None and self.anchor not in self.state.nodes:
             self.strayed = True
             return False
-        match = _completed(self.state, self.compiled, names)
-        if match is None or (self.accept is not None and not self.accept(match)):
+        state = self.state
+        nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
+        blocked = _blocked(state, self.compiled, nodes, names)
+        if state.trace is None and blocked is not None:
             return False
-        self.found = match
-        return True
+        match = Match(state.index, state.scope, self.compiled.pattern, nodes, names, dict(state.bound))
+        is_accepted = self.accept is None or self.accept(match)
+        if state.trace is None or (is_accepted and blocked is None and state.trace.excuse is None):
+            self.found = match if is_accepted else None
+            return is_accepted
+        return _told(state, state.trace, match, blocked, is_accepted)
+
+
+def _told(
+    state: State,
+    trace: Trace,
+    match: Match,
+    blocked: Finding | None,
+    accepted: bool,
+) -> bool:
+    """Note what stands against a match as a whole; whether to look no further."""
+    trace.line = match.pattern.where, "", 0
+    against = [] if blocked is None else list(escapes(state, match.nodes, match.outputs)) or [blocked]
+    if not accepted and trace.refusal is not None:
+        against.append(trace.refusal)
+    return trace.complete(state.nodes, state.made, [trace.placed(finding) for finding in against])
 
 
 def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
@@ -264,11 +316,13 @@ def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:
     if key is not None and node is not None and key[1] < len(node.outputs):
         name = node.outputs[key[1]]
         return matcher(state, name, partial(attempt.finish, (*names, name)))
-    return any(
-        matcher(state, name, partial(attempt.finish, (*names, name)))
-        for name in _near(state, compiled, place)
-        if name not in names
-    )
+    near = [name for name in _near(state, compiled, place) if name not in names]
+    if any(matcher(state, name, partial(attempt.finish, (*names, name))) for name in near):
+        return True
+    if near or state.trace is None:
+        return False
+    wanted = f"output {place} of the pattern, made by {' or '.join(sorted(compiled.heads[place] or ())) or 'any op'}"
+    return state.missed(Finding("operand", compiled.pattern.where, wanted, "none that reads what is matched"))
 
 
 def _near(state: State, compiled: Compiled, place: int) -> list[str]:
@@ -303,14 +357,11 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
     ]
 
 
-def _completed(state: State, compiled: Compiled, names: tuple[str, ...]) -> Match | None:
-    """Everything matched: refuse what would take a tensor away from someone else."""
-    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
-    blocked = escape(state, nodes, names) or swallowed(state, compiled, nodes)
+def _blocked(state: State, compiled: Compiled, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Finding | None:
+    """What would take a tensor away from someone else."""
+    if not is_closed(state, nodes, names):
+        return next(escapes(state, nodes, names))
+    blocked = swallowed(state, compiled, nodes)
     if blocked is None and len(names) > 1:
         blocked = comes_back(state, nodes, names)
-    if blocked is not None:
-        if state.trace is not None:
-            state.trace.note(len(nodes) + 1, compiled.pattern.where, blocked)
-        return None
-    return Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound))
+    return blocked

@@ -1,5 +1,6 @@
 """One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,10 +10,12 @@ from onnx import AttributeProto, helper
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
+from surgeon.matching.trace import Finding, Trace
 from surgeon.ops.schemas import schema
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
 STEP_LIMIT = 20_000
+FLOAT32 = float(np.finfo(np.float32).eps)
 SAME_DEPTH = 6
 RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
@@ -25,20 +28,6 @@ class Several(tuple[str, ...]):
     """The tensors that a *rest stands for; a plain tuple of one holds a number, a list or a string."""
 
     __slots__ = ()
-
-
-class Trace:
-    """Keeps the deepest of all misses seen: how many nodes had matched, and what was wanted and found there."""
-
-    __slots__ = ("depth", "reason", "where")
-
-    def __init__(self) -> None:
-        self.depth, self.reason, self.where = -1, "", ""
-
-    def note(self, depth: int, where: str, reason: str) -> None:
-        """Remember a miss if it lies deeper than the one remembered."""
-        if depth > self.depth:
-            self.depth, self.reason, self.where = depth, reason, where
 
 
 class State:
@@ -55,27 +44,48 @@ class State:
         self.made: dict[int, Node] = {}
         self.steps = 0
 
-    def missed(self, where: str, reason: str) -> bool:
+    def missed(self, finding: Finding) -> bool:
         """Record why this branch failed; always False, so that matchers can return it."""
         if self.trace is not None:
-            self.trace.note(len(set(self.nodes)), where, reason)
+            self.trace.note(self.nodes, self.made, self.trace.placed(finding))
         return False
+
+    def excused(self, finding: Finding, then: Callable[[], bool]) -> bool:
+        """Record a miss, and go on as if it were none to see whether all else fits."""
+        trace = self.trace
+        if trace is None:
+            return False
+        finding = trace.placed(finding)
+        trace.note(self.nodes, self.made, finding)
+        if trace.excuse is not None or not trace.excuses:
+            return False
+        trace.excuses -= 1
+        trace.excuse = finding
+        done = then()
+        trace.excuse = None
+        return done
 
     def found(self, name: str) -> str:
         """What a tensor is, for a sentence: the op that makes it, a constant, or an input."""
+        return " ".join(part for part in self.sighting(name) if part)
+
+    def sighting(self, name: str) -> tuple[str, str]:
+        """What a tensor is, and what it is called, for a sentence."""
         node = self.producers.get(name)
         if node is not None and node.op != "Constant":
-            return f"{node.op} at {node.label!r}"
+            return node.op, f"at {node.label!r}"
         value = self.index.constants.get(self.scope, name)
         if value is not None:
             number = value.scalar
-            return f"constant {number:.10g} ({name!r})" if number is not None else f"constant {name!r}"
+            return (
+                ("constant", repr(name)) if number is None else (f"constant {shown(number, value.eps)}", f"({name!r})")
+            )
         if self.index.constants.is_constant(self.scope, name):
-            return f"constant {name!r}"
+            return "constant", repr(name)
         home = self.scope.home(name)
         if home is not None and name in home.initializers:
-            return f"{name!r}, an initializer that a caller may override because it is an input too"
-        return f"input {name!r}" if name else "nothing"
+            return "an initializer that a caller may override because it is an input too", f"({name!r})"
+        return ("input", repr(name)) if name else ("nothing", "")
 
     def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
         """(value, eps, rank, is float) of a scalar constant, or None."""
@@ -169,6 +179,11 @@ def plain(item: AttributeProto) -> Any:
     if item.type == AttributeProto.STRINGS:
         return [text.decode("utf-8", "replace") for text in value]
     return list(value) if item.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+
+def shown(number: float, eps: float) -> str:
+    """A number as short as its precision allows: 0.4, not the 0.400000006 that float32 makes of it."""
+    return f"{float(str(np.float32(number))) if eps == FLOAT32 else number:.10g}"
 
 
 def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:

@@ -1,67 +1,352 @@
-"""Why a rule found nothing, or did not fire where it nearly could have."""
+"""Why a rule does not fire where it nearly could: the places to look at, and the deepest miss at each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import islice
+from typing import NamedTuple
 
+from surgeon.errors import SurgeonError
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Mismatch, anchors, climb, match_at
-from surgeon.matching.state import Trace
-from surgeon.rewriting.rule import Rule
+from surgeon.matching.match import CLIMB_LIMIT, Match, Mismatch, match_at
+from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
+from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
+from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.rule import Plan, Rule
 
-TOLD = 5  # near misses of a rule that fired elsewhere
-TRIED = 32  # places at which a rule is tried again to say why
+Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
+
+SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
+FEW = 64  # nodes that are few enough to look behind other ops above each
+TOLD = 5  # different near misses of a rule that fired elsewhere
+TRIED = 32  # places at which a rewrite tries a rule again to say why
 
 
-def near_misses(index: Index, rule: Rule, target: str) -> list[Mismatch]:
+@dataclass(slots=True)
+class Explainer:
+    """Explains patterns of one rule on one model; edits nothing.
+
+    covered: nodes of places that are explained already, or where the rule fires.
+    """
+
+    index: Index
+    rule: str
+    covered: set[Node] = field(default_factory=set)
+
+    def places(
+        self, compiled: Compiled, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
+    ) -> "list[Place]":
+        """The deepest miss at each root that no other explains already."""
+        found: list[Place] = []
+        for root in roots:
+            best = self._attempt(compiled, root, accept) if root not in self.covered else None
+            if best is not None:
+                miss = told(self.rule, compiled.pattern, scope, root, best)
+                if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
+                    self.covered.update(best.nodes)
+                found.append(Place(miss, best, root))
+        return found
+
+    def _attempt(self, compiled: Compiled, root: Node, accept: Accept | None) -> Deepest | None:
+        """The deepest miss of a pattern at a node; None where it fits and may be rewritten."""
+        best: Deepest | None = None
+        for excuses in (0, EXCUSES):
+            trace = Trace(excuses)
+            accepts = None if accept is None else Accepting(accept, trace, compiled.pattern)
+            if match_at(self.index, compiled, root, accepts, trace) is not None:
+                return None
+            if best is None or (trace.best is not None and trace.best.rank > best.rank):
+                best = trace.best
+            if best is None or best.is_whole:
+                break
+        return best
+
+
+class Place(NamedTuple):
+    """A node where a pattern might start, and what stands against it."""
+
+    miss: Mismatch
+    best: Deepest
+    root: Node
+
+    def order(self) -> tuple[object, ...]:
+        """Sorts what came furthest first; then what is certain, and takes fewest nodes to tell."""
+        return *nearness(self.miss), not self.best.is_certain, len(set(self.best.nodes)), self.root.slot
+
+
+def apart(found: Iterable[Place], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:
+    """The misses of places, nearest first; of those that overlap, the nearest.  taken: nodes where the rule fires."""
+    seen = set(taken)
+    for place in sorted(found, key=Place.order):
+        if 2 * len(seen.intersection(place.best.nodes)) <= len(place.best.nodes) and place.root not in seen:
+            seen.update(place.best.nodes)
+            yield place.miss
+
+
+@dataclass(slots=True)
+class Accepting:
+    """Notes in the trace why a match is declined."""
+
+    accept: Accept
+    trace: Trace
+    pattern: Pattern
+
+    def __call__(self, match: Match) -> bool:
+        """Whether the match may be rewritten."""
+        self.trace.refusal = None
+        try:
+            self.accept(match)
+        except Declined as declined:
+            self.trace.refusal = declined.finding
+        except SurgeonError as error:
+            if self.trace.excuse is None:
+                raise
+            why = str(error)  # the rule need not bear a match with a miss in it
+            self.trace.refusal = Finding("condition", self.pattern.where, "", "", "", why)
+        return self.trace.refusal is None
+
+
+def accepting(acceptance: Acceptance, rule: Rule, plan: Plan, compiled: Compiled) -> Accept:
+    """Accept what the rule itself would."""
+    return lambda match: acceptance.replacement(rule, plan, compiled, match)
+
+
+def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -> Mismatch:
+    """A miss as data.  A node at which something is wrong does not count as matched."""
+    finding, total = best.finding, size(pattern, best.forms)
+    matched = total if best.is_whole else max(0, min(best.matched, total - 1, _fitting(best)))
+    return Mismatch(
+        rule=rule,
+        pattern=pattern.name,
+        node=root.label,
+        reason=finding.sentence,
+        where=finding.where or pattern.where,
+        matched=matched,
+        total=total,
+        kind=finding.kind,
+        wanted=finding.wanted,
+        found=finding.found,
+        change=finding.change if best.is_only else "",
+        op=finding.op,
+        at=finding.at,
+        also=best.also.sentence if best.also is not None else "",
+        scope=scope.label,
+    )
+
+
+def _fitting(best: Deepest) -> int:
+    """Nodes of the model that fit: where one is missing, they are fewer than those of the pattern."""
+    wrong = [best.finding] if best.also is None else [best.also]
+    taken = sum(finding.kind not in NOT_TAKEN for finding in wrong)
+    if best.is_only or best.also is not None:
+        taken = 1 + taken * (best.also is not None)  # what is excused is among the nodes, whatever it is
+    return len(set(best.nodes)) - taken
+
+
+def size(pattern: Pattern, forms: dict[int, int]) -> int:
+    """The nodes of a pattern; forms: which form of an any_of to count, else the smallest."""
+    return _size(pattern, tuple(forms.items()))
+
+
+@lru_cache(maxsize=256)
+def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
+    chosen = dict(forms)
+
+    def operations(value: Value | None) -> frozenset[int]:
+        if isinstance(value, Named):
+            return operations(value.value)
+        if isinstance(value, AnyOf):
+            if id(value) in chosen:
+                return operations(value.forms[chosen[id(value)]])
+            return min((operations(form) for form in value.forms), key=len)
+        if not isinstance(value, Output):
+            return frozenset()
+        return frozenset({id(value.operation)}).union(*(operations(item) for item in value.operation.inputs))
+
+    return len(frozenset().union(*(operations(value) for value in pattern.outputs)))
+
+
+def near_misses(index: Index, rule: Rule, target: str, limit: int = TRIED) -> list[Mismatch]:
     """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether."""
-    found: list[Mismatch] = []
-    absent: list[Mismatch] = []
-    for scope in index.scopes:
-        plan = rule.plan(target, scope.opset) if not scope.is_gone else None
-        if isinstance(plan, str):
-            absent.append(Mismatch(rule.name, "", plan, rule.where, 0))
-        if plan is None or isinstance(plan, str):
-            continue
+    explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target)
+    found: list[Place] = []
+    for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
-            for miss in explain(index, compiled, scope):
-                (found if miss.node else absent).append(miss)
-                if len(found) >= TRIED:
-                    return found
-    return found or absent[:1]
-
-
-def deepest(misses: Sequence[Mismatch]) -> list[Mismatch]:
-    """The few misses that came furthest, one of each reason."""
-    found: dict[str, Mismatch] = {}
-    for miss in sorted(misses, key=lambda miss: -miss.matched):
-        found.setdefault(miss.reason, miss)
-    return list(found.values())[:TOLD]
+            roots = islice(places(compiled, scope, 1), max(0, limit - len(found)))
+            accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
+            found += explainer.places(compiled, scope, roots, accept)
+    return list(apart(found)) or lacking(index, rule, target)[:1]
 
 
 def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
-    missing: list[frozenset[str]] = [
-        group for group in compiled.required if not any(n.alive for op in group for n in scope.by_op.get(op, ()))
-    ]
+    missing = _absent("", compiled, [scope])
+    if missing is not None and next(places(compiled, scope, 1), None) is None:
+        yield missing
+    else:
+        yield from apart(Explainer(index, "").places(compiled, scope, places(compiled, scope, 1)))
+
+
+def _accept_or_decline(accept: Accept, match: Match) -> object:
+    """As `accept`, but a rule that breaks at a place that it was never asked to rewrite declines it."""
+    try:
+        return accept(match)
+    except SurgeonError as error:
+        raise Declined(Finding("condition", match.pattern.where, "", "", "", str(error))) from error
+
+
+def plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, Plan]]:
+    """The scopes for which a rule has a plan."""
+    for scope in index.scopes:
+        plan = rule.plan(target, scope.opset) if not scope.is_gone else None
+        if plan is not None and not isinstance(plan, str):
+            yield scope, plan
+
+
+def lacking(index: Index, rule: Rule, target: str) -> list[Mismatch]:
+    """Why a rule cannot start anywhere, for each of its patterns."""
+    found = list(plans(index, rule, target))
+    if not found:
+        plan = rule.plan(target, index.main.opset)
+        reason = plan if isinstance(plan, str) else f"rule {rule.name} has no plan for target {target}"
+        return [Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)]
+    scopes: dict[int, tuple[Compiled, list[Scope]]] = {}
+    for scope, plan in found:
+        for compiled in plan.sources:
+            scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
+    told = (_absent(rule.name, compiled, among) for compiled, among in scopes.values())
+    return [miss for miss in told if miss is not None]
+
+
+def _absent(rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
+    groups = sorted(compiled.required, key=_order)
+    missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:
-        smallest: frozenset[str] = min(missing, key=len)
-        wanted = " or ".join(sorted(smallest))
-        yield Mismatch(compiled.pattern.name, "", f"there is no {wanted} in the model", compiled.pattern.where, 0)
+        wanted = " or ".join(sorted(missing[0]))
+        reason = f"there is no {wanted} in the model"
+    elif all(any(not _has(scope, group) for group in groups) for scope in scopes):
+        wanted = ", ".join(" or ".join(sorted(group)) for group in groups)
+        reason = f"no graph of the model has all of {wanted}"
+    else:
+        return None
+    pattern = compiled.pattern
+    total = size(pattern, {})
+    return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, total, "absent", wanted, "none")
+
+
+def _order(group: frozenset[str]) -> tuple[int, list[str]]:
+    return len(group), sorted(group)
+
+
+def places(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[Node]:
+    """Nodes at which a pattern may start, or would if ops were of another domain.
+
+    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.
+    """
+    if not compiled.required:
+        yield from (node for node in scope.live_nodes() if compiled.heads[0] is None or node.op in compiled.heads[0])
         return
-    for root in _roots(compiled, scope):
-        trace = Trace()
-        if match_at(index, compiled, root, None, trace) is None and trace.depth >= 0:
-            yield Mismatch(compiled.pattern.name, root.label, trace.reason, trace.where, trace.depth)
-
-
-def _roots(compiled: Compiled, scope: Scope) -> Iterator[Node]:
-    """Nodes to begin at; where the rarest op lies nowhere near any, those that the pattern ends with."""
+    groups = [
+        group if _has(scope, group) else _namesakes(scope, group) for group in sorted(compiled.required, key=_order)
+    ]
+    if not all(groups):
+        return
+    groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
+    way = Way(scope, compiled)
     seen: set[Node] = set()
-    for anchor in anchors(compiled, scope):
-        for root in climb(scope, compiled, anchor):
-            if root not in seen:
-                seen.add(root)
-                yield root
-    if not seen:
-        yield from (node for op in sorted(compiled.heads[0] or ()) for node in scope.by_op.get(op, ()) if node.alive)
+    late: list[Node] = []  # what lies behind another op is looked at last: most of it is explained by then
+    anchors = [_nodes(scope, group) for group in groups[:breadth]]
+    for nodes in anchors:
+        is_rare = len(nodes) <= 2 * len(anchors[0]) + FEW
+        for anchor in nodes:
+            straight, around = way.up(anchor, is_rare)
+            late += reversed(around)
+            for root in reversed(straight):
+                if root not in seen:
+                    seen.add(root)
+                    yield root
+    yield from (root for root in dict.fromkeys(late) if root not in seen)
+    if not seen and not late:
+        yield from _nodes(scope, compiled.heads[0] or frozenset())
+
+
+class Way:
+    """The way from an op that a pattern needs up to nodes where it may start, as `climb` goes it.
+
+    Ops of other domains pass for those of the pattern, and one op on the way may be any; and it goes up hardly further
+    than the pattern has nodes.
+    """
+
+    def __init__(self, scope: Scope, compiled: Compiled) -> None:
+        self.scope = scope
+        self.heads, self.allowed = _bare(compiled.heads[0]), _bare(compiled.allowed)
+        self.depth = min(compiled.depth, size(compiled.pattern, {}) + SLACK)
+
+    def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
+        """Nodes at which the pattern may start, nearest first: those straight above, and those behind another op.
+
+        is_rare: whether to look behind other ops at all.
+        """
+        found: tuple[list[Node], list[Node]] = ([], [])
+        level, seen = {anchor: False}, {anchor}
+        for _ in range(self.depth):
+            above: dict[Node, bool] = {}
+            for node, has_passed in level.items():
+                if self.heads is None or split_op(node.op)[1] in self.heads:
+                    found[has_passed].append(node)
+                for reader in (reader for name in node.outputs for reader in self.scope.readers(name)):
+                    passes = self.allowed is not None and split_op(reader.op)[1] not in self.allowed
+                    if passes and (has_passed or not is_rare):
+                        continue
+                    if reader not in seen and reader.scope is self.scope and reader.alive:
+                        above[reader] = above.get(reader, True) and (passes or has_passed)
+            seen.update(above)
+            level = above
+            if not level or len(seen) > CLIMB_LIMIT:
+                break
+        return found
+
+
+def _bare(ops: frozenset[str] | None) -> frozenset[str] | None:
+    return None if ops is None else frozenset(split_op(op)[1] for op in ops)
+
+
+def _nodes(scope: Scope, group: frozenset[str]) -> list[Node]:
+    return [node for op in sorted(group) for node in scope.by_op.get(op, ()) if node.alive]
+
+
+def _has(scope: Scope, group: frozenset[str]) -> bool:
+    return any(node.alive for op in group for node in scope.by_op.get(op, ()))
+
+
+def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
+    """The same ops in other domains, as far as the scope has nodes of them."""
+    names = {split_op(op)[1] for op in group}
+    return frozenset(op for op in scope.by_op if split_op(op)[1] in names and _has(scope, frozenset({op})))
+
+
+def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
+    """Misses that came furthest first, equal ones as one that names the others."""
+    groups: dict[tuple[object, ...], list[Mismatch]] = {}
+    for miss in misses:
+        key = (miss.rule, miss.pattern, miss.where, miss.kind, miss.wanted, miss.found, miss.matched, bool(miss.change))
+        groups.setdefault(key, []).append(miss)
+    told = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
+    return sorted(told, key=nearness)
+
+
+def is_near(miss: Mismatch) -> bool:
+    """Whether half of the pattern fits, or more."""
+    return 2 * miss.matched >= miss.total
+
+
+def nearness(miss: Mismatch) -> tuple[float, int]:
+    """Sorts what came furthest first."""
+    return -miss.matched / max(miss.total, 1), -miss.matched
+
+
+def deepest(misses: Sequence[Mismatch]) -> list[Mismatch]:
+    """The few misses that came furthest, one of each reason."""
+    return grouped(misses)[:TOLD]

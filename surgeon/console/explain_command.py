@@ -1,0 +1,103 @@
+"""`surgeon explain`: why rules do not fire where they nearly could, as people and as programs read it."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from surgeon.console.console import console_for
+from surgeon.console.guard import reading
+from surgeon.console.report import matched_text, pattern_line
+
+if TYPE_CHECKING:
+    from surgeon.matching.match import Mismatch
+    from surgeon.rewriting.explain import Explanation
+
+TARGETS = ("ort", "onnx", "contrib", "decomposed")
+TOP, SHOWN = 5, 2  # different misses of each rule, and nodes named for equal ones
+SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
+
+
+@click.command(short_help="Say why rules do not fire.")
+@click.argument("source", metavar="MODEL")
+@click.option("--rules", "-r", "names", multiple=True, required=True, metavar="NAMES", help="As for surgeon rewrite.")
+@click.option(
+    "--node", metavar="NAME", help="Say what stands against each pattern at the node that has or makes this name."
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Different misses to tell of each rule."
+)
+@click.option("--target", type=click.Choice(TARGETS), default="ort", show_default=True, help="As for surgeon rewrite.")
+@click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
+@reading
+def explain(source: str, names: Sequence[str], node: str | None, top: int, target: str, as_json: bool) -> None:
+    """Say where rules nearly fire in MODEL, nearest misses first, what stands against it, and what would mend it.
+
+    Nothing is written.  Example: surgeon explain in.onnx --rules gelu
+    """
+    from surgeon.rewriting.explain import explanations
+
+    found = explanations(source, names, target=target, node=node, top=top)
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"rules": [item.to_dict() for item in found]}, indent=1, ensure_ascii=False))
+    else:
+        print_explanations(found, sys.stdout, node)
+
+
+def print_explanations(found: "Sequence[Explanation]", stream: TextIO, node: str | None = None) -> None:
+    """Print what stands against each rule.  node: the name that was asked for."""
+    from rich.text import Text
+
+    console = console_for(stream)
+    for place, explanation in enumerate(found):
+        if place:
+            console.print()
+        title, *lines = explanation_lines(explanation, node)
+        console.print(Text(title, style="bold"), soft_wrap=True)
+        for line in lines:
+            console.print(Text(line, style="green" if line.lstrip().startswith("change: ") else ""), soft_wrap=True)
+
+
+def explanation_lines(found: "Explanation", node: str | None = None) -> Iterator[str]:
+    """What stands against one rule, line by line."""
+    yield _title(found, node)
+    for miss in found.misses:
+        yield from miss_lines(miss)
+    if found.more:
+        yield f"  and {found.more:,} more different miss{'es' * (found.more != 1)} (--top shows more)"
+
+
+def _title(found: "Explanation", node: str | None) -> str:
+    count = len(found.fires)
+    spot = f" at {node}" if node is not None else ""
+    if not count:
+        near = any(miss.node for miss in found.misses)
+        return f"{found.rule} does not fire{spot}{'; nearest misses:' if near else ':' if found.misses else ''}"
+    if node is not None:
+        return f"{found.rule} fires{spot}"
+    title = f"{found.rule} fires at {count:,} place{'s' * (count != 1)} ({_names([name for _, name in found.fires])})"
+    return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
+
+
+def miss_lines(miss: "Mismatch") -> Iterator[str]:
+    """One miss: where and why, what else, what would mend it, and where else."""
+    scope = f" ({miss.scope})" if miss.scope else ""
+    place = f"at {miss.node}{scope}: " if miss.node else ""
+    line = pattern_line(miss.where, miss.op)
+    yield f"  {place}{miss.reason} ({line}){matched_text(miss) if miss.node else ''}"
+    if miss.kind in SEEN and miss.found and miss.found not in miss.reason:
+        yield f"    found: {miss.found} for {miss.at!r}"
+    if miss.also:
+        yield f"    and: {miss.also}"
+    if miss.change:
+        yield f"    change: {miss.change}"
+    if miss.others:
+        yield f"    and {len(miss.others):,} more like it: {_names(miss.others)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,101 @@
+"""What a chain asks of the nodes and constants of a model, before any choice between them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from surgeon.indexing.constants import CONSTANT_OPS
+from surgeon.indexing.scope import Node, split_op
+from surgeon.matching.chain import Chain, Term
+from surgeon.matching.flatten import SUM
+from surgeon.matching.state import RTOL, TRANSPARENT, State
+
+CANCELS = 100.0
+
+
+def producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:
+    """The node that makes the tensor, if its op is one of these; nodes looked through are added to `passed`."""
+    node = state.producers.get(name)
+    while node is not None and node.op not in ops:
+        if node.op not in TRANSPARENT or not state.passes(node, name):
+            return None
+        passed.append(node)
+        name = node.inputs[0]
+        node = state.producers.get(name)
+    return node
+
+
+def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    inputs = node.inputs
+    op = node.op if node.op in family else split_op(node.op)[1]
+    if op in ("Mul", "Add"):
+        return ((inputs[0], sign), (inputs[1], sign))
+    if op in ("Div", "Sub"):
+        return ((inputs[0], sign), (inputs[1], -sign))
+    return ((inputs[0], -sign if op == "Reciprocal" or family is SUM else sign),)
+
+
+def may_fold(producers: dict[str, Node], node: Node) -> bool:
+    """A look at the inputs' ops, to spare most nodes the search for a constant."""
+    for name in node.inputs:
+        source = producers.get(name)
+        if source is not None and source.op not in CONSTANT_OPS:
+            return False
+    return True
+
+
+def agrees(chain: Chain, total: float, eps: float, constants: tuple[Any, ...]) -> bool:
+    if chain.number == chain.identity:
+        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself.
+        return all(item[0] == chain.identity for item in constants)
+    allowed = chain.rtol if chain.rtol is not None else max(RTOL, eps)
+    most = CANCELS * abs(chain.number)
+    if len(constants) > 1 and chain.family is SUM and any(abs(item[0]) > most for item in constants):
+        return False  # large constants that nearly cancel take digits away from what is added between them
+    return abs(total - chain.number) <= allowed * abs(chain.number)
+
+
+def divides_as_floats(
+    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
+) -> bool:
+    """Division is no multiplication in integers; sums and products wrap the same way in any order."""
+    if not divides and all(sign > 0 for _, sign in leaves):
+        return True
+    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op == "Div":
+        return True
+    types = state.index.types
+    return any(types.is_float(state.scope, name) for name, _ in leaves)
+
+
+def raises_rank(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
+    """Why a constant of shape [1] may raise the rank of the result, or an empty string."""
+    ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
+    if ranks and max(ranks) >= rank:
+        return ""
+    return "it would raise the rank of the result" if ranks else "whether it raises the rank of the result is unknown"
+
+
+def made_by(state: State, name: str, ops: frozenset[str]) -> bool:
+    node = state.producers.get(name)
+    if node is None:
+        return False
+    return node.op in ops or (node.op in TRANSPARENT and producer(state, name, ops, []) is not None)
+
+
+def ordered(terms: Iterator[Term]) -> tuple[Term, ...]:
+    """Operands that few nodes can fill first, plain variables last."""
+    return tuple(sorted(terms, key=lambda term: (term.heads is None, len(term.heads or ()))))
+
+
+def is_namesake(chain: Chain, node: Node | None) -> bool:
+    """Whether a node is of an op of the chain, but of another domain."""
+    return node is not None and node.op not in chain.family and split_op(node.op)[1] in chain.family and is_fit(node)
+
+
+def is_fit(node: Node) -> bool:
+    return len(node.inputs) == (1 if split_op(node.op)[1] in ("Neg", "Reciprocal") else 2)
+
+
+def could_stand_in(state: State, chain: Chain, node: Node) -> bool:
+    """Whether a node of any op has the operands of a chain: as many as it, constants not counted."""
+    operands = [name for name in node.inputs if name and state.scalar(name) is None]
+    return len(operands) == len(chain.terms) and chain.capture is None and node.op != "Constant"
