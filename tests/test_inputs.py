@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.prove.dims import evaluate
-from surgeon.prove.inputs import InputsUnknown, synthesise
+from surgeon.feeding.dims import evaluate
+from surgeon.feeding.inputs import InputsUnknown, synthesise
 from surgeon.prove.model_check import check_model
 from surgeon.prove.result import Outcome
-from surgeon.prove.runtime import Session, SessionError
+from surgeon.running.runtime import Session, SessionError
 from tests import exports
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'

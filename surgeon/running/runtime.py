@@ -17,6 +17,7 @@ import onnx
 from google.protobuf.message import EncodeError
 
 from surgeon.errors import SurgeonError, UsageError
+from surgeon.implementations import is_python, load
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
 _LONGEST_LINE = 400
@@ -32,13 +33,15 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
 _OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
+# The model is newer than this ORT; its message begins with a C++ signature.
+_TOO_NEW = re.compile(r".*?(?P<line>Unsupported model IR version|ONNX Runtime only \*guarantees\* support)")
 
 
 class SessionError(SurgeonError):
-    """ONNX Runtime does not load or run a model.
+    """What runs models does not load or run one: ONNX Runtime, for the most part.
 
-    `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as ORT
-    can tell: it has no kernel for an operator, or does not know the operator's domain.
+    `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
+    tell: it has no kernel for an operator, does not know the operator's domain, or is older than the model.
     """
 
     def __init__(self, line: str, *, missing: bool = False) -> None:
@@ -50,19 +53,25 @@ class SessionError(SurgeonError):
 def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
     """Return the libraries of custom operators as absolute paths, all of which ONNX Runtime loads.
 
-    Raises UsageError for one that does not exist, or that ONNX Runtime cannot load.
+    Files of Python implementations (`.py`) among them are run, and come back too.  Raises UsageError for a library
+    that does not exist, or that ONNX Runtime cannot load, and for a Python file that cannot be run.
     """
     found: list[str] = []
     for library in libraries:
         path = pathlib.Path(library)
+        if is_python(path):
+            load(path)
+            found.append(str(path.absolute()))
+            continue
         if not path.is_file():
             raise UsageError(f"There is no custom-op library '{library}': give the path of a shared library.")
         found.append(str(path.absolute()))  # a bare name would be sought on the loader's path alone
-    if found:
+    shared = [name for name in found if not is_python(name)]
+    if shared:
         import onnxruntime
 
         refusals = _exceptions()
-        for name in found:
+        for name in shared:
             try:
                 onnxruntime.SessionOptions().register_custom_ops_library(name)
             except refusals as error:
@@ -76,7 +85,8 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
 class Session:
     """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
 
-    `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.
+    `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
+    the shared libraries are loaded; Python implementations are not for ORT.
     Raises SessionError when ORT does not load it.
     """
 
@@ -101,6 +111,8 @@ class Session:
         self._refusals = _exceptions()
         try:
             for library in custom_ops:
+                if is_python(library):
+                    continue
                 options.register_custom_ops_library(str(library))
             source = str(model) if isinstance(model, pathlib.Path) else _serialized(model)
             self._session: Any = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
@@ -158,10 +170,13 @@ def _refused(error: Exception) -> SessionError:
     text = str(error).strip()
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
     line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
+    newer = _TOO_NEW.match(line)
+    if newer is not None:
+        line = line[newer.start("line") :]
     named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
     foreign = named is not None and named["domain"] not in _OWN_DOMAINS
     no_kernel = type(error).__name__ == "NotImplemented"
-    return SessionError(line[:_LONGEST_LINE], missing=foreign or no_kernel)
+    return SessionError(line[:_LONGEST_LINE], missing=foreign or no_kernel or newer is not None)
 
 
 def _ort_value(array: np.ndarray) -> Any:
@@ -170,7 +185,9 @@ def _ort_value(array: np.ndarray) -> Any:
 
     for dtype, elem_type, bits in _BITS.values():
         if array.dtype == dtype:
-            return OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array).view(bits), elem_type)
+            return OrtValue.ortvalue_from_numpy_with_onnx_type(
+                np.ascontiguousarray(array).reshape(array.shape).view(bits), elem_type
+            )
     return OrtValue.ortvalue_from_numpy(array)
 
 

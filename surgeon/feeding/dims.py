@@ -27,7 +27,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 # Sizes of a kind of dimension in the usual and in the small set.
-_SIZES = {
+SIZES = {
     "batch": (2, 1),
     "sequence": (5, 2),
     "past": (3, 2),
@@ -63,15 +63,19 @@ class FreeDim:
 
     def kind(self) -> str:
         """What the dimension counts: by its name, else by its place."""
-        if "[" not in self.key:
-            for kind, expression in _KINDS:
-                if expression.search(self.key):
-                    return kind
+        if (kind := kind_of(self.key)) != "other":
+            return kind
         if self.axis == 0:
             return "batch"
         if self.elem_type in _FLOATS:
             return "image" if self.rank == 4 and self.axis >= 2 else "other"
         return "sequence"
+
+
+def kind_of(key: str) -> str:
+    """What a dimension of this name counts, or "other" where the name does not tell."""
+    known = (kind for kind, expression in _KINDS if expression.search(key))
+    return next(known, "other") if "[" not in key else "other"
 
 
 def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
@@ -114,8 +118,8 @@ def require_sizes(chosen: Mapping[str, int]) -> None:
 
 def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
     """Return sets of sizes to use: usual, small, all ones; without repeats, `chosen` sizes kept in each."""
-    usual = {key: _SIZES[dim.kind()][0] for key, dim in free.items()}
-    small = {key: _SIZES[dim.kind()][1] for key, dim in free.items()}
+    usual = {key: SIZES[dim.kind()][0] for key, dim in free.items()}
+    small = {key: SIZES[dim.kind()][1] for key, dim in free.items()}
     return _distinct([_settle(free, sizes, chosen) for sizes in (usual, small, dict.fromkeys(free, 1))])
 
 
@@ -126,7 +130,7 @@ def fallback_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> lis
     """
     sets = []
     for size in FALLBACK_SIZES:
-        large = {key: _SIZES[dim.kind()][0] for key, dim in free.items() if dim.kind() in ("image", "audio", "frames")}
+        large = {key: SIZES[dim.kind()][0] for key, dim in free.items() if dim.kind() in ("image", "audio", "frames")}
         if large:
             sets.append(_settle(free, dict.fromkeys(free, size) | large, chosen))
         batch_kept = {key: 2 if dim.kind() == "batch" else size for key, dim in free.items()}
@@ -180,7 +184,7 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
     if isinstance(node, ast.Name):
         if node.id in sizes:
             return sizes[node.id]
-        return _SIZES[FreeDim(node.id, 1, 2, onnx.TensorProto.INT64).kind()][0]
+        return SIZES[FreeDim(node.id, 1, 2, onnx.TensorProto.INT64).kind()][0]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
     raise ValueError("not an expression of sizes")

@@ -7,10 +7,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
-from surgeon.prove.changes import WITH_BODIES
-from surgeon.prove.dims import input_dims
+from surgeon.feeding.dims import input_dims
 
 Key = tuple[str, str, str]  # domain, name, overload of a local function
+
+WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))  # of the default domain
 
 
 @dataclass(slots=True, eq=False)

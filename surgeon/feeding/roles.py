@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto
 
-from surgeon.prove.scopes import Scope, Scopes
+from surgeon.feeding.scopes import Scope, Scopes
 
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
 

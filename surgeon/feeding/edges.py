@@ -1,0 +1,131 @@
+"""The edges of a float dtype: zeros, subnormal and huge numbers, infinity and NaN, rows that are constant or offset.
+
+A proof on usual values says nothing of them, and rewrites go wrong there: a square that overflows, a variance of
+zero, a comparison that NaN fails.
+"""
+
+import math
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.feeding.wants import Values
+
+Shape = tuple[int, ...]
+# The binary exponents of huge values, as parts of the largest: more than a half, so that squares overflow; not near
+# one, so that sums of some hundred do not.
+_HUGE = (0.55, 0.8)
+_PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
+_SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
+_SMALL_HALF = 2.0**-8  # where that would be subnormal
+_INFINITE = (np.inf, -np.inf, np.nan)
+# Bits of the mantissa -> a mean that leaves few of them to what is around it.  In float16 sums of 256 products must not
+# overflow: some kernels add them up in float16, and where others do not, a right rewrite would look wrong.
+_MEANS = ((20, 1e4), (10, 16.0), (7, 8.0), (0, 2.0))
+
+
+def edge_values(
+    values: Values, dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, *, half: bool
+) -> np.ndarray:
+    """Return float64 values of `shape` that are at an edge of `dtype` once rounded to it.
+
+    `half` says that the model holds float16: huge values then keep to its range in every other seed, means in all.
+    Seeds that follow each other differ in what the smallest of tensors get: three show all of it.
+    """
+    narrow = np.dtype(np.float16) if half and dtype.itemsize > 2 else dtype
+    made: dict[Values, Callable[[], np.ndarray]] = {
+        Values.ZEROS: lambda: _signed_zeros(shape, seed, random),
+        Values.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
+        Values.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
+        Values.NON_FINITE: lambda: _non_finite(shape, seed, random),
+        Values.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
+        Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
+        Values.SMALL: lambda: _small(narrow, shape, random),
+    }
+    return np.asarray(made[values]())
+
+
+def _signed_zeros(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Zeros of both signs; a lone one's sign changes with the seed."""
+    return np.where(_alternating(shape, seed, random), -0.0, 0.0)
+
+
+def _alternating(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """True for every other element, in random order."""
+    return np.asarray((random.permutation(math.prod(shape)) + seed).reshape(shape) % 2 == 1)
+
+
+def _denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Multiples of the least positive number below the least normal one, of both signs; a quarter are zeros."""
+    limits = ml_dtypes.finfo(dtype)
+    least, bits = float(limits.smallest_subnormal), int(limits.nmant)
+    steps = np.floor(np.exp2(random.uniform(0, bits, shape)))
+    made = least * np.minimum(steps, 2**bits - 1) * np.where(_alternating(shape, seed, random), -1.0, 1.0)
+    # A lone value, and the first of several, stays: a tensor of zeros alone would be another kind.
+    zero = (random.random(shape) < _PART) & (np.arange(math.prod(shape)).reshape(shape) > 0)
+    return np.where(zero, 0.0, made)
+
+
+def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values, with huge ones of alternating signs at the places of `_places`."""
+    low, high = (part * float(ml_dtypes.finfo(dtype).maxexp) for part in _HUGE)
+    places = _places(shape, seed, random)
+    sign = np.where((_turns(places) + seed) % 2, -1.0, 1.0)
+    return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), random.standard_normal(shape))
+
+
+def _non_finite(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values, with +inf, -inf and NaN at the places of `_places`.
+
+    In even seeds the three alternate.  In odd ones a row (along the last axis) holds one of them alone, the next row
+    the next: what a row of -inf does to a Softmax, a NaN beside it would hide.
+    """
+    places = _places(shape, seed, random)
+    turns = _turns(places)
+    if seed % 2 and shape:
+        turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
+    return np.where(places, np.array(_INFINITE)[(turns + seed) % 3], random.standard_normal(shape))
+
+
+def _turns(places: np.ndarray) -> np.ndarray:
+    """Number the true elements from 0 (what the others get means nothing)."""
+    return np.asarray((np.cumsum(places) - 1).reshape(places.shape))
+
+
+def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Choose about a quarter of the elements, but none in one slice of each axis.
+
+    At least three, if there is room, and one in every other row.  The slice is the first (odd seeds: the last) along
+    every axis longer than one, for all inputs alike: what is computed from them row by row, batch by batch or channel
+    by channel is usual there.
+    """
+    free = np.ones(shape, dtype=np.bool_)
+    for axis, size in enumerate(shape):
+        if size > 1:
+            spared = 0 if seed % 2 == 0 else size - 1
+            free &= (np.arange(size) != spared).reshape((size,) + (1,) * (len(shape) - axis - 1))
+    if not shape or not free.size:
+        return free
+    rank = random.permutation(free.size).reshape(shape)
+    lowest = np.sort(rank[free])[:3]
+    last = np.where(free, rank, -1).max(axis=-1, keepdims=True)
+    return np.asarray(free & ((rank < _PART * free.size) | (rank <= lowest[-1]) | (rank == last)))
+
+
+def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
+    kept = min(1, max(len(shape) - 1, 0)) if seed % 2 else max(len(shape) - 1, 0)
+    drawn = random.standard_normal(shape[:kept] + (1,) * (len(shape) - kept))
+    return np.broadcast_to(drawn, shape)
+
+
+def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values about a mean, which is negative in odd seeds."""
+    mean = next(mean for bits, mean in _MEANS if ml_dtypes.finfo(dtype).nmant >= bits)
+    return random.standard_normal(shape) + (-mean if seed % 2 else mean)
+
+
+def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
+    return random.standard_normal(shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)

@@ -1,0 +1,120 @@
+"""What inputs a model wants, one by one, and what kinds of values can be asked for."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from surgeon.errors import SurgeonError
+from surgeon.feeding.roles import Role
+
+FLOATS = frozenset(
+    (
+        *("float64", "complex128", "float32", "complex64", "float16", "bfloat16"),
+        *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    )
+)  # dtypes that round, by name
+MOST_CONDITIONS = 3  # that take all combinations of their values; further ones follow the first
+
+
+class Values(enum.Enum):
+    """What values to make, within what each input's role allows.
+
+    USUAL: floats normal(0, 1), integers of both signs.  UNSIGNED: the same, no integer negative.
+    WIDE: floats of 2**-10 to 2**6 (beside float16: 2**4), integers to 2**10, exact zeros, both signs.  LARGE: the same
+    and a few of up to 2**13 (2**6.5).  WIDE_POSITIVE: WIDE, but floats above zero and integers not below.  Inputs that
+    an index or a size hangs on stay as in USUAL.  TAME: as small as can be, for models that refuse the others or
+    answer NaN: ones, floats in (0.1, 1).
+
+    The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
+    zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
+    large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
+    one slice along every axis.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1)
+    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  SMALL: normal(0, 1e-4), in float16
+    normal(0, 2**-8): near what is added to a variance lest it be zero.
+
+    FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.
+    """
+
+    USUAL = enum.auto()
+    UNSIGNED = enum.auto()
+    WIDE = enum.auto()
+    LARGE = enum.auto()
+    WIDE_POSITIVE = enum.auto()
+    TAME = enum.auto()
+    ZEROS = enum.auto()
+    DENORMALS = enum.auto()
+    EXTREME = enum.auto()
+    NON_FINITE = enum.auto()
+    CONSTANT_ROWS = enum.auto()
+    OFFSET = enum.auto()
+    SMALL = enum.auto()
+    FAR = enum.auto()
+
+
+WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
+POSITIVE_KINDS = frozenset((Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))
+EDGES = (
+    Values.ZEROS,
+    Values.DENORMALS,
+    Values.EXTREME,
+    Values.NON_FINITE,
+    Values.CONSTANT_ROWS,
+    Values.OFFSET,
+    Values.SMALL,
+)
+# On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
+OVERFLOWING = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET))
+
+
+class InputsUnknown(SurgeonError):
+    """No inputs can be made for a model; `reason` says why in one sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One input to make: its name, numpy dtype, dims (sizes or keys of free dimensions) and role in the graph."""
+
+    name: str
+    dtype: np.dtype
+    dims: tuple[int | str, ...]
+    role: Role
+    named: str | None  # the role that its name suggests, if that is asked
+    turn: int  # place among the inputs that are conditions
+    kind: str  # which values it takes: plain, compared, mask, indices, ...
+    free: bool  # no index and no size hangs on the values
+    half: bool  # the model holds float16
+
+    @property
+    def signed(self) -> bool:
+        """Whether integers are made of both signs."""
+        return self.free and self.kind in ("plain", "compared") and _is_signed(self.dtype)
+
+    @property
+    def widens(self) -> bool:
+        """Whether wide-ranging values differ from the usual ones."""
+        return self.free and self.kind in ("plain", "compared") and self.named is None
+
+    @property
+    def edged(self) -> bool:
+        """Whether the edges of its dtype differ from the usual values: a real float that goes into arithmetic alone."""
+        return self.free and self.kind == "plain" and self.dtype.name in FLOATS and self.dtype.kind != "c"
+
+    @property
+    def far(self) -> bool:
+        """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
+        return self.widens and self.dtype.kind in "iu" and self.dtype.itemsize > 2
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape under these sizes."""
+        return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.dims)
+
+
+def _is_signed(dtype: np.dtype) -> bool:
+    """Whether a dtype is an integer that can be negative."""
+    return dtype.kind == "i" or (dtype.kind == "V" and dtype.name.startswith("int"))

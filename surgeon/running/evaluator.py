@@ -1,0 +1,252 @@
+"""onnx's ReferenceEvaluator made fit for proofs: quiet, one kind of error, and dtypes as the operators declare them.
+
+It is imported when the first Evaluator is made.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from types import TracebackType
+from typing import Any, Self
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto
+
+from surgeon.errors import GraphError
+from surgeon.ops.schema_tables import Schema, schema
+from surgeon.running.formulas import FORMULAS
+from surgeon.running.inlining import bodies_of, inlined
+from surgeon.running.runtime import SessionError
+
+Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
+"""What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
+
+_LONGEST_LINE = 400
+# Sets, for in a tuple None would be found: to numpy, None is another name of float64.
+_NARROW = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16))
+_FLOATS = _NARROW | frozenset(np.dtype(kind) for kind in (np.float32, np.float64))
+# Their second input's dtype is what they compute, or what they hold are lists.
+_KEPT = ("Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear", "SplitToSequence")
+_KEPT_PREFIXES = ("Sequence", "Optional", "ConcatFromSequence")
+# Whatever the evaluator raises of a model or its inputs: it declares nothing.
+_REFUSALS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+
+
+class Evaluator:
+    """One model under onnx's ReferenceEvaluator.  A context manager, as Session is.
+
+    `implementations` computes operators by domain and name, before any that onnx knows.  Local functions are inlined.
+    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator.
+
+    In float16 and bfloat16 each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do:
+    numpy would round after every step inside the operator, and sums bfloat16 to 256 at most.
+    """
+
+    name = "onnx's ReferenceEvaluator"
+    independent = True
+
+    def __init__(
+        self, model: ModelProto, implementations: Mapping[tuple[str, str], Implementation] | None = None
+    ) -> None:
+        try:
+            model = inlined(model)
+        except GraphError as error:
+            raise SessionError(str(error)) from error
+        self.inputs: tuple[str, ...] = tuple(port.name for port in model.graph.input)
+        self.outputs: tuple[str, ...] = tuple(port.name for port in model.graph.output)
+        self._declared = {port.name: _declared(port) for port in model.graph.output}
+        engine = _engine()
+        try:
+            with _Quiet():
+                self._engine: Any = engine(model, new_ops=_own_ops(implementations or {}))
+        except SessionError:
+            raise
+        except _REFUSALS as error:
+            raise _refused(error, model) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._engine is not None:  # it and its nodes hold each other: weights would wait for the garbage collector
+            for held in (*self._engine.rt_nodes_, self._engine):
+                vars(held).clear()
+        self._engine = None
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Sequences come back as `name[i]`, with their length as `len(name)`.  Raises SessionError."""
+        absent = [name for name in self._engine.input_names if name not in feeds and name not in self._engine.rt_inits_]
+        if absent:
+            raise SessionError(f"Input '{absent[0]}' is not fed: give a value for it.")
+        try:
+            with _Quiet():
+                results = self._engine.run(None, dict(feeds))
+        except SessionError:
+            raise
+        except _REFUSALS as error:
+            raise _refused(error) from error
+        flat: dict[str, np.ndarray] = {}
+        for name, result in zip(self.outputs, results, strict=True):
+            _flatten(name, result, self._declared[name], flat)
+        return flat
+
+
+class _Quiet:
+    """No warnings of numpy's, neither of its arithmetic nor of its interface, inside a `with`."""
+
+    def __enter__(self) -> None:
+        self._arithmetic = np.errstate(all="ignore")
+        self._warnings = warnings.catch_warnings()
+        self._arithmetic.__enter__()
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *_: object) -> None:
+        self._warnings.__exit__(None, None, None)
+        self._arithmetic.__exit__(None, None, None)
+
+
+@cache
+def _engine() -> Any:
+    """Make the evaluator's class: with our formulas in the bodies of functions too, and each node under our eyes."""
+    from onnx.reference import ReferenceEvaluator
+
+    class Engine(ReferenceEvaluator):
+        def __init__(self, proto: Any, *args: Any, **kwargs: Any) -> None:
+            # onnx hands `new_ops` on to the bodies of If, Loop and Scan, but not to functions.
+            kwargs["new_ops"] = kwargs.get("new_ops") or _own_ops({})
+            super().__init__(proto, *args, **kwargs)
+
+        def _init(self) -> None:
+            super()._init()
+            for node in self.rt_nodes_:
+                rule = _typing(node.onnx_node, self.opsets)
+                if rule is not None:
+                    node.run = partial(_run_typed, node.run, rule)
+
+    return Engine
+
+
+def _own_ops(implementations: Mapping[tuple[str, str], Implementation]) -> list[type]:
+    """Return the evaluator's operators for implementations, and for those formulas that they do not replace."""
+    made = [_op(*key, partial(_by_implementation, compute)) for key, compute in implementations.items()]
+    return made + [op for key, op in _formula_ops().items() if key not in implementations]
+
+
+@cache
+def _formula_ops() -> dict[tuple[str, str], type]:
+    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in FORMULAS.items()}
+
+
+def _op(domain: str, name: str, compute: Callable[[NodeProto, list[Any], int], tuple[Any, ...]]) -> type:
+    """Return a class for the evaluator that computes one operator from its node, its inputs and its opset."""
+    from onnx.reference.op_run import OpRun
+
+    def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
+        return compute(self.onnx_node, list(inputs), self.run_params["opsets"].get(domain, 1))
+
+    # No schema: by the class's name alone onnx would take that of an operator in another domain.
+    return type(name, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": run})
+
+
+def _by_implementation(compute: Implementation, node: NodeProto, inputs: list[Any], opset: int) -> tuple[Any, ...]:
+    return compute(node, inputs)
+
+
+def _by_formula(formula: Callable[..., Any], node: NodeProto, inputs: list[Any], opset: int) -> tuple[Any, ...]:
+    """Compute a node by a formula; what it returns beyond the node's outputs is left out by the evaluator."""
+    settings = attributes_of(node)
+    if "opset" in (formula.__kwdefaults__ or {}):
+        settings["opset"] = opset
+    result = formula(*inputs, **settings)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """Return a node's attributes as Python values: strings as `str`, tensors as arrays.  No references to others'."""
+    values = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
+    """Return the schema by which a node's dtypes are kept; None where they follow no plain rule."""
+    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(bodies_of(node), None) is not None:
+        return None
+    return schema(node.domain, node.op_type, opsets.get(node.domain))
+
+
+def _run_typed(run: Callable[..., tuple[Any, ...]], rule: Schema, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
+    """Run a node with narrow floats widened, and give each output the dtype of the inputs that share its type."""
+    bound: dict[str, np.dtype[Any]] = {}
+    given = []
+    for place, value in enumerate(inputs):
+        dtype = getattr(value, "dtype", None)
+        formal = rule.input_at(place)
+        if formal is not None and dtype in _FLOATS:
+            bound.setdefault(formal.type, dtype)
+        given.append(value.astype(np.float32) if dtype in _NARROW else value)
+    outputs = run(*given, **settings)
+    return tuple(_bound_to(bound, rule, place, value) for place, value in enumerate(outputs))
+
+
+def _bound_to(bound: Mapping[str, np.dtype[Any]], rule: Schema, place: int, value: Any) -> Any:
+    formal = rule.output_at(place)
+    dtype = None if formal is None else bound.get(formal.type)
+    if dtype is None or getattr(value, "dtype", None) not in _FLOATS or value.dtype == dtype:
+        return value
+    return np.asarray(value.astype(dtype))  # of an array without axes numpy often makes a scalar
+
+
+def _declared(port: onnx.ValueInfoProto) -> np.dtype[Any] | None:
+    """Return the dtype that an output is declared with; None for none, and for what is no tensor."""
+    number = port.type.tensor_type.elem_type if port.type.HasField("tensor_type") else 0
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
+
+
+def _flatten(name: str, result: Any, declared: np.dtype[Any] | None, into: dict[str, np.ndarray]) -> None:
+    """Store a result, a sequence element by element.  Where a wider float crept in, it gets the one declared."""
+    if isinstance(result, list):
+        into[f"len({name})"] = np.asarray(len(result))
+        for position, element in enumerate(result):
+            _flatten(f"{name}[{position}]", element, None, into)
+        return
+    array = np.empty(0, dtype=np.float32) if result is None else np.asarray(result)
+    if declared in _FLOATS and array.dtype in _FLOATS and array.dtype.itemsize > declared.itemsize:
+        array = array.astype(declared)
+    into[name] = array
+
+
+def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
+    """Turn whatever the evaluator raises into one line, that of the cause where onnx wraps it."""
+    wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
+    cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
+    text = str(cause).strip()
+    line = text.splitlines()[0] if text else type(cause).__name__
+    unknown = isinstance(cause, NotImplementedError | ImportError) or type(cause).__name__ == "RuntimeContextError"
+    if unknown and model is not None:
+        line = f"onnx's ReferenceEvaluator has no such operator: {line}"
+    return SessionError(line[:_LONGEST_LINE], missing=unknown)

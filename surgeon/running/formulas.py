@@ -1,0 +1,322 @@
+"""What operators mean, as numpy formulas: those that onnx's ReferenceEvaluator lacks, or computes less exactly.
+
+A formula takes the node's inputs (None where one is absent) and its attributes by name, and returns an array or a
+tuple.  It computes in the dtype it is given, so that in float64 it is a reference.  `opset`, where a formula asks for
+it, is the version of the node's domain.
+
+Sources: the text of the operator in onnx.defs (default domain) or of ONNX Runtime 1.31's schema (`com.microsoft`, and
+SimplifiedLayerNormalization, which ORT alone knows).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+
+# Defaults of attributes are float32, as the attributes are.
+_EPSILON, _EPSILON_OF_SKIP = float(np.float32(1e-5)), float(np.float32(1e-12))
+_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+_erf: Any = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf_of(x: Array) -> Array:
+    # onnx's own Erf rounds to float32 whatever comes in.
+    return np.asarray(_erf(x), dtype=np.float64).astype(x.dtype)
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
+
+
+def _gelu_erf(x: Array) -> Array:
+    return 0.5 * x * (1 + _erf_of(x / math.sqrt(2.0)))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
+
+
+def _gelu(x: Array, *, approximate: str = "none") -> Array:
+    # onnx's function body holds sqrt(2/pi) as float32, whatever the input is.
+    return _gelu_tanh(x) if approximate == "tanh" else _gelu_erf(x)
+
+
+def _ms_gelu(x: Array) -> Array:
+    return _gelu_erf(x)
+
+
+def _bias_gelu(x: Array, bias: Array) -> Array:
+    return _gelu_erf(x + bias)
+
+
+def _fast_gelu(x: Array, bias: Array | None = None) -> Array:
+    return _gelu_tanh(x if bias is None else x + bias)
+
+
+def _quick_gelu(x: Array, *, alpha: float = float(np.float32(1.702))) -> Array:
+    return x * _sigmoid(alpha * x)
+
+
+def _swish(x: Array, *, alpha: float = 1.0) -> Array:
+    return x * _sigmoid(alpha * x)
+
+
+def _mish(x: Array) -> Array:
+    return x * np.tanh(np.logaddexp(0, x))
+
+
+def _hard_swish(x: Array) -> Array:
+    return x * np.clip(x / 6 + 0.5, 0, 1)
+
+
+def _bias_split_gelu(x: Array, bias: Array) -> Array:
+    left, right = np.split(x + bias, 2, axis=-1)
+    return left * _gelu_erf(right)
+
+
+def _bias_add(x: Array, bias: Array, skip: Array) -> Array:
+    return x + bias + skip
+
+
+def _shifted(x: Array, axis: int, opset: int) -> tuple[Array, tuple[int, ...]]:
+    """Return x less its maxima, as rows over the axes that softmax sums, and the shape to give back.
+
+    Before opset 13 the input is taken as a matrix, all axes from `axis` on being one.
+    """
+    shape = x.shape
+    if opset < 13:
+        axis = axis % max(x.ndim, 1)
+        x = x.reshape(math.prod(shape[:axis]), math.prod(shape[axis:]))
+        axis = -1
+    x = np.moveaxis(x, axis, -1)
+    return x - x.max(axis=-1, keepdims=True), shape
+
+
+def _softmax_from(x: Array, axis: int | None, opset: int, *, logarithm: bool) -> Array:
+    if not x.size:
+        return x
+    axis = (1 if opset < 13 else -1) if axis is None else axis
+    moved, shape = _shifted(x, axis, opset)
+    total = np.exp(moved).sum(axis=-1, keepdims=True)
+    result = moved - np.log(total) if logarithm else np.exp(moved) / total
+    return (result if opset < 13 else np.moveaxis(result, -1, axis)).reshape(shape)
+
+
+def _softmax(x: Array, *, axis: int | None = None, opset: int = 13) -> Array:
+    return _softmax_from(x, axis, opset, logarithm=False)
+
+
+def _log_softmax(x: Array, *, axis: int | None = None, opset: int = 13) -> Array:
+    # onnx's takes the logarithm of softmax, which is -inf where softmax underflows.
+    return _softmax_from(x, axis, opset, logarithm=True)
+
+
+def _normalised(x: Array, axes: tuple[int, ...], epsilon: float, *, centred: bool = True) -> tuple[Array, Array, Array]:
+    """Return (x - mean) / sqrt(variance + epsilon), the mean, and one over that root; without mean if not centred."""
+    mean = x.mean(axis=axes, keepdims=True) if centred else np.zeros_like(x[..., :1])
+    moved = x - mean if centred else x
+    inverse = 1 / np.sqrt((moved * moved).mean(axis=axes, keepdims=True) + epsilon)
+    return moved * inverse, mean, inverse
+
+
+def _from_axis(x: Array, axis: int) -> tuple[int, ...]:
+    return tuple(range(axis % x.ndim, x.ndim))
+
+
+def _layer_norm(
+    x: Array,
+    scale: Array,
+    bias: Array | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = _EPSILON,
+    stash_type: int = 1,
+) -> tuple[Array, ...]:
+    # onnx's refuses any stash_type but float32; here the statistics have the input's dtype.
+    y, mean, inverse = _normalised(x, _from_axis(x, axis), epsilon)
+    return y * scale + (0 if bias is None else bias), mean, inverse
+
+
+def _rms_norm(x: Array, scale: Array, *, axis: int = -1, epsilon: float = _EPSILON, stash_type: int = 1) -> Array:
+    return _normalised(x, _from_axis(x, axis), epsilon, centred=False)[0] * scale
+
+
+def _simplified_layer_norm(
+    x: Array, scale: Array, *, axis: int = -1, epsilon: float = _EPSILON, stash_type: int = 1
+) -> tuple[Array, ...]:
+    y, _, inverse = _normalised(x, _from_axis(x, axis), epsilon, centred=False)
+    return y * scale, inverse
+
+
+def _skip_layer_norm(
+    x: Array,
+    skip: Array,
+    gamma: Array,
+    beta: Array | None = None,
+    bias: Array | None = None,
+    *,
+    epsilon: float = _EPSILON_OF_SKIP,
+) -> tuple[Array, ...]:
+    total = x + skip + (0 if bias is None else bias)
+    y, mean, inverse = _normalised(total, (-1,), epsilon)
+    return y * gamma + (0 if beta is None else beta), mean, inverse, total
+
+
+def _skip_simplified_layer_norm(
+    x: Array, skip: Array, gamma: Array, bias: Array | None = None, *, epsilon: float = _EPSILON_OF_SKIP
+) -> tuple[Array, ...]:
+    total = x + skip + (0 if bias is None else bias)
+    y, mean, inverse = _normalised(total, (-1,), epsilon, centred=False)
+    return y * gamma, mean, inverse, total
+
+
+def _mean_variance_norm(x: Array, *, axes: tuple[int, ...] = (0, 2, 3)) -> Array:
+    # onnx's body has constants of float32, which it then refuses to add to anything else.
+    moved = x - x.mean(axis=tuple(axes), keepdims=True)
+    return moved / (np.sqrt((moved * moved).mean(axis=tuple(axes), keepdims=True)) + float(np.float32(1e-9)))
+
+
+def _group_normalization(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    *,
+    num_groups: int,
+    epsilon: float = _EPSILON,
+    stash_type: int = 1,
+    opset: int = 21,
+) -> Array:
+    # onnx's body computes the statistics in float32; before opset 21 scale and bias are by group.
+    y = _normalised(x.reshape(x.shape[0], num_groups, -1), (-1,), epsilon)[0]
+    by_channel = (-1, *(1 for _ in x.shape[2:]))
+    if opset < 21:
+        return (y * scale[:, None] + bias[:, None]).reshape(x.shape)
+    return y.reshape(x.shape) * scale.reshape(by_channel) + bias.reshape(by_channel)
+
+
+def _group_norm(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    *,
+    groups: int,
+    activation: int,
+    channels_last: int = 1,
+    epsilon: float = _EPSILON,
+) -> Array:
+    first = np.moveaxis(x, -1, 1) if channels_last else x
+    grouped = first.reshape(first.shape[0], groups, -1)
+    y = _normalised(grouped, (-1,), epsilon)[0].reshape(first.shape)
+    per_channel = (-1, *(1 for _ in first.shape[2:]))
+    y = y * gamma.reshape(per_channel).astype(x.dtype) + beta.reshape(per_channel).astype(x.dtype)
+    y = y * _sigmoid(y) if activation == 1 else y
+    return np.moveaxis(y, 1, -1) if channels_last else y
+
+
+def _skip_group_norm(
+    x: Array, gamma: Array, beta: Array, skip: Array, bias: Array | None = None, **settings: Any
+) -> tuple[Array, ...]:
+    if skip.ndim == 2:  # (N, C) stands for (N, 1, 1, C)
+        skip = skip[:, None, None, :] if settings.get("channels_last", 1) else skip[:, :, None, None]
+    total = x + skip
+    if bias is not None:
+        total = total + (bias if settings.get("channels_last", 1) else bias[:, None, None])
+    return _group_norm(total, gamma, beta, **settings), total
+
+
+def _fused_matmul(
+    a: Array,
+    b: Array,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,  # noqa: N803 - the operator's own names
+    transB: int = 0,  # noqa: N803
+    transBatchA: int = 0,  # noqa: N803
+    transBatchB: int = 0,  # noqa: N803
+) -> Array:
+    def turned(x: Array, transposed: int, batched: int) -> Array:
+        x = np.moveaxis(x, 0, -2) if batched and x.ndim > 2 else x
+        return np.swapaxes(x, -1, -2) if transposed and x.ndim > 1 else x
+
+    return alpha * np.matmul(turned(a, transA, transBatchA), turned(b, transB, transBatchB))
+
+
+def _dequantize(
+    x: Array, scale: Array, zero: Array | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+) -> Array:
+    # onnx's subtracts and multiplies in float32.
+    if (scale.ndim and scale.size > 1) or block_size:
+        axis = axis % x.ndim
+        scale, zero = (_along(item, x, axis, block_size) for item in (scale, zero))
+    moved = x.astype(scale.dtype) if zero is None else x.astype(scale.dtype) - zero.astype(scale.dtype)
+    return (moved * scale).reshape(x.shape)
+
+
+def _along(item: Array | None, x: Array, axis: int, block_size: int) -> Array | None:
+    """Lay scales or zero points along one axis of x; with a block size, each stands for that many elements of it."""
+    if item is None:
+        return None
+    if block_size:
+        repeated = np.repeat(item, block_size, axis=axis)
+        return np.take(repeated, range(x.shape[axis]), axis=axis)
+    return item.reshape([-1 if place == axis else 1 for place in range(x.ndim)])
+
+
+def _batch_norm(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    epsilon: float = _EPSILON,
+    momentum: float = float(np.float32(0.9)),
+    training_mode: int = 0,
+    **_: Any,
+) -> Array:
+    # onnx's own takes the opsets before 14 for training.
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    used_mean, used_variance = mean, variance
+    if training_mode:
+        axes = (0, *range(2, x.ndim))
+        used_mean, used_variance = x.mean(axis=axes), x.var(axis=axes)
+    root = np.sqrt(used_variance + epsilon)
+    result = (x - used_mean.reshape(shape)) / root.reshape(shape) * scale.reshape(shape) + bias.reshape(shape)
+    if not training_mode:
+        return result
+    kept = (old * momentum + new * (1 - momentum) for old, new in ((mean, used_mean), (variance, used_variance)))
+    return (result, *kept)
+
+
+FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("", "Erf"): _erf_of,
+    ("", "Gelu"): _gelu,
+    ("", "HardSwish"): _hard_swish,
+    ("", "Mish"): _mish,
+    ("", "Swish"): _swish,
+    ("", "Softmax"): _softmax,
+    ("", "LogSoftmax"): _log_softmax,
+    ("", "BatchNormalization"): _batch_norm,
+    ("", "LayerNormalization"): _layer_norm,
+    ("", "RMSNormalization"): _rms_norm,
+    ("", "GroupNormalization"): _group_normalization,
+    ("", "MeanVarianceNormalization"): _mean_variance_norm,
+    ("", "SimplifiedLayerNormalization"): _simplified_layer_norm,
+    ("", "DequantizeLinear"): _dequantize,
+    ("com.microsoft", "Gelu"): _ms_gelu,
+    ("com.microsoft", "BiasGelu"): _bias_gelu,
+    ("com.microsoft", "FastGelu"): _fast_gelu,
+    ("com.microsoft", "QuickGelu"): _quick_gelu,
+    ("com.microsoft", "BiasSplitGelu"): _bias_split_gelu,
+    ("com.microsoft", "BiasAdd"): _bias_add,
+    ("com.microsoft", "SkipLayerNormalization"): _skip_layer_norm,
+    ("com.microsoft", "SkipSimplifiedLayerNormalization"): _skip_simplified_layer_norm,
+    ("com.microsoft", "GroupNorm"): _group_norm,
+    ("com.microsoft", "SkipGroupNorm"): _skip_group_norm,
+    ("com.microsoft", "FusedMatMul"): _fused_matmul,
+}
+"""Formulas by domain and name of the operator."""

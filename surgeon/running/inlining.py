@@ -1,0 +1,149 @@
+"""Mini-models without local functions, and with bodies for nodes that no runtime has a kernel for.
+
+onnx's inliner does the work, after what it forgets is written out: attributes that a call leaves at the function's
+default, and trailing inputs that a call omits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from surgeon.errors import GraphError
+
+PRIVATE_DOMAIN = "surgeon.reference"
+"""Where bodies live: under an operator's own name a runtime's schema wins over a body."""
+_FIRST_IR_WITH_FUNCTIONS = 8
+_SPELT_OUT = "ai.onnx"  # the default domain by its full name, which onnx's evaluator does not know
+
+
+def all_nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
+    """Yield nodes and those of the bodies that they hold, at any depth."""
+    for node in nodes:
+        yield node
+        for graph in bodies_of(node):
+            yield from all_nodes(graph.node)
+
+
+def bodies_of(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that a node holds as attributes."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Yield all nodes of a model: of the graph, of its bodies, of its local functions."""
+    yield from all_nodes(model.graph.node)
+    for function in model.functions:
+        yield from all_nodes(function.node)
+
+
+def name_of(node: NodeProto) -> str:
+    """Return what a node goes by: its name, or without one that of its first output."""
+    return node.name or next(iter(node.output), "")
+
+
+def with_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto]) -> ModelProto:
+    """Return a copy in which the nodes named in `bodies` are calls to them, in a domain of our own.
+
+    Nodes go by `name_of`.  A body takes its inputs and gives its outputs by position, as the node does; attributes of
+    the node that it does not declare are left out.  Raises GraphError for a body whose node the model does not have.
+    """
+    made = ModelProto()
+    made.CopyFrom(model)
+    names: dict[bytes, str] = {}
+    waiting = dict.fromkeys(bodies)
+    for node in list(nodes_of(made)):
+        name = name_of(node)
+        body = bodies.get(name)
+        if body is None:
+            continue
+        waiting.pop(name, None)
+        key = body.SerializeToString(deterministic=True)
+        if key not in names:
+            names[key] = f"{node.op_type}_{len(names)}"
+            _add_function(made, body, names[key])
+        node.domain, node.op_type = PRIVATE_DOMAIN, names[key]
+        node.ClearField("overload")
+        declared = {*body.attribute, *(attribute.name for attribute in body.attribute_proto)}
+        kept = [attribute for attribute in node.attribute if attribute.name in declared]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    if waiting:
+        raise GraphError(f"There is no node '{next(iter(waiting))}' to give a body to: name a node of the model.")
+    made.ir_version = max(made.ir_version, _FIRST_IR_WITH_FUNCTIONS)
+    return made
+
+
+def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
+    """Add a body under a private name, and see to it that its domains are imported where it is called from."""
+    function = model.functions.add()
+    function.CopyFrom(body)
+    function.domain, function.name = PRIVATE_DOMAIN, name
+    function.ClearField("overload")
+    private = onnx.helper.make_opsetid(PRIVATE_DOMAIN, 1)
+    callers = [model, *(other for other in model.functions if other.domain != PRIVATE_DOMAIN)]
+    for caller in callers:
+        known = {"" if one.domain == _SPELT_OUT else one.domain for one in caller.opset_import}
+        caller.opset_import.extend(one for one in (private, *body.opset_import) if one.domain not in known)
+
+
+def inlined(model: ModelProto) -> ModelProto:
+    """Return the model with every call to a local function replaced by its nodes, and ONNX's domain spelt "".
+
+    A model that is so already comes back as it is, not copied.  Functions at another opset than the model's are
+    converted.  Raises GraphError for a call that its function does not take.
+    """
+    spelt = any(one.domain == _SPELT_OUT for one in model.opset_import)
+    if not model.functions and not spelt:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    if spelt:
+        _shorten(made)
+    functions = {(one.domain, one.name, one.overload): one for one in made.functions}
+    for node in list(nodes_of(made)):
+        function = functions.get((node.domain, node.op_type, node.overload))
+        if function is not None:
+            _complete(node, function)
+    for function in made.functions:  # the inliner knows only the plain list
+        function.attribute.extend(attribute.name for attribute in function.attribute_proto)
+        del function.attribute_proto[:]
+    from onnx import inliner
+
+    try:
+        made = inliner.inline_local_functions(made)
+        return inliner.inline_local_functions(made, convert_version=True) if made.functions else made
+    except (RuntimeError, ValueError) as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise GraphError(f"A local function cannot be inlined ({line}): make its calls fit it.") from error
+
+
+def _shorten(model: ModelProto) -> None:
+    for holder in (model, *model.functions):
+        for one in holder.opset_import:
+            one.domain = "" if one.domain == _SPELT_OUT else one.domain
+    for node in nodes_of(model):
+        node.domain = "" if node.domain == _SPELT_OUT else node.domain
+
+
+def _complete(call: NodeProto, function: FunctionProto) -> None:
+    """Write out the attributes that a call leaves at their defaults, and inputs and outputs that it omits."""
+    given = {attribute.name for attribute in call.attribute}
+    call.attribute.extend(one for one in function.attribute_proto if one.name not in given)
+    if len(call.input) > len(function.input) or len(call.output) > len(function.output):
+        raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function: drop the rest.")
+    call.input.extend([""] * (len(function.input) - len(call.input)))
+
+
+def holds_half(model: ModelProto) -> bool:
+    """Whether some weight, input or Cast of the main graph is float16."""
+    graph, half = model.graph, TensorProto.FLOAT16
+    return (
+        any(tensor.data_type == half for tensor in graph.initializer)
+        or any(entry.type.tensor_type.elem_type == half for entry in graph.input)
+        or any(node.op_type == "Cast" and any(a.i == half for a in node.attribute) for node in graph.node)
+    )

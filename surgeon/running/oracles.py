@@ -1,0 +1,213 @@
+"""Oracles: what runs a mini-model, in the order of how far their word counts.
+
+1. ONNX Runtime's own kernels.
+2. A user's Python implementation, in a process of its own: who gives one wants it asked before the rule itself is.
+3. ONNX Runtime, with the operation's reference pattern as the body of nodes that it has no kernel for.
+4. onnx's ReferenceEvaluator, with the reference pattern where it does not know an operator either.
+
+Only a kernel that is missing leads on to the next.  A model that ONNX Runtime finds wrong is wrong.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from surgeon.errors import GraphError
+from surgeon.implementations import Implementation
+from surgeon.ops.schema_tables import schema
+from surgeon.running.evaluator import Evaluator
+from surgeon.running.formulas import FORMULAS
+from surgeon.running.inlining import all_nodes, holds_half, name_of, nodes_of, with_bodies
+from surgeon.running.runtime import Session, SessionError
+from surgeon.running.stepwise import Stepwise, implemented
+
+ONNX_RUNTIME = "ONNX Runtime"
+NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
+OWN_PATTERN = "the rule's own pattern under ONNX Runtime"
+KERNELS = (ONNX_RUNTIME, NODE_BY_NODE)
+EVALUATOR = "onnx's ReferenceEvaluator"
+WITH_FORMULA = "onnx's ReferenceEvaluator, with surgeon's own formula of {}"
+OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"
+
+
+class Oracle(Protocol):
+    """What runs one mini-model.
+
+    `name` tells people which it is.  `independent` is False where the rule's own pattern computes what the rule wrote:
+    that proves the wiring around it, and not the operator.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def independent(self) -> bool: ...
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Raises SessionError."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class _Engine(Protocol):
+    """What an oracle runs on."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class _Named:
+    """An engine under the name of the oracle that it is here."""
+
+    def __init__(self, engine: _Engine, name: str, independent: bool) -> None:
+        self._engine = engine
+        self.name = name
+        self.independent = independent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.__exit__(kind, error, trace)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self._engine.run(feeds)
+
+
+def open_oracle(
+    mini: ModelProto,
+    custom_ops: Sequence[Path | str] = (),
+    bodies: Mapping[str, FunctionProto] | None = None,
+    *,
+    limit: float | None = None,
+) -> Oracle:
+    """Return the first oracle that takes the mini-model.  A context manager: leave it, or its memory stays in use.
+
+    `custom_ops` are shared libraries for ONNX Runtime, and Python files (`.py`) of implementations.  `bodies` holds
+    the reference patterns of nodes' operations, with their inputs and outputs by position, by the node's name (that of
+    its first output where it has none).  `limit` is how many seconds one call of a Python implementation may take.
+
+    Raises SessionError: without `missing` for a model that is wrong, with `missing` where no oracle takes it, saying
+    why of each.  Raises UsageError for a Python file that cannot be run.
+    """
+    refusals: list[str] = []
+    for attempt in _attempts(mini, custom_ops, bodies or {}, limit):
+        try:
+            return attempt()
+        except SessionError as refused:
+            if not refused.missing:
+                raise
+            refusals.append(refused.line.rstrip("."))
+        except GraphError as wrong:
+            raise SessionError(str(wrong)) from wrong
+    raise SessionError("; ".join(dict.fromkeys(refusals)) + ".", missing=True)
+
+
+def _attempts(
+    mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto], limit: float | None
+) -> list[Callable[[], Oracle]]:
+    """Return the ways to open an oracle, in order; each raises SessionError where it does not take the model."""
+    ways: list[Callable[[], Oracle]] = [lambda: _with_kernels(mini, custom_ops)]
+    if found := implemented(mini, custom_ops):
+        ways.append(lambda: _by_implementation(mini, found, custom_ops, {}, limit))
+        if rest := _without_implementation(mini, found, bodies):
+            ways.append(lambda: _by_implementation(mini, found, custom_ops, rest, limit))
+    if bodies:
+        ways.append(lambda: _by_own_pattern(mini, custom_ops, bodies))
+    ways.append(lambda: _evaluated(mini, EVALUATOR, True))
+    if bodies:
+        ways.append(lambda: _evaluated(with_bodies(mini, bodies), OWN_PATTERN_EVALUATED, False))
+    return ways
+
+
+def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
+    """ONNX Runtime as it is.
+
+    On a CPU it computes float16 in float32, and does not round between two such nodes.  A runtime that has float16
+    does, so each node runs by itself.
+    """
+    session = Session(mini, libraries)
+    if holds_half(mini):
+        try:
+            return _Named(Stepwise(mini, (), libraries), NODE_BY_NODE, True)
+        except SessionError as refused:
+            if not refused.missing:  # a library's operator is known to whole sessions alone
+                raise
+    return _Named(session, ONNX_RUNTIME, True)
+
+
+def _without_implementation(
+    mini: ModelProto, found: Sequence[Implementation], bodies: Mapping[str, FunctionProto]
+) -> dict[str, FunctionProto]:
+    """Return the bodies of nodes that no Python implementation computes."""
+    known = {(one.domain, one.op) for one in found}
+    served = {name_of(node) for node in nodes_of(mini) if (node.domain, node.op_type) in known}
+    return {name: body for name, body in bodies.items() if name not in served}
+
+
+def _by_implementation(
+    mini: ModelProto,
+    found: Sequence[Implementation],
+    custom_ops: Sequence[Path | str],
+    bodies: Mapping[str, FunctionProto],
+    limit: float | None,
+) -> Oracle:
+    model = with_bodies(mini, bodies) if bodies else mini
+    _require_types(model)
+    engine = Stepwise(model, found, custom_ops, limit)
+    name = f"{engine.name}, and the rule's own pattern" if bodies else engine.name
+    return _Named(engine, name, not bodies)
+
+
+def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto]) -> Oracle:
+    """ONNX Runtime with the reference patterns as bodies.
+
+    Behind an operator of a pattern that nobody knows it cannot tell types, which is no fault of the model.
+    """
+    try:
+        return _Named(Session(with_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
+    except SessionError as refused:
+        nodes = (node for body in bodies.values() for node in all_nodes(body.node))
+        if refused.missing or all(schema(node.domain, node.op_type, None) is not None for node in nodes):
+            raise
+        raise SessionError(refused.line, missing=True) from refused
+
+
+def _evaluated(model: ModelProto, name: str, independent: bool) -> Oracle:
+    _require_types(model)
+    foreign = dict.fromkeys(node.op_type for node in nodes_of(model) if _has_our_formula(node))
+    if foreign and independent:
+        name = WITH_FORMULA.format(", ".join(foreign))
+    return _Named(Evaluator(model), name, independent)
+
+
+def _has_our_formula(node: NodeProto) -> bool:
+    """Whether a node is none of ONNX's own, and known to the evaluator through us alone."""
+    return (node.domain, node.op_type) in FORMULAS and not onnx.defs.has(node.op_type, node.domain)
+
+
+def _require_types(model: ModelProto) -> None:
+    """Raise SessionError where types or shapes do not fit, for numpy would compute on with whatever they are.
+
+    Operators that onnx does not know end what can be told of the tensors behind them.
+    """
+    try:
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:  # the last for broken attributes
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise SessionError(lines[0] if lines else "The types of the graph do not fit.") from error

@@ -1,0 +1,185 @@
+"""Values at the edges of a float dtype: each kind is what it says, in every dtype and in the smallest of shapes."""
+
+import itertools
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from surgeon.feeding.inputs import InputPlan, Values
+from surgeon.feeding.wants import EDGES
+from tests.test_inputs import TABLE, read
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+# ONNX's name of the type -> numpy's
+TYPES = {
+    "float16": "float16",
+    "float": "float32",
+    "double": "float64",
+    "bfloat16": "bfloat16",
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e5m2": "float8_e5m2",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+}
+SHAPES = ((), (1,), (0,), (2,), (7,), (1, 1), (2, 1), (1, 5), (2, 5), (0, 3), (3, 0), (2, 3, 8), (2, 4, 1, 4))
+
+
+def make(kind: str, shape: tuple[int, ...], values: Values, seed: int) -> np.ndarray:
+    """One input of this type and shape, as float64."""
+    dims = f"[{', '.join(map(str, shape))}]" if shape else ""
+    made = InputPlan(read(f"g ({kind}{dims} x) => ({kind}{dims} y) {{ y = Identity(x) }}")).make(seed, {}, values)["x"]
+    assert made.dtype == np.dtype(TYPES[kind])
+    assert made.shape == shape
+    return made.astype(np.float64)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("values", EDGES)
+def test_every_shape_is_made_and_the_same_each_time(kind: str, values: Values) -> None:
+    """Rank 0, empty and lone elements too."""
+    for shape, seed in itertools.product(SHAPES, range(3)):
+        made = make(kind, shape, values, seed)
+        assert np.array_equal(made, make(kind, shape, values, seed), equal_nan=True)
+        if values is not Values.NON_FINITE:
+            assert np.isfinite(made).all()
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_zeros_have_both_signs(kind: str) -> None:
+    """Where the format has a negative zero; a lone one takes turns."""
+    signed = not kind.endswith("fnuz")
+    for shape in SHAPES:
+        made = [make(kind, shape, Values.ZEROS, seed) for seed in range(2)]
+        assert not any(array.any() for array in made)
+        if math.prod(shape):
+            signs = {bool(sign) for array in made for sign in np.signbit(array).ravel()}
+            assert signs == ({False, True} if signed else {False})
+        if signed and math.prod(shape) > 1:
+            assert np.signbit(made[0]).any()
+            assert not np.signbit(made[0]).all()
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_denormals_are_below_the_least_normal_number(kind: str) -> None:
+    """Of both signs, and some zeros, but never those alone."""
+    least = 2.0 ** int(ml_dtypes.finfo(np.dtype(TYPES[kind])).minexp)
+    for shape, seed in itertools.product(SHAPES, range(4)):
+        made = make(kind, shape, Values.DENORMALS, seed)
+        assert (np.abs(made) < least).all()
+        assert made.any() == (made.size > 0)
+    large = make(kind, (2, 3, 8), Values.DENORMALS, 0)
+    assert {-1, 0, 1} == set(np.sign(large).ravel())
+    assert {np.sign(make(kind, (), Values.DENORMALS, seed)) for seed in range(2)} == {-1, 1}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_squares_of_extreme_values_overflow(kind: str) -> None:
+    """In every tensor that has an element, of both signs, beside usual values."""
+    most = float(ml_dtypes.finfo(np.dtype(TYPES[kind])).max)
+    for shape, seed in itertools.product(SHAPES, range(4)):
+        made = make(kind, shape, Values.EXTREME, seed)
+        huge = np.abs(made) > math.sqrt(most)
+        assert huge.any() == (made.size > 0)
+        assert (np.abs(made) <= most / 2).all()
+    assert make(kind, (2, 3, 8), Values.EXTREME, 0).min() < -math.sqrt(most)
+    assert np.median(np.abs(make(kind, (2, 3, 8), Values.EXTREME, 0))) < 4
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_infinity_and_nan_spare_a_slice_along_every_axis(kind: str) -> None:
+    """All three in a tensor that has room, one after the other in a lone element; what is spared is spared in all."""
+    infinite = kind not in ("float8e4m3fn", "float8e4m3fnuz")
+    for shape, seed in itertools.product(SHAPES, range(6)):
+        made = make(kind, shape, Values.NON_FINITE, seed)
+        assert (~np.isfinite(made)).any() == (made.size > 0)
+        for axis, size in enumerate(shape):
+            if size > 1:
+                assert np.isfinite(np.take(made, 0 if seed % 2 == 0 else -1, axis)).all()
+    for shape in ((), (1,), (2,), (2, 1), (2, 3, 8)):
+        found = np.concatenate([make(kind, shape, Values.NON_FINITE, seed).ravel() for seed in range(3)])
+        assert {str(value) for value in found if not np.isfinite(value)} == (
+            {"inf", "-inf", "nan"} if infinite else {"nan"}
+        )
+    for seed in range(6):
+        assert (~np.isfinite(make(kind, (7,), Values.NON_FINITE, seed))).sum() >= 3
+        rows = ~np.isfinite(make(kind, (4, 3, 8), Values.NON_FINITE, seed)).all(axis=-1)
+        assert rows.sum() == 6, "one at least in every row that is not spared"
+    if infinite:
+        mixed = make(kind, (2, 3, 8), Values.NON_FINITE, 0)
+        assert np.isnan(mixed).any()
+        assert {-np.inf, np.inf} <= set(mixed.ravel())
+
+
+def test_in_odd_seeds_a_row_has_one_kind_alone() -> None:
+    """A row of -inf among usual values, as a mask makes it, is not hidden by NaN."""
+    made = make("float", (4, 3, 8), Values.NON_FINITE, 1).reshape(-1, 8)
+    kinds = [{str(value) for value in row if not np.isfinite(value)} for row in made]
+    assert all(len(kind) <= 1 for kind in kinds)
+    assert {"-inf"} in kinds
+    assert {"inf"} in kinds
+    assert {"nan"} in kinds
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_constant_rows(kind: str) -> None:
+    """The same along the last axis, not the same in all rows; in odd seeds the same along all axes but the first."""
+    for shape, seed in itertools.product(SHAPES, range(2)):
+        made = make(kind, shape, Values.CONSTANT_ROWS, seed)
+        if made.size and shape:
+            assert (made == made[..., :1]).all()
+    even, odd = (make(kind, (8, 4, 1, 4), Values.CONSTANT_ROWS, seed) for seed in (0, 1))
+    assert len(np.unique(even)) > 8
+    assert (odd == odd[:, :1, :1, :1]).all()
+    assert 1 < len(np.unique(odd)) <= 8
+
+
+@pytest.mark.parametrize(("kind", "mean"), [("float16", 16), ("float", 1e4), ("double", 1e4), ("bfloat16", 8)])
+def test_offset_values_share_a_mean(kind: str, mean: float) -> None:
+    """Far from zero in what the dtype resolves, negative in every other seed, and not all alike."""
+    for seed in range(2):
+        made = make(kind, (4, 64), Values.OFFSET, seed)
+        assert abs(made.mean() - (mean if seed == 0 else -mean)) < 0.5
+        assert 0.5 < made.std() < 1.5
+
+
+def test_beside_float16_huge_values_keep_to_its_range_in_odd_seeds() -> None:
+    """A float32 input of 2**100 says little of what is computed in float16."""
+    model = read("g (float[4, 64] x) => (float16[4, 64] y) { y = Cast<to = 10>(x) }")
+    even, odd = (InputPlan(model).make(seed, {}, Values.EXTREME)["x"] for seed in (0, 1))
+    assert np.abs(even).max() > 2.0**64
+    assert 256 < np.abs(odd).max() < 65504
+    assert 15 < InputPlan(model).make(0, {}, Values.OFFSET)["x"].mean() < 17
+
+
+def test_only_floats_that_go_into_arithmetic_have_edges() -> None:
+    """Indices, masks, conditions, counts and integers are as usual; so are floats that a size hangs on."""
+    model = read(
+        f"""g (int64[b, 4] ids, float[b, 4] attention_mask, int32[b, 4] sums, float[1] far, float[b, 4] x,
+        bool[b, 4] where, complex64[b] c)
+        => (float[b, 4, 2] y, float[b, 4] z, int32[b, 4] w, float[k] t, float[b, 4] v, complex64[b] d) {TABLE} {{
+        y = Gather(table, ids) z = Mul(x, attention_mask) w = Add(sums, sums) i = Cast<to = 7>(far)
+        t = ConstantOfShape(i) v = Where(where, x, z) d = Identity(c) }}"""
+    )
+    plan = InputPlan(model)
+    assert plan.edged == {"x"}
+    sizes = plan.size_sets({})[0]
+    usual = plan.make(1, sizes)
+    for values in EDGES:
+        for name, array in plan.make(1, sizes, values).items():
+            assert np.array_equal(array, usual[name], equal_nan=True) == (name != "x")
+
+
+def test_hints_may_be_left_aside() -> None:
+    """Inside of a model a tensor's name is its maker's, and what is subtracted from one need be no mask."""
+    model = read("g (float[2, 8] mask_head_Add_output, int64[2] position_id) => (float[2, 8] y, int64[2] z) "
+                 "{ y = Exp(mask_head_Add_output) z = Neg(position_id) }")  # fmt: skip
+    believed, plain = InputPlan(model), InputPlan(model, names=False)
+    assert believed.edged == frozenset()
+    assert plain.edged == {"mask_head_Add_output"}
+    assert set(believed.make(0, {})["mask_head_Add_output"].ravel()) == {0.0, 1.0}
+    assert len(np.unique(plain.make(0, {})["mask_head_Add_output"])) == 16
+    minus = read("g (float[2, 8] x) => (float[2, 8] y) <float[1] one = {1}> { y = Sub(one, x) }")
+    assert set(InputPlan(minus).make(0, {})["x"].ravel()) == {0.0, 1.0}
+    assert InputPlan(minus, names=False).edged == {"x"}
