@@ -1,11 +1,12 @@
 """surgeon: graph surgery for exported ONNX models.
 
-Every change you asked for, nothing else, and each one checked.
+Every change you asked for, nothing else, and each one proved.
 
     import surgeon
     path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
 """
 
+from surgeon.comparing import compare
 from surgeon.errors import (
     CheckFailed,
     ExpectationUnmet,
@@ -19,8 +20,10 @@ from surgeon.errors import (
     require,
 )
 from surgeon.graph import Constant, Graph, Tensor, register_helpers
-from surgeon.matching.match import Match
+from surgeon.implementations import implements
+from surgeon.matching.match import Match, Mismatch
 from surgeon.rewriting.checking import CheckOptions
+from surgeon.rewriting.explain import explain
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.rewrite import find, rewrite
 from surgeon.rewriting.rule import Rule, rule
@@ -35,6 +38,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "Match",
+    "Mismatch",
     "ModelFileError",
     "OpsetError",
     "Report",
@@ -45,7 +49,10 @@ __all__ = [
     "SurgeonError",
     "Tensor",
     "UsageError",
+    "compare",
+    "explain",
     "find",
+    "implements",
     "require",
     "rewrite",
     "rule",

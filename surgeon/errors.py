@@ -41,14 +41,16 @@ class UsageError(SurgeonError):
 
 
 class CheckFailed(SurgeonError):
-    """The rewritten model is wrong, or not proved where proof was asked for; nothing was written.
+    """A rewrite is wrong, or not proved where proof was asked for.
 
-    report: the Report of the run, with the sites and the errors measured.
+    report: the Report of the run, with the sites and the errors measured.  result: what `rewrite` would have returned
+    as the model, with the sites at fault rolled back (a path: it was written); None where nothing was made, for the
+    fault could not be pinned to a site.
     """
 
-    def __init__(self, message: str, report: object = None) -> None:
+    def __init__(self, message: str, report: object = None, result: object = None) -> None:
         super().__init__(message)
-        self.report = report
+        self.report, self.result = report, result
 
 
 class ExpectationUnmet(SurgeonError):

@@ -211,3 +211,25 @@ from surgeon""",
         gs.Graph.GLOBAL_FUNC_MAP.update(before)
     assert ops(after.graph) == ["fused"]
     assert isinstance(Graph(), gs.Graph)
+
+
+def test_approximate_rules_are_run_where_they_are_named(tmp_path):
+    """By themselves, or by --approximate; naming their file is not enough, and leaving rules out comes first."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from surgeon import rule\n"
+        "@rule(patterns=[lambda g, x: g.erf(x)], approximate=1e-3)\n"
+        "def rough(g, x):\n    return g.tanh(x)\n"
+        "@rule(patterns=[lambda g, x: g.neg(x)])\n"
+        "def fine(g, x):\n    return g.mul(x, -1.0)\n"
+    )
+
+    def names(*wanted, **settings):
+        return [rule.name for rule in flat(resolve(wanted, **settings))]
+
+    assert names(str(path), approximate=False) == ["fine"]
+    assert names(str(path), approximate=True) == ["rough", "fine"]
+    assert names(f"{path}:rough", approximate=False) == ["rough"]
+    assert names(f"{path},-{path}:rough", approximate=False) == ["fine"], "left out twice"
+    with pytest.raises(RuleError, match=f"^All rules of '{path}' are approximate; name the one you want, as in "):
+        names(f"{path},-{path}:fine", approximate=False)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from surgeon.errors import UsageError
-from surgeon.prove.model_check import check_model
+from surgeon.prove.model_check import check_model, require_options
+from surgeon.prove.result import Outcome
 from tests.test_model_check import body
 
 
@@ -20,6 +21,15 @@ from tests.test_model_check import body
         ({"seed": -1}, "The seed is -1: give a whole number of at least 0."),
         ({"dims": {"b": -2}}, "The dimension 'b' is given the size -2: give a whole number of at least 0."),
         ({"custom_ops": ["none.so"]}, "There is no custom-op library 'none.so': give the path of a shared library."),
+        (
+            {"custom_ops": ["none.py"]},
+            "There is no file 'none.py' of custom operators: give the path of a Python file.",
+        ),
+        ({"inputs": ["none.npz"]}, "There are no inputs at none.npz: give an .npz file or a folder of them."),
+        (
+            {"inputs": ["."], "dims": {"b": 1}},
+            "Inputs are given beside sizes of dimensions, which they have of their own: give one of them.",
+        ),
         ({"custom_ops": ["."]}, "There is no custom-op library '.': give the path of a shared library."),
     ],
 )
@@ -41,3 +51,12 @@ def test_a_library_that_cannot_be_loaded_is_refused(tmp_path: Path, monkeypatch:
         ) as told:
             check_model(model, model, model, custom_ops=[name])
         assert "\n" not in str(told.value)
+
+
+def test_python_files_are_not_for_onnx_runtime(tmp_path: Path) -> None:
+    """Another check reads them: they have to be there, and are not loaded here."""
+    path = tmp_path / "ops.py"
+    path.write_text("raise RuntimeError")
+    model = body("y = Relu(x)")
+    assert require_options(0, {}, [path], None, None) == []
+    assert check_model(model, model, model, custom_ops=[path]).outcome is Outcome.PROVED

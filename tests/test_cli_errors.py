@@ -1,5 +1,6 @@
 """The command line when things go wrong: one sentence on stderr, an exit code, and no litter."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,25 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.command_line import gelus, one_sentence, rule_file, run, with_data_file
+from tests.command_line import files_in, gelus, one_sentence, process, rule_file, run, with_data_file
+
+ODD = """
+from surgeon import Graph, Tensor, rule
+
+
+def exact(g: Graph, x: Tensor) -> Tensor:
+    return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2 ** 0.5)), 1.0))
+
+
+@rule(patterns=[exact])
+def infinite(g: Graph, x: Tensor) -> Tensor:
+    return g.div(g.abs(x), g.sub(x, x))
+
+
+@rule(patterns=[exact])
+def not_a_number(g: Graph, x: Tensor) -> Tensor:
+    return g.sqrt(g.sub(-1.0, g.abs(x)))
+"""
 
 
 def _truncated(folder: Path) -> Path:
@@ -234,3 +253,54 @@ def test_an_error_in_a_rule_s_own_code_names_rule_line_and_node(tmp_path: Path) 
     assert "ZeroDivisionError" in message
     assert "at node" in message
     assert not out.exists()
+
+
+def test_a_report_is_strict_json_whatever_the_numbers_are(tmp_path: Path) -> None:
+    """Infinite and NaN errors, of sites and of whole models."""
+    path, report = gelus(tmp_path), tmp_path / "report.json"
+    (tmp_path / "odd.py").write_text(ODD)
+    for name in ("infinite", "not_a_number"):
+        for check in ("sites", "model"):
+            options = ("--check", check, "--report", report)
+            result = run("rewrite", path, tmp_path / "o.onnx", "-r", f"{tmp_path / 'odd.py'}:{name}", *options)
+            assert result.exit_code == 1, result.output
+            found = json.loads(report.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+            assert found["outcome"] == "failed"
+
+
+def test_a_report_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong while it is written leaves the older one, and nothing beside it."""
+    path, report = gelus(tmp_path), tmp_path / "report.json"
+    assert run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", report).exit_code == 0
+    older, there = report.read_bytes(), files_in(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("surgeon.file.copying.write_all", full)
+    result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", report, "--dry-run", "-q")
+    assert one_sentence(result, 2) == f"Error: The report {report} cannot be written: No space left on device."
+    assert report.read_bytes() == older
+    assert files_in(tmp_path) == there
+
+
+def test_a_quiet_run_that_keeps_going_does_not_hide_what_failed(tmp_path: Path) -> None:
+    """Exit 0, nothing on stdout, and one line on stderr."""
+    arguments = ("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", f"{rule_file(tmp_path)}:wrong")
+    result = run(*arguments, "--keep-going", "--quiet")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("FAILED: 2 of 2 sites were rolled back (wrong at /h1/Mul: 'h1' differs")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_report_goes_into_a_pipe_and_through_a_link(tmp_path: Path) -> None:
+    """/dev/stdout is the pipe to another program; a link stays one."""
+    path, out = gelus(tmp_path), tmp_path / "o.onnx"
+    done = process("-m", "surgeon", "rewrite", path, out, "-r", "gelu", "--quiet", "--report", "/dev/stdout")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["outcome"] == "proved"
+    link, report = tmp_path / "link.json", tmp_path / "report.json"
+    link.symlink_to(report)
+    assert run("rewrite", path, out, "-r", "gelu", "--report", link).exit_code == 0
+    assert link.is_symlink()
+    assert json.loads(report.read_text())["written"] is True

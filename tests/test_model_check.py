@@ -13,8 +13,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
 from surgeon.prove.compare import compare, tolerance
-from surgeon.prove.model_check import check_model
+from surgeon.prove.model_check import ModelCheck, check_model
 from surgeon.prove.result import CheckResult, Outcome
+from surgeon.running.runtime import Session
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'
 ERF = """<{t} r = {{1.4142135}}, {t} one = {{1}}, {t} half = {{0.5}}>
@@ -55,7 +56,7 @@ def test_a_right_rewrite_is_proved() -> None:
     assert result.runs == 5
     assert result.worst is not None
     assert 0 <= result.worst.max_abs <= result.worst.allowed < 1e-4
-    assert result.tolerance == {"float32 rtol": 1e-5, "float32 atol": 1e-6}
+    assert result.tolerance == {"float32 rtol": 2e-5, "float32 atol": 1e-6}
 
 
 def test_the_tanh_form_is_not_the_erf_form() -> None:
@@ -366,3 +367,45 @@ def test_random_small_networks_prove_against_themselves() -> None:
     assert result.runs == 6
     bare = helper.make_model(helper.make_graph([], "g", [], []), opset_imports=[helper.make_opsetid("", 17)])
     assert check(bare, bare).outcome is Outcome.UNPROVED
+
+
+def test_an_original_is_run_once_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trials and the noise of the original are kept; each model gets its own verdict, in any order."""
+    opened: list[ModelProto] = []
+
+    class Counting(Session):
+        def __init__(self, model: ModelProto, *rest: object, **named: object) -> None:
+            opened.append(model)
+            super().__init__(model, *rest, **named)
+
+    for module in ("trials", "model_check", "noise"):
+        monkeypatch.setattr(f"surgeon.prove.{module}.Session", Counting)
+    original, fused, tanh = gelu(ERF), gelu(FUSED), gelu(TANH)
+    against = ModelCheck(original, original)
+    assert not opened
+    outcomes = [against.check(model).outcome for model in (fused, tanh, fused, original, tanh)]
+    assert outcomes == [Outcome.PROVED, Outcome.FAILED, Outcome.PROVED, Outcome.PROVED, Outcome.FAILED]
+    usual = [model for model in opened if model is original]
+    assert len(usual) == 4, "once for the trials, twice for the noise, and once as its own rewrite"
+
+
+def test_a_dropped_trial_is_dropped_for_one_model_only() -> None:
+    """Sines of thousands: what noise takes out for one model still counts for the next."""
+    chaos = "a = Constant<value_float = {a}>() b = Constant<value_float = {b}>() s = Mul(x, a) t = Mul(s, b) y = Sin(t)"
+    original = body(chaos.format(a=100.0, b=10.0))
+    against = ModelCheck(original, original)
+    first, second = against.check(body(chaos.format(a=1000.0, b=1.0))), against.check(original)
+    assert (first.outcome, second.outcome) == (Outcome.PROVED, Outcome.PROVED)
+    assert first.runs < second.runs
+    assert second.reason == ""
+
+
+def test_what_the_original_does_is_an_outcome_every_time() -> None:
+    """No run, no trials: the same sentence for each model."""
+    original = body("y = mylib.Placeholder(x)")
+    against = ModelCheck(original, original)
+    results = [against.check(body("y = Relu(x)")) for _ in range(2)]
+    assert {result.outcome for result in results} == {Outcome.UNPROVED}
+    assert results[0].reason == results[1].reason != ""
+    with pytest.raises(UsageError, match="'c'"):
+        ModelCheck(body("y = Relu(x)"), body("y = Relu(x)"), dims={"c": 2})

@@ -1,6 +1,7 @@
 """What people read: narrow terminals, long names, many sites and misses."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 from surgeon import rewrite
 from surgeon.console.progress import Spinner
 from surgeon.console.report import diff_lines, miss_text, node_line, print_report
+from surgeon.prove.result import Outcome
 from surgeon.rewriting.result import Miss, NodeInfo, Report
 from tests.command_line import gelus, rule_file, save
 
@@ -21,6 +23,11 @@ def text_of(report: Report, **settings: bool) -> str:
     return stream.getvalue()
 
 
+def rolled_back(path: Path, rules: str, **settings: object) -> Report:
+    """The report of a rewrite that took sites back, written beside the model."""
+    return rewrite(path, rules, output=path.with_name("out.onnx"), keep_going=True, **settings)[1]
+
+
 def report_of(path: Path, rules: str = "gelu", **settings: object) -> Report:
     """The report of a dry run."""
     return rewrite(path, rules, dry_run=True, **settings)[1]
@@ -28,7 +35,7 @@ def report_of(path: Path, rules: str = "gelu", **settings: object) -> Report:
 
 def test_many_sites_are_counted_and_the_first_named(tmp_path: Path) -> None:
     """Two names, and how many more."""
-    text = text_of(report_of(gelus(tmp_path, count=1200)), written=False)
+    text = text_of(report_of(gelus(tmp_path, count=1200)))
     assert "1,200" in text
     assert "main graph: /h1/Mul, /h2/Mul and 1,198 more" in text
     assert "nodes    6,000 -> 1,200" in text
@@ -101,6 +108,26 @@ def test_a_miss_without_a_node_is_one_clause() -> None:
     assert miss_text(miss) == "  gelu: there is no Erf in the model (gelu.py:9)"
 
 
+def test_a_miss_tells_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
+    """The op of the line by the name of its helper."""
+    miss = Miss("gelu", "/n", "wanted Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", "Erf")
+    assert miss_text(miss) == "  gelu at /n: wanted Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
+    miss = Miss("gelu", "/n", "why", "gelu.py:20", 0, 1, "op", "com.microsoft::Gelu")
+    assert miss_text(miss) == "  gelu at /n: why (gelu.py:20 ms_gelu); 0 of 1 node matched"
+    miss = Miss("gelu", "/n", "why", "gelu.py:20", 0, 1, "op", "Cast or Tanh")
+    assert miss_text(miss) == "  gelu at /n: why (gelu.py:20 Cast or Tanh); 0 of 1 node matched"
+
+
+def test_the_change_that_would_mend_a_miss_has_a_line(tmp_path: Path) -> None:
+    """Below the miss, where it is obvious."""
+    report = report_of(gelus(tmp_path))
+    report.misses = [Miss("gelu", "/n", "why", "gelu.py:10", 4, 5, "value", "Mul", "make half 0.5")]
+    lines = text_of(report).splitlines()
+    start = lines.index("not rewritten")
+    assert lines[start + 1] == "  gelu at /n: why (gelu.py:10 mul); 4 of 5 nodes matched"
+    assert lines[start + 2] == "    change: make half 0.5"
+
+
 def test_outcomes_are_loud_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Colour where there is a terminal, none where there is not."""
     report = report_of(gelus(tmp_path))
@@ -131,5 +158,112 @@ def test_the_spinner_shows_itself_only_when_work_takes_long(
         spinner.wait()
         spinner.update("gelu", 192)
     captured = capsys.readouterr()
-    assert "rewrites so far" in captured.err
+    assert "gelu: 192 rewrites so far" in captured.err
     assert captured.out == ""
+
+
+def test_the_spinner_counts_what_it_is_told_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proofs of a rule are no rewrites."""
+    monkeypatch.setattr("surgeon.console.progress.DELAY", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with Spinner("proof") as spinner:
+        spinner.wait()
+        spinner.update("gelu", 64)
+    assert "gelu: 64 proofs so far" in capsys.readouterr().err
+
+
+def test_the_spinner_tells_a_phase_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Phases are not counted in rewrites, and are not thinned out."""
+    monkeypatch.setattr("surgeon.console.progress.DELAY", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for phase, words in (
+        ("prove", "proving 1,001 sites"),
+        ("check", "checking what was written"),
+        ("bisect", "looking for the sites at fault among 1,001 sites"),
+    ):
+        with Spinner() as spinner:
+            spinner.wait()
+            spinner.update(phase, 1001)
+        captured = capsys.readouterr().err
+        assert words in captured
+        assert "rewrites so far" not in captured
+
+
+WRONG = """
+from surgeon import Graph, Tensor, rule
+
+
+@rule(patterns=[lambda g, x: g.relu(g.neg(x))])
+def wrong(g: Graph, x: Tensor) -> Tensor:
+    return g.abs(x)
+
+
+@rule(patterns=[lambda g, x: g.abs(g.neg(x))])
+def chained(g: Graph, x: Tensor) -> Tensor:
+    return g.abs(x)
+"""
+
+
+def wrong_sites(folder: Path) -> tuple[Path, str]:
+    """Twenty places of a rule that is wrong, all but two of them alike, and the rules."""
+    body = "".join(f"n{place} = Neg(x) r{place} = Relu(n{place}) " for place in range(18))
+    both = "m = Neg(x) n = Neg(m) r = Relu(n) s = Sin(x) a = Neg(s) b = Relu(a) p = Exp(x) q = Neg(p) t = Abs(q)"
+    added = ", ".join([*(f"r{place}" for place in range(18)), "r", "b", "t"])
+    path = save(folder, f"{body} {both} y = Sum({added})", constants="")
+    (folder / "rules.py").write_text(WRONG)
+    return path, str(folder / "rules.py")
+
+
+def test_sites_that_were_rolled_back_are_counted_and_told_by_reason(tmp_path: Path) -> None:
+    """By rule in the table; below it, once for all that failed in the same way under other names."""
+    text = text_of(rolled_back(*wrong_sites(tmp_path)))
+    lines = text.splitlines()
+    rows = {line.split()[0]: line.split()[1:3] for line in lines[1:3]}
+    assert lines[0].split() == ["rule", "sites", "rolled", "back", "where"]
+    assert rows["wrong"] == ["0", "20"]
+    told = lines[lines.index("rolled back") + 1 : next(i for i, line in enumerate(lines) if line.startswith("nodes"))]
+    assert any(line.startswith("  wrong at /r0/Relu and ") and "more like it: 'r0' differs" in line for line in told)
+    assert sum(line.startswith("  wrong at ") for line in told) <= 3
+    assert any(line.startswith("outcome  FAILED  1 of 21 sites proved, 20 rolled back") for line in lines)
+
+
+def test_a_rule_that_chained_is_counted_where_it_wrote(tmp_path: Path) -> None:
+    """The table agrees with the counts of the report."""
+    (tmp_path / "rules.py").write_text(WRONG)
+    path = save(tmp_path, "m = Neg(x) n = Neg(m) s = Relu(n) y = Sin(s)", constants="")
+    report = rewrite(path, f"{tmp_path / 'rules.py'}", dry_run=True)[1]
+    rows = {line.split()[0]: int(line.split()[1]) for line in text_of(report).splitlines()[1:3]}
+    assert rows == report.counts == {"wrong": 1, "chained": 1}
+
+
+def test_a_proof_that_holds_only_in_its_context_is_told(tmp_path: Path) -> None:
+    """Proved, but not for every input: the reader is to know."""
+    report = rolled_back(gelus(tmp_path), "gelu")
+    for site in report.sites:
+        site.proof = replace(site.proof, reason="for what the 3 nodes before it make: it fails for other inputs")
+    text = text_of(report)
+    assert "outcome  PROVED  2 of 2 sites proved" in text
+    assert "proved, with a note\n  gelu at /h1/Mul and 1 more like it: for what the 3 nodes before it make: " in text
+
+
+def test_what_was_not_written_is_not_called_so(tmp_path: Path) -> None:
+    """A site is unproved, and the report is of a rewrite that wrote nothing."""
+    report = rolled_back(gelus(tmp_path), f"{rule_file(tmp_path)}:unknown", check="both")
+    for site in report.sites:
+        site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason="nobody knows")
+    assert "\nwritten, but unproved\n  unknown at /h1/Mul and 1 more like it: nobody knows\n" in text_of(report)
+    report.written = False
+    assert "\nunproved\n  unknown at" in text_of(report)
+
+
+def test_whole_models_have_their_own_words(tmp_path: Path) -> None:
+    """What was compared, and what came of it; nothing of a check that was not asked for."""
+    report = rolled_back(gelus(tmp_path), "gelu", check="model")
+    text = text_of(report)
+    assert "outcome  PROVED  whole model proved on " in text
+    report = rolled_back(gelus(tmp_path), f"{rule_file(tmp_path)}:wrong", check="model")
+    text = text_of(report)
+    assert "outcome  FAILED  2 of 2 sites rolled back\n" in text
+    assert "wrong at /h1/Mul and 1 more like it: the whole model is wrong with it: Output 'y' differs by" in text

@@ -98,13 +98,16 @@ def test_only_and_skip(choice, left):
     assert len(report.sites) == 3 - len(left)
 
 
-def test_a_rule_that_is_wrong_fails_and_writes_nothing(tmp_path):
+@pytest.mark.parametrize("check", ["sites", "model", "both"])
+def test_a_rule_that_is_wrong_fails_and_is_rolled_back(tmp_path, check):
     onnx.save(graph("y = Tanh(x)"), tmp_path / "in.onnx")
-    with pytest.raises(CheckFailed, match="differs") as caught:
-        rewrite(tmp_path / "in.onnx", wrong, output=tmp_path / "out.onnx")
+    with pytest.raises(CheckFailed, match="rolled back .*differs") as caught:
+        rewrite(tmp_path / "in.onnx", wrong, output=tmp_path / "out.onnx", check=check)
     assert caught.value.report.outcome == "failed"
-    assert caught.value.report.sites[0].outcome == "failed"
-    assert [path.name for path in tmp_path.iterdir()] == ["in.onnx"]
+    assert caught.value.report.rolled_back[0].outcome == "failed"
+    assert not caught.value.report.sites
+    assert caught.value.result == tmp_path / "out.onnx"
+    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
     rewrite(tmp_path / "in.onnx", wrong, output=tmp_path / "out.onnx", check="none")
     assert ops(onnx.load(tmp_path / "out.onnx").graph) == ["Sin"]
 
@@ -113,8 +116,12 @@ def test_proof_may_be_required(tmp_path):
     model = graph("h = my.placeholder(x) y = Tanh(h)", header=opset(17))
     _, report = rewrite(model, wrong)
     assert report.outcome == "unproved"
-    assert report.check.reason
-    with pytest.raises(CheckFailed, match="not proved") as caught:
+    assert report.sites[0].proof.reason
+    _, whole = rewrite(model, wrong, check="model")
+    assert (whole.outcome, bool(whole.check.reason)) == ("unproved", True)
+    with pytest.raises(CheckFailed, match="not proved: .*; nothing was written"):
+        rewrite(model, wrong, require_proof=True, check="model")
+    with pytest.raises(CheckFailed, match="rolled back") as caught:
         rewrite(model, wrong, require_proof=True)
     assert caught.value.report.outcome == "unproved"
     with pytest.raises(UsageError, match="A proof is required but the check is off"):
@@ -154,9 +161,13 @@ def test_graphs_that_break_onnx_s_rules_are_named(body, why):
 
 
 def test_options_of_the_check(model):
-    _, report = rewrite(graph("y = Tanh(x)"), wrong, options=CheckOptions(atol=1.9, dims={"n": 3}, seed=4))
+    options = CheckOptions(atol=1.9, dims={"n": 3}, seed=4)
+    _, report = rewrite(graph("y = Tanh(x)"), wrong, options=options, check="model")
     assert report.proved
     assert report.check.worst.name == "y"
+    with pytest.raises(CheckFailed, match=r"\[3, 4\]") as caught:
+        rewrite(graph("y = Tanh(x)"), wrong, options=options)
+    assert caught.value.report.proofs[0].tolerance == {"float32 rtol": 2e-5, "float32 atol": 1.9}
 
 
 @pytest.mark.parametrize(

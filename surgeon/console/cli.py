@@ -1,7 +1,7 @@
 """The command line: arguments in, exit code out.
 
 0  fine
-1  a check failed, or proved too little with --require-proof; nothing was written
+1  a check failed, or proved too little with --require-proof; what is proved was written, save where nobody is to blame
 2  bad input or usage
 3  --expect was not met; nothing was written
 """
@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.guard import Commands, Pair, reading, writing
+from surgeon.console.compare_command import compare
+from surgeon.console.explain_command import explain
+from surgeon.console.guard import CHECK_FAILED, Commands, Pair, reading, writing
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 
 if TYPE_CHECKING:
-    from surgeon.prove.result import CheckResult
     from surgeon.rewriting.checking import CheckOptions
     from surgeon.rewriting.result import Report
+    from surgeon.rewriting.rule import Rule
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
 TARGETS = ("ort", "onnx", "contrib", "decomposed")
@@ -42,13 +44,13 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and leave."
 )
 def main() -> None:
-    """Graph surgery for exported ONNX models: every change you asked for, nothing else, and each one checked.
+    """Graph surgery for exported ONNX models: every change you asked for, nothing else, and each one proved.
 
     Exit codes: 0 fine, 1 a check failed, 2 bad input or usage, 3 --expect not met.
     """
 
 
-@main.command(short_help="Replace what rules recognise, check, and write.")
+@main.command(short_help="Replace what rules recognise, prove it, and write.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
 @click.option(
@@ -70,7 +72,9 @@ def main() -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would happen and write nothing.")
 @click.option("--diff", is_flag=True, help="Print the nodes before and after, site by site.")
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
-@writing
+@click.option("--keep-going", is_flag=True, help="End with exit code 0 although places were rolled back.")
+@click.option("--approximate", is_flag=True, help="Also run rules that change numbers beyond rounding.")
+@writing("sites", "model", "both", "none")
 @reading
 def rewrite(
     source: str,
@@ -84,7 +88,7 @@ def rewrite(
     options: "CheckOptions",
     **settings: Any,
 ) -> None:
-    """Replace what the rules recognise in IN, check the result, and write OUT.
+    """Replace what the rules recognise in IN, prove each replacement, and write OUT.
 
     IN and OUT may be the same file.  Example: surgeon rewrite in.onnx out.onnx --rules gelu
     """
@@ -93,13 +97,13 @@ def rewrite(
     if report_path is not None:
         _check_report_path(report_path, source, output)
 
-    def show(report: "Report", written: bool) -> None:
+    def show(report: "Report") -> None:
         if report_path is not None:
-            _write_report(report, report_path, written)
+            _write_report(report, report_path)
         if not quiet:
             from surgeon.console.report import print_report
 
-            print_report(report, sys.stdout, diff=diff, written=written)
+            print_report(report, sys.stdout, diff=diff)
 
     try:
         with _progress(quiet) as progress:
@@ -114,14 +118,29 @@ def rewrite(
                 **settings,
             )
     except (CheckFailed, ExpectationUnmet) as error:
-        show(error.report, False)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
+        show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
         raise
-    show(report, not dry_run)
-    _say_after(report.check, output, settings["external_data"], quiet, dry_run)
+    show(report)
+    if quiet:
+        _whisper(report)
+    elif settings["external_data"] == "link" and report.written:
+        _tell_links(output)
+
+
+def _whisper(report: "Report") -> None:
+    """Say on stderr what a quiet run that ends well must not hide."""
+    from surgeon.rewriting.judge_run import complaint_of
+
+    if report.rolled_back:
+        click.echo(f"FAILED: {complaint_of(report)}", err=True)
+    for reason in dict.fromkeys(report.doubts):
+        click.echo(f"UNPROVED: {reason}", err=True)
 
 
 def _check_report_path(path: str, source: str, output: str) -> None:
     """Refuse, before any work, a report that could not be written or would overwrite what is no report."""
+    if _is_stream(path):
+        return  # opening it on trial would tell the reader that all is over
     real = os.path.realpath(path)
     if any(real == os.path.realpath(model) or _same_file(real, model) for model in (source, output)):
         raise UsageError(f"--report names {path}, which is the model; name another file.")
@@ -130,8 +149,6 @@ def _check_report_path(path: str, source: str, output: str) -> None:
     if os.path.isdir(real):
         raise ModelFileError(f"{path} is a folder: name the file for the report.")
     is_there = os.path.exists(real)
-    if is_there and not stat.S_ISREG(os.stat(real).st_mode):
-        return  # a terminal or a pipe; opening it on trial would tell the reader that all is over
     try:
         if is_there and not _is_report(real):
             raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
@@ -142,6 +159,11 @@ def _check_report_path(path: str, source: str, output: str) -> None:
             os.unlink(real)
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a terminal or a pipe is at this path; that of /dev/stdout has no real path."""
+    return os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -172,61 +194,97 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
     return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
 
 
-def _say_after(check: "CheckResult | None", output: str, data: str, quiet: bool, dry_run: bool = False) -> None:
-    """Say what nobody may overlook: no proof, even where the rest is quiet, and files that onnx.load refuses."""
-    if quiet:
-        if check is not None and check.outcome.value == "unproved":
-            click.echo(f"UNPROVED: {check.reason}", err=True)
-    elif data == "link" and not dry_run:
-        from surgeon.file.external import files
-        from surgeon.file.model import Model
+def _tell_links(output: str) -> None:
+    """Say where the data files of the written model have two names, which onnx.load refuses."""
+    from surgeon.file.external import files
+    from surgeon.file.model import Model
 
-        with Model.open(output) as model:
-            found = files(Path(output).parent, model.external_tensors)
-        if any(os.stat(path).st_nlink > 1 for path in found.values()):
-            click.echo("link     the data files have two names now: ONNX Runtime loads the model, onnx.load refuses it")
+    with Model.open(output) as model:
+        found = files(Path(output).parent, model.external_tensors)
+    if any(os.stat(path).st_nlink > 1 for path in found.values()):
+        click.echo("link     the data files have two names now: ONNX Runtime loads the model, onnx.load refuses it")
 
 
-def _write_report(report: "Report", path: str, written: bool) -> None:
+def _write_report(report: "Report", path: str) -> None:
+    """Write a report, whole or not at all where it goes to a file."""
     import json
 
+    from surgeon.file.atomic import AtomicFile
+    from surgeon.file.copying import write_all
+
+    text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({**report.to_dict(), "written": written}, file, indent=1, ensure_ascii=False)
-            file.write("\n")
+        if _is_stream(path):
+            Path(path).write_text(text, encoding="utf-8")
+            return
+        with AtomicFile(Path(os.path.realpath(path))) as file:
+            write_all(file.handle, text.encode())
+            file.commit()
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
 
 
 @contextmanager
-def _progress(quiet: bool) -> "Iterator[Callable[[str, int], None] | None]":
-    """A callback that shows progress on a terminal once the work takes long."""
+def _progress(quiet: bool, unit: str = "rewrite") -> "Iterator[Callable[[str, int], None] | None]":
+    """A callback that shows progress on a terminal once the work takes long.  unit: what it counts."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from surgeon.console.progress import Spinner
 
-    with Spinner() as spinner:
+    with Spinner(unit) as spinner:
         yield spinner.update
 
 
-@main.command(short_help="List the rules, or print the manual of one.")
-@click.argument("name", required=False)
-def rules(name: str | None) -> None:
-    """List the rules, or print the manual of those that NAME leads to.
+main.add_command(explain)
+main.add_command(compare)
 
-    NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.
+
+@main.command(short_help="List the rules, print the manual of one, or prove it.")
+@click.argument("name", required=False)
+@click.option("--prove", is_flag=True, help="Prove every pattern against every form, from the rule alone.")
+@click.option("--custom-ops", multiple=True, metavar="LIB", help="As for surgeon rewrite, for --prove.")
+@click.pass_context
+def rules(ctx: click.Context, name: str | None, prove: bool, custom_ops: Sequence[str]) -> None:
+    """List the rules, or print the manual of those that NAME leads to, or prove them.
+
+    NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
+    is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
     from surgeon.console.manual import print_list, print_manual
     from surgeon.rewriting.catalogue import all_rules, flat, resolve
 
     if name is None:
+        if prove:
+            raise UsageError("Say which rules to prove, as in: surgeon rules gelu --prove.")
         print_list(all_rules(), sys.stdout)
         return
-    for place, rule in enumerate(flat(resolve(name))):
+    found = flat(resolve(name))
+    if prove and not _prove_rules(found, custom_ops):
+        ctx.exit(CHECK_FAILED)
+    for place, rule in enumerate(() if prove else found):
         if place:
             click.echo()
         print_manual(rule, sys.stdout)
+
+
+def _prove_rules(found: "Sequence[Rule]", custom_ops: Sequence[str]) -> bool:
+    """Prove rules from themselves and print what came of each; whether all of it is proved, or spared by the rule."""
+    from surgeon.console.rule_proof import print_rule_proof
+    from surgeon.prove.result import Outcome
+    from surgeon.ruleproof.prover import prove_rule
+    from surgeon.running.runtime import require_libraries
+
+    libraries = require_libraries(custom_ops)
+    good = True
+    for place, rule in enumerate(found):
+        with _progress(False, "proof") as progress:
+            proof = prove_rule(rule, custom_ops=libraries, progress=progress)
+        if place:
+            click.echo()
+        print_rule_proof(proof, sys.stdout)
+        good = good and proof.outcome is Outcome.PROVED
+    return good
 
 
 @main.command(short_help="Show what is in a model.")
@@ -250,7 +308,7 @@ def inspect(source: str, as_json: bool) -> None:
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
 @click.option("--opset", type=int, required=True, metavar="N", help="The version of ai.onnx to raise the model to.")
-@writing
+@writing("model", "none")
 @reading
 def upgrade(
     source: str,
@@ -274,4 +332,7 @@ def upgrade(
         raise
     if not quiet:
         print_upgrade(done, sys.stdout, written=True)
-    _say_after(done.check, output, settings["external_data"], quiet)
+        if settings["external_data"] == "link":
+            _tell_links(output)
+    elif done.check is not None and done.check.outcome.value == "unproved":
+        click.echo(f"UNPROVED: {done.check.reason}", err=True)

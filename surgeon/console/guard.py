@@ -13,6 +13,8 @@ import click
 
 from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 CHECK_FAILED, BAD_INPUT, UNEXPECTED = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
 
@@ -128,22 +130,24 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return name.strip(), int(number)
 
 
-def writing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of every command that checks and writes a model; those of the check come as one `options`."""
-    options = (
-        click.option(
-            "--check",
-            type=click.Choice(["model", "none"]),
-            default="model",
-            show_default=True,
-            help="Run both models under ONNX Runtime and compare, or not.",
-        ),
+def writing(*checks: str) -> Decorator:
+    """Add the options of every command that checks and writes a model; those of the check come as one `options`.
+
+    checks: what `--check` may be, the default first.
+    """
+    return lambda command: _writing(command, checks)
+
+
+def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[..., Any]:
+    meaning = {
+        "sites": "sites: prove every rewritten place on its own",
+        "model": "model: run both whole models under ONNX Runtime and compare",
+    }
+    told = "; ".join(meaning[name] for name in checks if name in meaning) + "; or both" * ("both" in checks)
+    options: tuple[Decorator, ...] = (
+        click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{told}."),
         click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
-        click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check."),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
-        click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime."),
-        click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
-        click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
+        *check_options(),
         click.option(
             "--external-data",
             type=click.Choice(["auto", "share", "copy", "link", "inline"]),
@@ -163,12 +167,41 @@ def writing(command: Callable[..., Any]) -> Callable[..., Any]:
         custom_ops: Sequence[str],
         rtol: float | None,
         atol: float | None,
+        inputs: Sequence[str],
+        layers: bool,
         **named: Any,
     ) -> Any:
         from surgeon.rewriting.checking import CheckOptions
 
-        return command(options=CheckOptions(dict(dims), seed, custom_ops, rtol, atol), **named)
+        return command(options=CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers), **named)
 
+    decorated: Callable[..., Any] = run
     for option in reversed(options):
-        run = option(run)
-    return run
+        decorated = option(decorated)
+    return decorated
+
+
+def check_options() -> tuple[Decorator, ...]:
+    """The options of a check: which inputs, which ops, which tolerances."""
+    return (
+        click.option(
+            "--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check; repeatable."
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
+        click.option(
+            "--inputs",
+            multiple=True,
+            metavar="PATH",
+            help="Your own data for the check of the whole model: an .npz file, or a folder of them; repeatable.",
+        ),
+        click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors of the whole models too."),
+        click.option(
+            "--custom-ops",
+            multiple=True,
+            metavar="LIB",
+            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops for the proofs; "
+            "repeatable.",
+        ),
+        click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
+        click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
+    )

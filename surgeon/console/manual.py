@@ -52,7 +52,10 @@ def manual_lines(rule: Rule) -> Iterator[str]:
     yield f"{rule.name}  ({rule.where})"
     yield from (f"  {line}".rstrip() for line in (rule.doc or "This rule has no docstring.").splitlines())
     if rule.approximate:
-        yield "  It is approximate: it changes numbers beyond rounding."
+        yield (
+            f"  It is approximate: it may change outputs by {rule.approximate:g}, and by {rule.approximate:g} of their "
+            "largest magnitude."
+        )
     yield ""
     yield "Before"
     for function in rule.patterns:

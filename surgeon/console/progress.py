@@ -7,13 +7,19 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 DELAY = 0.5  # seconds of work before anything is shown
+PHASES = {
+    "prove": "proving {}",
+    "check": "checking what was written",
+    "bisect": "looking for the sites at fault among {}",
+}
 STRIDE = 64  # steps between two looks at the display
 
 
 class Spinner:
-    """A line on stderr that appears after half a second and goes when the work is done."""
+    """A line on stderr that appears after half a second and goes when the work is done.  unit: what is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "rewrite") -> None:
+        self._unit = unit
         self._text = "working"
         self._status: Status | None = None
         self._lock = threading.Lock()
@@ -32,10 +38,13 @@ class Spinner:
             if self._status is not None:
                 self._status.stop()
 
-    def update(self, rule: str, steps: int) -> None:
-        """Say how far the rewrite has come."""
-        self._text = f"{rule}: {steps:,} rewrites so far"
-        if self._status is not None and steps % STRIDE == 0:
+    def update(self, what: str, count: int) -> None:
+        """Say how far the rewrite has come.  what: a rule, with the rewrites so far, or a phase, with its sites."""
+        if what in PHASES:
+            self._text = PHASES[what].format(f"{count:,} site{'s' * (count != 1)}")
+        else:
+            self._text = f"{what}: {count:,} {self._unit}{'s' * (count != 1)} so far"
+        if self._status is not None and (what in PHASES or count % STRIDE == 0):
             self._status.update(self._text)
 
     def wait(self) -> None:

@@ -5,28 +5,41 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from surgeon.console.compare_command import layers_words
 from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.matching.match import Mismatch
+from surgeon.ops.naming import helper_name
 from surgeon.rewriting.result import Miss, NodeInfo, Report, Site
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from surgeon.prove.compare import OutputError
+    from surgeon.prove.judge import Deviation
+    from surgeon.prove.proof import SiteProof
     from surgeon.upgrading.upgrade import Upgrade
 
 SHOWN_SITES, SHOWN_MISSES = 2, 20
 
 
-def print_report(report: Report, stream: TextIO, *, diff: bool = False, written: bool = True) -> None:
-    """Print what a rewrite did.  diff: also the nodes before and after, site by site.  written: the file was."""
+def print_report(report: Report, stream: TextIO, *, diff: bool = False) -> None:
+    """Print what a rewrite did.  diff: also the nodes before and after, site by site."""
     console = console_for(stream)
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
     console.print(_rules_table(report))
+    noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
+    doubtful = [site for site in noted if site.outcome == "unproved"]
+    bound = [site for site in noted if site.outcome == "proved"]
+    unsure = "written, but unproved" if report.written else "unproved"
+    for title, sites in (("rolled back", report.rolled_back), (unsure, doubtful), ("proved, with a note", bound)):
+        if sites:
+            _print_sites(console, title, sites)
     misses = list(_told(report))
     if misses:
         _print_misses(console, misses)
-    _print_summary(console, report, written)
+    _print_summary(console, report)
 
 
 def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
@@ -57,15 +70,24 @@ def _rules_table(report: Report) -> "Table":
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rule", overflow="fold")
     table.add_column("sites", justify="right")
+    if report.rolled_back:
+        table.add_column("rolled back", justify="right")
     table.add_column("where", overflow="fold")
-    by_rule: dict[str, list[Site]] = {}
-    for site in report.sites:
-        by_rule.setdefault(site.rule, []).append(site)
-    names = dict.fromkeys(rule for rules in report.selection.values() for rule in rules)
-    for name in names:
-        found = by_rule.get(name, [])
-        table.add_row(name, f"{len(found):,}", _where(found), style="" if found else "dim")
+    stand, gone = _by_rule(report.sites), _by_rule(report.rolled_back)
+    for name in report.counts:
+        found, undone = stand.get(name, []), len(gone.get(name, []))
+        numbers = [f"{len(found):,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
+        table.add_row(name, *numbers, _where(found), style="" if found or undone else "dim")
     return table
+
+
+def _by_rule(sites: Iterable[Site]) -> dict[str, list[Site]]:
+    """Sites by each rule that wrote there."""
+    found: dict[str, list[Site]] = {}
+    for site in sites:
+        for rule in site.rules:
+            found.setdefault(rule, []).append(site)
+    return found
 
 
 def _where(sites: Iterable[Site]) -> str:
@@ -94,18 +116,71 @@ def _print_misses(console: "Console", misses: Sequence[Miss]) -> None:
     console.print(Text("\nnot rewritten", style="bold"))
     for miss in misses[:SHOWN_MISSES]:
         console.print(miss_text(miss), style="" if miss.node else "dim", soft_wrap=True)
+        if miss.change:
+            console.print(f"    change: {miss.change}", soft_wrap=True)
     if len(misses) > SHOWN_MISSES:
         console.print(f"  and {len(misses) - SHOWN_MISSES:,} more (--report has them all)", soft_wrap=True)
 
 
-def miss_text(miss: Miss) -> str:
+def miss_text(miss: Miss | Mismatch) -> str:
     """A miss in one line: the rule, where in the model, why, where in the rule, and how much of it fitted."""
     place = f" at {miss.node}" if miss.node else ""
-    matched = f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""
-    return f"  {miss.rule}{place}: {miss.reason} ({miss.where}){matched}"
+    line = pattern_line(miss.where, miss.op)
+    return f"  {miss.rule}{place}: {miss.reason} ({line}){matched_text(miss) if miss.node else ''}"
 
 
-def _print_summary(console: "Console", report: Report, written: bool) -> None:
+def pattern_line(where: str, op: str) -> str:
+    """A line of a pattern and what it asks for: gelu.py:9 erf."""
+    domain, _, name = op.rpartition("::")
+    return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
+
+
+def matched_text(miss: Miss | Mismatch) -> str:
+    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
+    if miss.total:
+        return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
+    return f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""
+
+
+def _print_sites(console: "Console", title: str, sites: Sequence[Site]) -> None:
+    """Sites that need a word each: what was found there, and the numbers; words that differ in names alone once."""
+    from rich.text import Text
+
+    alike: dict[tuple[str, ...], list[Site]] = {}
+    for site in sites:
+        worst = site.proof.worst if site.proof is not None else None
+        name = repr(worst.name) if worst is not None else ""
+        words = (item.replace(name, "''") if name else item for item in _site_words(site))
+        alike.setdefault((" + ".join(site.rules), *words), []).append(site)
+    console.print(Text(f"\n{title}", style="bold"))
+    for found in list(alike.values())[:SHOWN_MISSES]:
+        others = f" and {len(found) - 1:,} more like it" if len(found) > 1 else ""
+        reason, *numbers = _site_words(found[0])
+        console.print(f"  {' + '.join(found[0].rules)} at {found[0].root}{others}: {reason}", soft_wrap=True)
+        for line in numbers:
+            console.print(f"    {line}", style="dim", soft_wrap=True)
+    if len(alike) > SHOWN_MISSES:
+        more = sum(map(len, list(alike.values())[SHOWN_MISSES:]))
+        console.print(f"  and {more:,} more (--report has them all)", soft_wrap=True)
+
+
+def _site_words(site: Site) -> Iterator[str]:
+    """Why a site is not proved or was rolled back, then the errors of both sides where its own proof failed."""
+    yield site.reason
+    worst = site.proof.worst if site.proof is not None else None
+    if worst is not None and not worst.ok and worst.original is not None:
+        yield f"original {_deviation(worst.original)}; rewritten {_deviation(worst.rewritten)}"
+
+
+def _deviation(found: "Deviation | OutputError") -> str:
+    if not found.max_abs and not found.max_rel:
+        return "0"
+    ulp = getattr(found, "max_ulp", None)
+    units = "" if ulp is None else f", {ulp:.3g} ULP"
+    return f"{found.max_abs:.3g} absolute, {found.max_rel:.3g} relative{units}"
+
+
+def _print_summary(console: "Console", report: Report) -> None:
     from rich.text import Text
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
@@ -113,39 +188,74 @@ def _print_summary(console: "Console", report: Report, written: bool) -> None:
 
     console.print()
     line("nodes", f"{report.nodes_before:,} -> {report.nodes_after:,}")
-    line("outcome", LOUD[report.outcome], f" {_outcome_words(report, written)}".rstrip())
-    error = _error_words(report)
-    if error:
-        line("error", error)
+    line("outcome", LOUD[report.outcome], f"  {_outcome_words(report)}".rstrip())
+    for place, words in enumerate(_proof_words(report)):
+        line("" if place else "proofs", words)
+    for words in _error_words(report):
+        line("error", words)
+    if report.check is not None and report.check.layers is not None:
+        line("layers", layers_words(report.check.layers))
     line("time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items()))
-    line("written", _written_words(report, written))
+    line("written", _written_words(report))
 
 
-def _outcome_words(report: Report, written: bool) -> str:
-    check = report.check
+def _outcome_words(report: Report) -> str:
+    check, sites = report.check, len(report.sites)
     if report.outcome == "unchanged":
         return "nothing matched"
-    if check is None:
-        return "(--check none)" if written else "(nothing to check was written)"
-    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under ONNX Runtime" if check.outputs else ""
-    return "  ".join(part for part in (runs, check.reason) if part)
+    if check is None and not report.proofs and not report.rolled_back:
+        return "(--check none)" if report.written else "(nothing was written)"
+    words: list[str] = []
+    if report.proofs or report.rolled_back:
+        total = sites + len(report.rolled_back)
+        own = [site.outcome for site in report.sites if site.proof is not None]
+        counts = {
+            "proved": own.count("proved"),
+            "unproved": own.count("unproved"),
+            "rolled back": len(report.rolled_back),
+        }
+        (name, count), *more = [(name, count) for name, count in counts.items() if count]
+        told = "".join(f", {count:,} {name}" for name, count in more)
+        words.append(f"{count:,} of {total:,} site{'s' * (total != 1)} {name}{told}")
+    if check is not None:
+        runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs" if check.outputs else ""
+        model = "the model without them" if report.rolled_back else "whole model"
+        found = " ".join(part for part in (model, check.outcome.value, runs) if part)
+        words.append(": ".join(part for part in (found, check.reason.rstrip(".")) if part))
+    return "; ".join(words)
 
 
-def _error_words(report: Report) -> str:
-    worst = report.check.worst if report.check is not None else None
-    if worst is None:
-        return ""
-    return (
-        f"at most {worst.max_abs:.3g} absolute, {worst.max_rel:.3g} relative in output {worst.name!r} "
-        f"({worst.dtype}; {worst.allowed:.3g} allowed)"
-    )
+def _proof_words(report: Report) -> Iterator[str]:
+    """How the sites were proved: how many proofs, by what, against what."""
+    ways: dict[tuple[str, str, bool], dict[object, SiteProof]] = {}
+    for proof in report.proofs:
+        if proof.runs:
+            ways.setdefault((proof.oracle, proof.reference, proof.independent), {})[proof.key] = proof
+    for (oracle, reference, independent), proofs in ways.items():
+        runs = sum(proof.runs for proof in proofs.values())
+        doubt = "" if independent else " (not independent: it proves the wiring, not the op)"
+        count = f"{len(proofs):,} proof{'s' * (len(proofs) != 1)}, {runs:,} run{'s' * (runs != 1)}"
+        yield f"{count} under {oracle}{doubt}, against {reference}"
 
 
-def _written_words(report: Report, written: bool) -> str:
-    if not written:
+def _error_words(report: Report) -> Iterator[str]:
+    """The error nearest to what is allowed of all proofs that stand, beside the original's, and of the whole models."""
+    errors = [site.proof.worst for site in report.sites if site.proof is not None and site.proof.worst is not None]
+    if errors:
+        worst = max(errors, key=lambda error: error.severity)
+        beside = f" (the original: {_deviation(worst.original)})" if worst.original is not None else ""
+        told = f"{_deviation(worst.rewritten)}{beside}"
+        yield f"worst {told} in {worst.name!r} ({worst.dtype}; {worst.allowed:.3g} allowed)"
+    whole = report.check.worst if report.check is not None else None
+    if whole is not None:
+        yield f"worst {_deviation(whole)} in output {whole.name!r} ({whole.dtype}; {whole.allowed:.3g} allowed)"
+
+
+def _written_words(report: Report) -> str:
+    if not report.written:
         return "nothing"
-    copied = " (the same bytes as the input)" if report.outcome == "unchanged" else ""
-    return f"{report.output}{copied}"
+    same = not report.sites
+    return f"{report.output}{' (the same bytes as the input)' if same else ''}"
 
 
 def print_upgrade(done: "Upgrade", stream: TextIO, *, written: bool) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, checker
 
-WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))  # of the default domain
+from surgeon.feeding.scopes import WITH_BODIES
+
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)

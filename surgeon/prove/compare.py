@@ -12,14 +12,14 @@ from surgeon.errors import UsageError
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
 # in the original's output.  The scale of the whole tensor, not of the element: rounding errors of sums are as large
 # as the terms, so elements that happen to be near zero carry errors of the tensor's size.
-# float32: about 80 units in the last place of the scale.  Fusing costs 2e-7 of it in small networks and some 1e-6 in
-# deep ones; the tanh form of GELU differs from the erf form by 5e-4 absolute.  The others keep a like distance from
-# their own precision.
+# float32: about 160 units in the last place of the scale.  Fusing costs 2e-7 of it in small networks and some 1e-6 in
+# deep ones; where 1.4142 stands for the square root of two, which patterns take it for, it costs up to 2e-5; the tanh
+# form of GELU differs from the erf form by 5e-4 absolute.  The others keep a like distance from their own precision.
 TOLERANCES: dict[str, tuple[float, float]] = {
     "float64": (1e-9, 1e-12),
     "complex128": (1e-9, 1e-12),
-    "float32": (1e-5, 1e-6),
-    "complex64": (1e-5, 1e-6),
+    "float32": (2e-5, 1e-6),
+    "complex64": (2e-5, 1e-6),
     "float16": (5e-3, 1e-4),
     "bfloat16": (4e-2, 1e-3),
     "float8_e4m3fn": (0.25, 1e-2),

@@ -17,11 +17,37 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Layers:
+    """Inner tensors compared: those that the nodes of both main graphs make under one name.
+
+    compared         how many
+    first_different  the first in topological order that leaves tolerance, empty if none does
+    errors           those of the worst few, and of the first different one, in topological order
+    left_out         one sentence on why none could be compared, else empty
+    """
+
+    compared: int
+    first_different: str
+    errors: tuple[OutputError, ...]
+    left_out: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            "compared": self.compared,
+            "first_different": self.first_different,
+            "errors": [error.to_dict() for error in self.errors],
+            "left_out": self.left_out,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The outcome of comparing two models, with one sentence of reason where it is not plainly proved.
 
     `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`
-    the rtol and atol in force by dtype.
+    the rtol and atol in force by dtype; `layers` what comparing inner tensors gave, None if that was not asked for or
+    the models could not be compared at all.  The layers have no part in the outcome.
     """
 
     outcome: Outcome
@@ -30,6 +56,12 @@ class CheckResult:
     seconds: float
     runs: int
     tolerance: Mapping[str, float]
+    layers: Layers | None = None
+
+    @property
+    def first_different(self) -> str:
+        """The first inner tensor in topological order that leaves tolerance; empty if none does or none was asked."""
+        return self.layers.first_different if self.layers is not None else ""
 
     @property
     def worst(self) -> OutputError | None:
@@ -46,4 +78,6 @@ class CheckResult:
             "seconds": round(self.seconds, 3),
             "runs": self.runs,
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
+            "first_different": self.first_different,
+            "layers": self.layers.to_dict() if self.layers is not None else None,
         }

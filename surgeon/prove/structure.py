@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from surgeon.prove.changes import GRAPHS, WITH_BODIES, bodies_of, check_changes, domain_of, imports_of
+from surgeon.feeding.scopes import WITH_BODIES
+from surgeon.prove.changes import GRAPHS, bodies_of, check_changes, domain_of, imports_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from surgeon.rewriting.rule import Rule
 GROUP = "surgeon.rules"
 
 
-def resolve(names: str | Rule | Iterable[str | Rule]) -> dict[str, tuple[Rule, ...]]:
+def resolve(names: str | Rule | Iterable[str | Rule], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
     """Rules by the name they were asked for, in order.
+
+    approximate: take rules that change numbers beyond rounding also where their file is named and not they themselves.
 
     A name is that of a rule file in an installed pack (all rules in it), of one rule, `file:rule`, `./file.py`,
     `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with commas, and
@@ -38,7 +40,20 @@ def resolve(names: str | Rule | Iterable[str | Rule]) -> dict[str, tuple[Rule, .
                 found[name] = _resolve_one(name)
     if not found:
         raise RuleError("No rule is named; `surgeon rules` lists those there are.")
-    return _without(found, less) if less else found
+    if less:
+        found = _without(found, less)
+    return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
+
+
+def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules of a name without the approximate ones that it does not name.  Raises RuleError if none is left."""
+    left = tuple(rule for rule in rules if not rule.approximate or rule.name == name.rpartition(":")[2])
+    if rules and not left:
+        raise RuleError(
+            f"All rules of {name!r} are approximate; name the one you want, as in {name}:{rules[0].name}, or ask for "
+            "approximate rules with --approximate."
+        )
+    return left
 
 
 def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:

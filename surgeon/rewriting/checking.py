@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import onnx
 
@@ -14,15 +14,21 @@ from surgeon.file.model import Model
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.result import Report
 
-Check = Literal["model", "none"]
+if TYPE_CHECKING:
+    from surgeon.prove.model_check import ModelCheck
+
+Check = Literal["sites", "model", "both", "none"]
+CHECKS = ("sites", "model", "both", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """How the numeric check runs.
+    """How the numeric checks run.
 
-    dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers.
-    rtol, atol: tolerances in place of those by dtype.
+    dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers, and
+    Python files that implement ops.  rtol, atol: tolerances in place of those by dtype.  inputs: for the check of the
+    whole model, files of the user's own data (.npz, or folders of them) in place of random ones.  layers: compare inner
+    tensors of the whole models too.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -30,13 +36,15 @@ class CheckOptions:
     custom_ops: Sequence[str | Path] = ()
     rtol: float | None = None
     atol: float | None = None
+    inputs: Sequence[str | Path] = ()
+    layers: bool = False
 
     def require(self) -> None:
         """Raise UsageError for options that mean nothing."""
         if self != CheckOptions():
             from surgeon.prove.model_check import require_options
 
-            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol)
+            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
 
 
 class Clock:
@@ -68,30 +76,13 @@ def check_expected(report: Report, expect: Mapping[str, int]) -> None:
             raise UsageError(
                 f"A number of sites is expected of {name!r}, which is not run; there are {', '.join(names)}."
             )
-        found = report.count(name)
+        found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
-            wrong.append(f"{name} fires {found} times where {wanted} were expected")
+            more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""
+            times, were = "time" if found == 1 else "times", "was" if wanted == 1 else "were"
+            wrong.append(f"{name} fires {found} {times}{more} where {wanted} {were} expected")
     if wrong:
         raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)
-
-
-def check_rewritten(
-    report: Report,
-    model: Model,
-    original: onnx.ModelProto | Path,
-    rewritten: onnx.ModelProto | Path,
-    options: CheckOptions,
-    require_proof: bool,
-) -> None:
-    """Compare the rewritten model with the original and put the result into the report; raises CheckFailed."""
-    complaint = invalidity(model, rewritten)
-    if complaint is not None:
-        rules = ", ".join(dict.fromkeys(site.rule for site in report.sites))
-        raise CheckFailed(f"Rules {rules} make the model invalid: {complaint}; nothing was written.", report)
-    result = report.check = compare(model, original, rewritten, options)
-    for site in report.sites:
-        site.outcome, site.error = result.outcome.value, result.worst
-    require_passed("rewritten", result, require_proof, report)
 
 
 def invalidity(model: Model, written: onnx.ModelProto | Path) -> str | None:
@@ -103,21 +94,20 @@ def invalidity(model: Model, written: onnx.ModelProto | Path) -> str | None:
     return complaints[0].rstrip(".") if complaints else None
 
 
-def compare(
-    model: Model, original: onnx.ModelProto | Path, written: onnx.ModelProto | Path, options: CheckOptions
-) -> CheckResult:
-    """Run the original and the written model side by side under ONNX Runtime."""
-    from surgeon.prove.model_check import check_model
+def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOptions) -> "ModelCheck":
+    """The check of whole models under ONNX Runtime: one original, and any number to hold against it."""
+    from surgeon.prove.model_check import ModelCheck
 
-    return check_model(
+    return ModelCheck(
         original,
-        written,
         model.skeleton,
         seed=options.seed,
         dims=options.dims,
         custom_ops=options.custom_ops,
         rtol=options.rtol,
         atol=options.atol,
+        inputs=options.inputs,
+        layers=options.layers,
     )
 
 

@@ -5,15 +5,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
+from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
-from surgeon.rewriting.explaining import deepest, near_misses
-from surgeon.rewriting.fragment import Fragment, call_with_captures
-from surgeon.rewriting.result import Miss, miss_of
-from surgeon.rewriting.rule import Plan, Rule, broken
+from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.explaining import deepest, is_near, near_misses
+from surgeon.rewriting.fragment import Fragment
+from surgeon.rewriting.replay import Recipe
+from surgeon.rewriting.result import Miss, miss_of, miss_of_refusal
+from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import Splicer, Step
 from surgeon.rewriting.workshop import Workshop
 
@@ -43,23 +45,24 @@ class Choice:
 
 @dataclass(slots=True)
 class Driver:
-    """One run over one index.  log: the steps taken, in order.  misses: rules that found nothing, and near misses."""
+    """One run over one index.  log: the steps taken, in order."""
 
     index: Index
     rules: Sequence[Rule]
     target: str
     choice: Choice = field(default_factory=Choice)
     progress: Progress | None = None
-    misses: list[Miss] = field(default_factory=list)
+    recipe: Recipe = field(default_factory=Recipe)
     splicer: Splicer = field(init=False)
-    workshop: Workshop = field(init=False)
+    acceptance: Acceptance = field(init=False)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
     _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
     _growth: int = 0
     _allowed_growth: int = 0
 
     def __post_init__(self) -> None:
-        self.splicer, self.workshop = Splicer(self.index), Workshop(self.index.types)
+        self.splicer = Splicer(self.index)
+        self.acceptance = Acceptance(self.index, self.target, Workshop(self.index.types), self.splicer)
 
     @property
     def log(self) -> list[Step]:
@@ -81,7 +84,6 @@ class Driver:
         else:
             names = ", ".join(dict.fromkeys(step.rule for step in self.log[-len(self.rules) :]))
             raise RewriteError(f"Rules {names} found no end in {ROUNDS} rounds; run them one at a time to see which.")
-        self._explain()
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
         """Where a rule would fire in a scope, without firing."""
@@ -98,6 +100,7 @@ class Driver:
             for match, fragment in self._matches(rule, plan, compiled, scope):
                 self._guard_loop(rule, match)
                 step = self.splicer.apply(match, fragment, rule.name)
+                self.recipe.took(step)
                 self._growth += len(step.added) - len(step.removed)
                 if self._growth > self._allowed_growth:
                     raise RewriteError(
@@ -113,37 +116,16 @@ class Driver:
         def accept(match: Match) -> bool:
             try:
                 self.choice.require_allowed(match)
-                for condition in rule.conditions:
-                    call_with_captures(condition, match)
-                if plan.needs is not None:
-                    raise Refused(self._too_old(scope, plan.needs))
-                fragment = self.workshop.build(plan, compiled, match)
-                self.workshop.require_valid(match, fragment)
-                self.splicer.require_writable(match, fragment)
-            except (Refused, OpsetError) as refusal:
-                key = (rule.name, match.root.label)
-                where = compiled.pattern.where
-                self._refused[key] = Miss(rule.name, match.root.label, str(refusal), where, len(match.nodes))
+                self.recipe.require(rule.name, match)
+                fragment = self.acceptance.replacement(rule, plan, compiled, match)
+            except (Refused, Declined) as refusal:
+                self._refused[rule.name, match.root.label] = miss_of_refusal(rule.name, match, refusal)
                 return False
-            except RuleError as error:
-                raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
-            except SurgeonError:
-                raise
-            except Exception as error:
-                raise RewriteError(
-                    f"{broken(rule.name, error)} at node {match.root.label!r}; mend the rule."
-                ) from error
             built[:] = [fragment]
             return True
 
         for match in find(self.index, compiled, scope, accept):
             yield match, built[0]
-
-    def _too_old(self, scope: Scope, needs: int) -> str:
-        wants = f"the form for target {self.target} needs opset {needs}"
-        if scope.function is not None:
-            return f"{wants} and {scope.function.label} has {scope.opset}, its own; export it at a newer one"
-        return f"{wants} and the model has {scope.opset}; raise it with: surgeon upgrade IN OUT --opset {needs}"
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
@@ -167,15 +149,16 @@ class Driver:
             )
         history.append(state)
 
-    def _explain(self) -> None:
-        """For each rule say why it found nothing, or where it nearly matched."""
-        self.misses = list(self._refused.values())
+    def misses(self) -> list[Miss]:
+        """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
+        misses = list(self._refused.values())
         fired = {step.rule for step in self.log}
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target)
-            told = {miss.node for miss in self.misses if miss.rule == rule.name}
+            told = {miss.node for miss in misses if miss.rule == rule.name}
             if rule.name in fired or told:
-                near = [miss for miss in found if miss.matched > 1 and miss.node not in told]
-                self.misses += [miss_of(rule.name, miss) for miss in deepest(near)]
+                near = [miss for miss in found if miss.matched > 1 and is_near(miss) and miss.node not in told]
+                misses += [miss_of(rule.name, miss) for miss in deepest(near)]
             elif found:
-                self.misses.append(miss_of(rule.name, max(found, key=lambda miss: miss.matched)))
+                misses.append(miss_of(rule.name, found[0]))
+        return misses

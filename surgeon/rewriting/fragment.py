@@ -24,6 +24,13 @@ class Ref(NamedTuple):
     kind: str
     key: Any = None
 
+    def __str__(self) -> str:
+        """What to call the tensor: a capture by its name in the pattern, and for *rest its place."""
+        if self.kind == "capture":
+            name, place = self.key
+            return f"{name}[{place}]" if place else str(name)
+        return "" if self.kind == "empty" else f"{self.kind} {self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -68,14 +75,13 @@ class Fragment:
     captures: tuple[tuple[str, int], ...]
 
     def as_protos(self) -> Iterator[onnx.NodeProto]:
-        """The nodes with provisional names: a captured tensor is called by the text of its Ref's key."""
+        """The nodes with provisional names: those of their Refs."""
         for node in self.nodes:
-            inputs = [str(ref.key) if ref.kind == "capture" else f"{ref.kind} {ref.key}" for ref in node.inputs]
             proto = onnx.NodeProto(
                 op_type=node.op,
                 domain=node.domain,
-                input=["" if ref.kind == "empty" else name for ref, name in zip(node.inputs, inputs, strict=True)],
-                output=[f"inner {number}" for number in node.outputs],
+                input=[str(ref) for ref in node.inputs],
+                output=[str(Ref("inner", number)) for number in node.outputs],
             )
             proto.attribute.extend(node.attributes)
             yield proto

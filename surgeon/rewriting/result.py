@@ -1,17 +1,21 @@
 """What a rewrite did, as data: sites, near misses and the outcome of the checks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from onnx import AttributeProto
 
 from surgeon.indexing.scope import Node
-from surgeon.matching.match import Mismatch
+from surgeon.matching.match import Match, Mismatch
 from surgeon.matching.state import plain
 from surgeon.prove.compare import OutputError
+from surgeon.prove.judge import TensorError
+from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.splice import Step
+
+FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
 
 
 class NodeInfo(NamedTuple):
@@ -28,17 +32,46 @@ class NodeInfo(NamedTuple):
         return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Site:
     """One region: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
-    steps: its part of the edit log.  outcome, error: of the check that covers it; a check of the whole model gives
-    every site the model's worst output.
+    steps: its part of the edit log.  proof: of this site alone, None when it was not asked for; sites that are equal
+    share one.  check: of the whole model with it, None when it was not asked for.  undone: why the site was rolled
+    back, empty when it stands.  guilty: the whole model is wrong with it, whatever its own proof says.
     """
 
     steps: Sequence[Step]
-    outcome: str = "unchecked"
-    error: OutputError | None = None
+    proof: SiteProof | None = None
+    check: CheckResult | None = None
+    undone: str = ""
+    guilty: bool = False
+
+    def inherit(self, other: "Site") -> None:
+        """Take over what is known of the same site of another run."""
+        self.proof, self.check = other.proof, other.check
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved or unchecked: by the site's own proof, else by the check of the whole model."""
+        if self.guilty:
+            return Outcome.FAILED.value
+        found = self.proof or self.check
+        return "unchecked" if found is None else found.outcome.value
+
+    @property
+    def error(self) -> TensorError | OutputError | None:
+        """The worst error measured: of the site's own outputs, else of the whole model's."""
+        found = self.check if self.guilty and self.check is not None else self.proof or self.check
+        return None if found is None else found.worst
+
+    @property
+    def reason(self) -> str:
+        """Why the site is not proved or was rolled back, as a clause; empty where neither is so."""
+        proof = self.proof
+        if proof is not None and proof.reason and (not self.undone or self.undone in (FAILED_PROOF, NOT_PROVED)):
+            return proof.reason.rstrip(".")
+        return self.undone
 
     @property
     def rule(self) -> str:
@@ -75,8 +108,8 @@ class Site:
         """Nodes of the source that only the replaced ones used."""
         return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the site as JSON can hold it."""
+    def to_dict(self, proof: int | None = None) -> dict[str, Any]:
+        """Return the site as JSON can hold it.  proof: the place of its proof in the report's list."""
         return {
             "rule": self.rule,
             "rules": list(self.rules),
@@ -87,36 +120,37 @@ class Site:
             "swept": [node.to_dict() for node in self.swept],
             "outcome": self.outcome,
             "errors": None if self.error is None else self.error.to_dict(),
+            "proof": proof,
+            "undone": self.undone,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A rule that found nothing, or a place where it nearly matched, and why."""
+    """A rule that found nothing, or a place where it nearly matched, and why; the fields are those of a Mismatch."""
 
     rule: str
     node: str
     reason: str
     where: str
     matched: int
+    total: int = 0
+    kind: str = ""
+    op: str = ""
+    change: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the miss as JSON can hold it."""
-        return {
-            "rule": self.rule,
-            "node": self.node,
-            "reason": self.reason,
-            "where": self.where,
-            "matched": self.matched,
-        }
+        return asdict(self)
 
 
 @dataclass(slots=True)
 class Report:
     """What one rewrite did.
 
-    selection: names of the rules run, by the name they were asked for.  nodes: counts over all scopes.  check: the
-    numeric comparison, None when it was not asked for.  seconds: by phase.
+    selection: names of the rules run, by the name they were asked for.  sites: what stands.  rolled_back: what was
+    taken back, as it failed or was not proved.  nodes: counts over all scopes.  check: the comparison of the whole
+    models, None when it was not asked for.  written: whether a file was.  seconds: by phase.
     """
 
     source: str
@@ -124,32 +158,61 @@ class Report:
     target: str
     selection: dict[str, tuple[str, ...]]
     sites: list[Site] = field(default_factory=list)
+    rolled_back: list[Site] = field(default_factory=list)
     misses: list[Miss] = field(default_factory=list)
     nodes_before: int = 0
     nodes_after: int = 0
     check: CheckResult | None = None
+    written: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def outcome(self) -> str:
-        """proved, failed, unproved, unchanged (nothing matched) or unchecked."""
-        if not self.sites:
-            return "unchanged"
-        return self.check.outcome.value if self.check is not None else "unchecked"
+        """The worst of failed, unproved, unchecked and proved over all sites, or unchanged where nothing matched.
+
+        A site that was rolled back counts: it is not in the model, but it is what was asked for.
+        """
+        found = {site.outcome for site in (*self.sites, *self.rolled_back)}
+        if self.check is not None:
+            found.add(self.check.outcome.value)
+        return next(
+            (outcome for outcome in ("failed", "unproved", "unchecked", "proved") if outcome in found), "unchanged"
+        )
 
     @property
     def proved(self) -> bool:
-        """Whether the numeric check held, or there was nothing to check."""
-        return not self.sites or (self.check is not None and self.check.outcome is Outcome.PROVED)
+        """Whether every site is proved, or there was nothing to prove."""
+        return self.outcome in ("proved", "unchanged")
+
+    @property
+    def proofs(self) -> list[SiteProof]:
+        """The proofs of all sites, equal ones once."""
+        found = {id(site.proof): site.proof for site in (*self.sites, *self.rolled_back) if site.proof is not None}
+        return list(found.values())
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why sites, or the whole model, are not proved: one sentence each, the site named."""
+        found = [
+            f"{site.rule} at {site.root}: {site.proof.reason}"
+            for site in self.sites
+            if site.proof is not None and site.outcome == "unproved"
+        ]
+        whole = self.check
+        return found if whole is None or whole.outcome is not Outcome.UNPROVED else [*found, whole.reason]
 
     def knows(self, name: str) -> bool:
         """Whether rules were asked for under this name, or a rule of this name was run."""
         return name in self.selection or any(name.rpartition(":")[2] in rules for rules in self.selection.values())
 
-    def count(self, name: str) -> int:
-        """Sites of all rules that were asked for under this name, or else of the rule of this name or file:name."""
+    def count(self, name: str, *, rolled_back: bool = False) -> int:
+        """Sites of all rules that were asked for under this name, or else of the rule of this name or file:name.
+
+        rolled_back: those that were rolled back, in place of those that stand.
+        """
         rules = self.selection.get(name, (name.rpartition(":")[2],))
-        return sum(any(rule in rules for rule in site.rules) for site in self.sites)
+        sites = self.rolled_back if rolled_back else self.sites
+        return sum(any(rule in rules for rule in site.rules) for site in sites)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -159,6 +222,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
+        places = {id(proof): place for place, proof in enumerate(self.proofs)}
         return {
             "source": self.source,
             "output": self.output,
@@ -168,34 +232,60 @@ class Report:
             "nodes_before": self.nodes_before,
             "nodes_after": self.nodes_after,
             "counts": self.counts,
-            "sites": [site.to_dict() for site in self.sites],
+            "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
+            "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
+            "proofs": [proof.to_dict() for proof in self.proofs],
             "misses": [miss.to_dict() for miss in self.misses],
             "check": self.check.to_dict() if self.check is not None else None,
+            "written": self.written,
             "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
         }
 
     def __repr__(self) -> str:
         found = ", ".join(f"{rule} {count}" for rule, count in self.counts.items())
-        return f"<Report {found}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
+        gone = f"; {len(self.rolled_back)} rolled back" if self.rolled_back else ""
+        return f"<Report {found}{gone}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
 
 
 def regions(steps: Sequence[Step]) -> list[list[Step]]:
     """Steps grouped where one builds on what another made, in order; the unit of report, proof and rollback."""
-    group: dict[int, list[Step]] = {}
+    parent: dict[Step, Step] = {}
+
+    def first(step: Step) -> Step:
+        while parent[step] is not step:
+            parent[step] = step = parent[parent[step]]  # halving the way keeps it short (Tarjan, 1975)
+        return step
+
     for step in steps:
-        merged = [step]
+        parent[step] = step
         for earlier in step.before:
-            members = group[id(earlier)]
-            if members is not merged:
-                merged[:0] = [item for item in members if item not in merged]
-        for member in merged:
-            group[id(member)] = merged
-    return list({id(members): members for members in group.values()}.values())
+            parent[first(earlier)] = step
+    found: dict[Step, list[Step]] = {}
+    for step in steps:
+        found.setdefault(first(step), []).append(step)
+    return list(found.values())
 
 
 def miss_of(rule: str, found: Mismatch) -> Miss:
     """A mismatch as the report holds it."""
-    return Miss(rule, found.node, found.reason, found.where, found.matched)
+    return Miss(
+        rule,
+        found.node,
+        found.reason,
+        found.where,
+        found.matched,
+        found.total,
+        found.kind,
+        found.op,
+        found.change,
+    )
+
+
+def miss_of_refusal(rule: str, match: Match, refusal: Exception) -> Miss:
+    """A match that was found and refused, as the report holds it.  refusal: Declined, with its finding, or Refused."""
+    finding, total = getattr(refusal, "finding", None), len(match.nodes)
+    told = Miss(rule, match.root.label, str(refusal), match.pattern.where, total)
+    return told if finding is None else replace(told, kind=finding.kind)
 
 
 def _info(node: Node) -> NodeInfo:

@@ -11,17 +11,17 @@ from typing import Any, Literal, TypeAlias
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.errors import UsageError
-from surgeon.file.model import Model
+from surgeon.errors import CheckFailed, UsageError
+from surgeon.file.model import Model, Patch
 from surgeon.file.save import save
-from surgeon.indexing.index import Index
 from surgeon.matching.match import Match
 from surgeon.rewriting.catalogue import flat, resolve
-from surgeon.rewriting.checking import Check, CheckOptions, Clock, check_expected, check_rewritten
+from surgeon.rewriting.checking import CHECKS, Check, CheckOptions, Clock, check_expected
 from surgeon.rewriting.driver import Choice, Driver, Progress
-from surgeon.rewriting.result import Report, Site, regions
+from surgeon.rewriting.judge_run import Inspect, Judge, complaint_of
+from surgeon.rewriting.result import Report
 from surgeon.rewriting.rule import TARGETS, Rule
-from surgeon.rewriting.write import patch_of
+from surgeon.rewriting.run import Run, indexed
 
 DataMode = Literal["auto", "share", "copy", "link", "inline"]
 Rules: TypeAlias = str | Rule | Iterable[str | Rule]
@@ -34,10 +34,12 @@ def rewrite(
     *,
     output: str | os.PathLike[str] | None = None,
     target: str = "ort",
-    check: Check = "model",
+    check: Check = "sites",
     only: str | Sequence[str] = (),
     skip: str | Sequence[str] = (),
     require_proof: bool = False,
+    keep_going: bool = False,
+    approximate: bool = False,
     dry_run: bool = False,
     external_data: DataMode = "auto",
     force: bool = False,
@@ -49,15 +51,19 @@ def rewrite(
 
     source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
     rules: rule objects, or names as at the command line.  target: "ort", "onnx", "contrib" or "decomposed".
-    check: "model" runs both whole models side by side; "none" does not.  only, skip: shell patterns of node names.
-    require_proof: treat an unproved result as a failed one.  dry_run: say what would happen, write nothing.
+    check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both, "none"
+    neither.  A site that fails is rolled back with what was built on it, and the rest is kept; so is one that cannot be
+    proved where `require_proof` is set.  keep_going: do not raise CheckFailed for sites that were rolled back.
+    approximate: run rules that change numbers beyond rounding also where they are not named themselves.
+    only, skip: shell patterns of node names.  dry_run: say what would happen, write nothing.
     expect: how often rules must fire, by name, for the model to be written.  external_data: what becomes of data files,
     "auto", "share", "copy", "link" or "inline"; force: overwrite a data file of other content.
-    progress: called with the rule's name and the number of rewrites so far, and with "check".
+    progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
     Returns the model in the kind it was given (a path: the path written) and a Report.  Raises CheckFailed, with the
-    report, when the check fails, and ExpectationUnmet when `expect` is not met; nothing is written then.  Raises
-    SurgeonError for bad input.
+    report and the model that is left, when a site was rolled back; with no model, and nothing written, when the whole
+    model is wrong and no site is to blame.  Raises ExpectationUnmet when `expect` is not met; nothing is written then.
+    Raises SurgeonError for bad input.
     """
     names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
     settings = _Settings(
@@ -66,6 +72,8 @@ def rewrite(
         check,
         Choice(*names),
         require_proof,
+        keep_going,
+        approximate,
         dry_run,
         external_data,
         force,
@@ -87,6 +95,8 @@ class _Settings:
     check: Check
     choice: Choice
     require_proof: bool
+    keep_going: bool
+    approximate: bool
     dry_run: bool
     external_data: DataMode
     force: bool
@@ -96,11 +106,15 @@ class _Settings:
 
     def refuse_misuse(self, source: Any) -> None:
         """Raise UsageError for arguments that do not exist or do not fit together."""
-        _refuse_target(self.target)
+        require_target(self.target)
         self.options.require()
         in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
-        if self.check not in ("model", "none"):
-            raise UsageError(f"There is no check {self.check!r}; choose model or none.")
+        if self.check not in CHECKS:
+            raise UsageError(f"There is no check {self.check!r}; choose one of {', '.join(CHECKS)}.")
+        if self.check in ("sites", "none") and (self.options.inputs or self.options.layers):
+            raise UsageError(
+                "Inputs and layers are for the check of the whole model, which is off; choose check='model' or 'both'."
+            )
         if self.require_proof and self.check == "none" and not self.dry_run:
             raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
         if self.output is not None and in_memory:
@@ -113,44 +127,52 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     """Rewrite a file or a ModelProto."""
     clock = Clock()
     with clock.phase("read"):
-        selection = resolve(rules)
+        selection = resolve(rules, approximate=settings.approximate)
         model = Model.open(source)
-        index = _indexed(model)
+        index = indexed(model)
     names = {name: tuple(rule.name for rule in found) for name, found in selection.items()}
     is_file = not isinstance(source, onnx.ModelProto)
     report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
     report.seconds = clock.seconds
     with clock.phase("match"):
         report.nodes_before = index.count_nodes()
-        driver = Driver(index, flat(selection), settings.target, settings.choice, settings.progress)
-        driver.run()
+        run = Run(model, flat(selection), settings.target, settings.choice, settings.progress, index)
         report.nodes_after = index.count_nodes()
-        report.sites = [Site(region) for region in regions(driver.log)]
-        report.misses = driver.misses
+        report.sites, report.misses = run.sites, run.driver.misses()
     check_expected(report, settings.expect)
     if settings.dry_run:
         model.check_data()  # as saving would
         return source, report
 
-    def inspect(rewritten: Any) -> None:
-        if settings.check == "none" or not report.sites:
-            return
-        if settings.progress is not None:
-            settings.progress("check", len(driver.log))
-        with clock.phase("check"):
-            original = Path(os.fspath(source)) if is_file else source
-            check_rewritten(report, model, original, rewritten, settings.options, settings.require_proof)
+    def write(patch: Patch, inspect: Inspect) -> Any:
+        with clock.phase("write"):
+            if settings.output is None:
+                made = patch.to_proto()
+                inspect(made)
+                return made
+            to = settings.output
+            save(model, patch, to, external_data=settings.external_data, force=settings.force, check=inspect)
+            report.written = True
+            return to
 
-    with clock.phase("write"):
-        patch = patch_of(index)
-        if settings.output is not None:
-            save(
-                model, patch, settings.output, external_data=settings.external_data, force=settings.force, check=inspect
-            )
-            return settings.output, report
-        result = patch.to_proto()
-        inspect(result)
-        return result, report
+    original = Path(os.fspath(source)) if is_file else source
+    judge = Judge(
+        run,
+        report,
+        original,
+        settings.check,
+        settings.options,
+        settings.require_proof,
+        settings.expect,
+        clock,
+        settings.progress,
+        write,
+    )
+    judge.prove()
+    result = judge.finish()
+    if report.rolled_back and not settings.keep_going:
+        raise CheckFailed(complaint_of(report), report, result)
+    return result, report
 
 
 def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match]:
@@ -158,9 +180,9 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
 
     The order is that of the rules, then of the scopes, then of the nodes in the file.
     """
-    _refuse_target(target)
+    require_target(target)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
-    index = _indexed(Model.open(proto))
+    index = indexed(Model.open(proto))
     taken: set[Any] = set()
     for rule in flat(resolve(rules)):
         driver = Driver(index, [rule], target)
@@ -169,17 +191,6 @@ def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match
                 if not taken.intersection(match.nodes):
                     taken.update(match.nodes)
                     yield match
-
-
-def _indexed(model: Model) -> Index:
-    """The index of a model; raises GraphError or ModelFileError for one that cannot be rewritten."""
-    try:
-        index = Index(model)
-        index.check()
-    except (AttributeError, TypeError, ValueError):
-        model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
-        raise
-    return index
 
 
 @contextmanager
@@ -202,10 +213,19 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
         raise UsageError(
             f"gs cannot export this graph ({error}); give its outputs a dtype and a shape, or pass a path."
         ) from error
-    result, report = _rewrite(proto, rules, settings)
-    return (source if settings.dry_run or not report.sites else gs.import_onnx(result)), report
+
+    def back(result: Any, report: Report) -> gs.Graph:
+        return source if settings.dry_run or not report.sites else gs.import_onnx(result)
+
+    try:
+        result, report = _rewrite(proto, rules, settings)
+    except CheckFailed as error:
+        if error.result is not None and isinstance(error.report, Report):
+            error.result = back(error.result, error.report)
+        raise
+    return back(result, report), report
 
 
-def _refuse_target(target: str) -> None:
+def require_target(target: str) -> None:
     if target not in TARGETS:
         raise UsageError(f"There is no target {target!r}; choose one of {', '.join(TARGETS)}.")

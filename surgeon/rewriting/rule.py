@@ -78,7 +78,7 @@ class Rule:
     patterns: tuple[Function, ...]
     forms: list[Form]
     conditions: tuple[Function, ...]
-    approximate: bool
+    approximate: float
     doc: str
     module: str
     where: str
@@ -150,15 +150,19 @@ def rule(
     target: str = "ort",
     opset: int = 1,
     name: str | None = None,
-    approximate: bool = False,
+    approximate: float = 0.0,
     is_pattern: bool = True,
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
 
     patterns: functions that build what to look for; the first is the operation's reference.  conditions: functions of
     captured tensors (by name, or of the whole `match`) that call `require`.  target: the kind of form that the
-    decorated function writes.  opset: the version of ai.onnx from which it can.  approximate: it changes numerics
-    beyond rounding.  Raises RuleError when there is no pattern or the kind is unknown.
+    decorated function writes.  opset: the version of ai.onnx from which it can.
+
+    approximate: how far the rule may change outputs on purpose: by so much, and by so much of their largest magnitude
+    (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked for.
+
+    Raises RuleError when there is no pattern, the kind is unknown, or `approximate` is no such part.
     """
 
     def decorate(function: Function) -> Rule:
@@ -167,6 +171,11 @@ def rule(
         title = name or function.__name__
         if not patterns:
             raise RuleError(f"Rule {title} ({where}) has no pattern; list at least one in patterns=[...].")
+        if isinstance(approximate, bool) or not 0 <= approximate < 1:
+            raise RuleError(
+                f"Rule {title} ({where}) says approximate={approximate}; give the part of the output's largest "
+                "magnitude by which it may differ, such as 1e-3."
+            )
         made = Rule(
             title,
             tuple(patterns),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 
 import onnx
@@ -24,21 +24,36 @@ FROM, RULE = "surgeon.from", "surgeon.rule"
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """One rewrite in the edit log.  orphans: nodes that only what was removed used, swept with it."""
+    """One rewrite in the edit log.
+
+    root: the node that made the first output.  added: nodes that came.  orphans: nodes that only what was removed
+    used, swept with it.  renamed: outputs whose readers read another tensor now.  before: earlier steps that this one
+    builds on: it replaced or swept their nodes, or nodes that they let read another tensor.
+    """
 
     rule: str
-    pattern: str
-    scope: Scope
+    match: Match
+    fragment: Fragment
     root: Node
-    outputs: tuple[str, ...]
-    removed: tuple[Node, ...]
-    added: list[Node] = field(default_factory=list)
-    orphans: list[Node] = field(default_factory=list)
+    added: Sequence[Node] = ()
+    orphans: Sequence[Node] = ()
+    renamed: dict[str, str] | None = None
+    before: Sequence["Step"] = ()
 
     @property
-    def before(self) -> list["Step"]:
-        """Earlier steps whose nodes this one replaced or swept."""
-        return list(dict.fromkeys(node.step for node in (*self.removed, *self.orphans) if node.step is not None))
+    def scope(self) -> Scope:
+        """Where it happened."""
+        return self.match.scope
+
+    @property
+    def removed(self) -> tuple[Node, ...]:
+        """The nodes that it replaced."""
+        return self.match.nodes
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The tensors that what it replaced made."""
+        return self.match.outputs
 
 
 class Splicer:
@@ -49,6 +64,7 @@ class Splicer:
         self.steps: list[Step] = []
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
+        self._redirectors: dict[Node, list[Step]] = {}
         self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
 
     @cached_property
@@ -60,7 +76,7 @@ class Splicer:
         """Replace a match that `require_writable` lets pass."""
         scope = match.scope
         root = match.root
-        step = Step(rule, match.pattern.name, scope, root, match.outputs, match.nodes)
+        step = Step(rule, match, fragment, root)
         slot, place, late = place_of(match)
         names = self._tensor_names(match, fragment, root)
         maker = _Maker(self, scope, root, slot, _provenance(match, root, rule, self._had_rules))
@@ -71,7 +87,7 @@ class Splicer:
                 if ref.kind == "constant" and ref not in names:
                     made += self._constant(maker, fragment.constants[ref.key], ref, names)
             made.append(maker.node(wanted, names))
-        made += self._loose_outputs(maker, match, fragment, names)
+        made += self._loose_outputs(maker, step, names)
         for node in late:
             move(scope, node, slot)
         scope.added.setdefault(slot, [])[place:place] = [*made, *late]
@@ -85,8 +101,16 @@ class Splicer:
                 self.index.constants.forget()
         self._import_domains(scope, made)
         step.orphans = self._drop_orphans(scope, outside)
+        step.before = self._builds_on(step)
         self.steps.append(step)
         return step
+
+    def _builds_on(self, step: Step) -> Sequence[Step]:
+        gone = (*step.removed, *step.orphans)
+        found = [node.step for node in gone if node.step is not None]
+        if self._redirectors:
+            found += [earlier for node in gone for earlier in self._redirectors.get(node, ())]
+        return list(dict.fromkeys(found)) if found else ()
 
     def require_writable(self, match: Match, fragment: Fragment) -> None:
         """Raise Refused where the result could not be written."""
@@ -152,18 +176,16 @@ class Splicer:
             scope.initializers[name] = tensor
         return self._shared[key]
 
-    def _loose_outputs(
-        self, maker: "_Maker", match: Match, fragment: Fragment, names: dict[Ref, str]
-    ) -> Iterator[Node]:
+    def _loose_outputs(self, maker: "_Maker", step: Step, names: dict[Ref, str]) -> Iterator[Node]:
         """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
-        scope = match.scope
+        match, fragment, scope = step.match, step.fragment, step.scope
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if names.get(ref) == name:
                 continue
             if ref.kind == "constant":
                 yield maker.node(_constant(fragment.constants[ref.key]), {FIRST: name})
             elif ref.kind == "capture" and name not in scope.held and _sees(scope, name, names[ref]):
-                self._redirect(scope, name, names[ref])
+                self._redirect(step, name, names[ref])
             else:
                 yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
 
@@ -175,13 +197,16 @@ class Splicer:
         node = scope.producers[name]
         return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
 
-    def _redirect(self, scope: Scope, old: str, new: str) -> None:
+    def _redirect(self, step: Step, old: str, new: str) -> None:
         """Let every reader of one tensor read another."""
+        scope = step.scope
         home = scope.home(new) or scope
+        step.renamed = {**(step.renamed or {}), old: new}
         readers = dict.fromkeys(scope.readers(old))
         scope.consumers.pop(old, None)
         scope.retired.pop(old, None)
         for reader in readers:
+            self._redirectors.setdefault(reader, []).append(step)
             uses = reader.inputs.count(old)
             reader.inputs = tuple(new if name == old else name for name in reader.inputs)
             home.consumers.setdefault(new, []).extend([reader] * uses)

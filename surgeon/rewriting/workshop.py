@@ -10,7 +10,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schemas import schema
-from surgeon.rewriting.fragment import Fragment, build
+from surgeon.rewriting.fragment import Fragment, Ref, build
 from surgeon.rewriting.rule import Plan
 from surgeon.rewriting.splice import import_version
 
@@ -60,7 +60,7 @@ class Workshop:
         if key in self._checked:
             return
         for node in fragment.as_protos():
-            known = {str(capture): dtype for capture, dtype in dtypes.items()}
+            known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
             opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:

@@ -135,7 +135,7 @@ SPARES = [
     Case(gelu, "a [1] constant would raise the rank of a 0-d input", why="raise the rank",
          model=graph(f"{ERF} m = Mul(x, a) y = Mul(m, half)", "(float x) => (float[1] y)",
                      "<float sqrt2 = {1.4142135}, float one = {1.0}, float[1] half = {0.5}>")),
-    Case(gelu, "an Erf of another domain", why="there is no Erf",
+    Case(gelu, "an Erf of another domain", why="wanted Erf, found my::Erf at 'e', whose domain is my",
          model=graph("d = Div(x, sqrt2) e = my.Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)",
                      header='<ir_version: 8, opset_import: ["" : 17, "my" : 1]> agraph ')),
     Case(gelu, "ORT runs ai.onnx::Gelu as it is", why="there is no Erf",

@@ -1,0 +1,143 @@
+"""Any two models held against each other: first what they take and give, then what they answer."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
+
+from surgeon.feeding.dims import free_dims, input_dims
+from surgeon.file.model import Model
+from surgeon.prove.result import CheckResult, Outcome
+
+
+def compare(
+    original: str | os.PathLike[str] | ModelProto,
+    other: str | os.PathLike[str] | ModelProto,
+    *,
+    inputs: Sequence[str | Path] = (),
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    custom_ops: Sequence[str | Path] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+    layers: bool = False,
+) -> CheckResult:
+    """Run two models on the same inputs and compare every output; each is a path or a ModelProto.
+
+    Inputs and outputs may come in another order, their names must agree.  Where the other model fixes a dimension
+    that is free in the original, it is compared at that size alone.
+
+    inputs      .npz files, folders of them, or folders of ONNX test data; without, inputs are made to fit the graph
+    dims        sizes of free dimensions by name, for inputs that are made
+    seed        of the inputs that are made
+    custom_ops  libraries that ONNX Runtime registers
+    rtol, atol  tolerances in place of those by dtype: an element may differ by atol + rtol * the output's scale
+    layers      compare inner tensors of the same name too, and name the first that leaves tolerance
+
+    Proved means equal within tolerance on everything that was run.  Raises ModelFileError for a file that cannot be
+    read, UsageError for options that mean nothing and for inputs that do not fit the original.
+    """
+    from surgeon.prove.model_check import ModelCheck, require_options  # not at the top: `import surgeon` is to be light
+
+    started = time.perf_counter()
+    require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
+    first, second = _source(original), _source(other)
+    with Model.open(first) as opened, Model.open(second) as against:
+        for model in (opened, against):
+            model.check_data()
+        differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
+        if differences:
+            reason = f"The interfaces differ: {'; '.join(differences)}."
+            return CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, 0, {})
+        fixed = {} if inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, dims or {})
+        check = ModelCheck(
+            first,
+            opened.skeleton,
+            seed=seed,
+            dims={**fixed, **(dims or {})},
+            custom_ops=custom_ops,
+            rtol=rtol,
+            atol=atol,
+            inputs=inputs,
+            layers=layers,
+            other="the other model",
+            ordered=False,
+        )
+    result = check.check(second)
+    if fixed and result.outcome is Outcome.PROVED:
+        sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
+        note = f"Compared at {sizes} alone, which the other model fixes."
+        result = replace(result, reason=f"{result.reason} {note}".strip())
+    return replace(result, seconds=time.perf_counter() - started)
+
+
+def _source(model: str | os.PathLike[str] | ModelProto) -> Path | ModelProto:
+    return model if isinstance(model, ModelProto) else Path(os.path.abspath(model))
+
+
+def _wanted(graph: GraphProto) -> dict[str, ValueInfoProto]:
+    """Return the inputs that have no initializer."""
+    given = {tensor.name for tensor in graph.initializer}
+    given.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return {value.name: value for value in graph.input if value.name not in given}
+
+
+def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:
+    """Yield how the inputs and outputs of two models differ so that they cannot be run side by side."""
+    ours, theirs = _wanted(original), _wanted(other)
+    yield from _names("input", ours, theirs)
+    yield from _names(
+        "output", {value.name: value for value in original.output}, {value.name: value for value in other.output}
+    )
+    for name in ours:
+        if name in theirs:
+            yield from _types(ours[name], theirs[name])
+
+
+def _names(what: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> Iterator[str]:
+    for one, another, where in ((ours, theirs, "original"), (theirs, ours, "other model")):
+        missing = [f"'{name}'" for name in one if name not in another]
+        if missing:
+            plural = len(missing) > 1
+            yield f"{what}{'s' * plural} {', '.join(missing)} {'are' if plural else 'is'} in the {where} alone"
+
+
+def _types(ours: ValueInfoProto, theirs: ValueInfoProto) -> Iterator[str]:
+    """Yield how one input differs in kind, dtype or shape; a free dimension fits every size."""
+    kinds = [_kind(value) for value in (ours, theirs)]
+    if kinds[0] != kinds[1]:
+        yield f"input '{ours.name}' is {kinds[0]} in the original and {kinds[1]} in the other model"
+        return
+    tensors = [value.type.tensor_type for value in (ours, theirs)]
+    if not all(tensor.HasField("shape") for tensor in tensors):
+        return
+    shapes = [input_dims(value) for value in (ours, theirs)]
+    clash = len(shapes[0]) != len(shapes[1]) or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(*shapes, strict=True)
+    )
+    if clash:
+        told = [f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in shape)}]" for shape in shapes]
+        yield f"input '{ours.name}' has the shape {told[0]} in the original and {told[1]} in the other model"
+
+
+def _kind(value: ValueInfoProto) -> str:
+    kind = value.type.WhichOneof("value") or "of no known type"
+    if kind != "tensor_type":
+        return "a " + kind.removesuffix("_type").replace("_", " ") if kind.endswith("_type") else kind
+    return str(TensorProto.DataType.Name(value.type.tensor_type.elem_type)).lower()
+
+
+def _fixed(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes that the other model fixes of dimensions that are free in the original and not chosen."""
+    ours, theirs = _wanted(original), _wanted(other)
+    free = free_dims([value for value in ours.values() if value.type.HasField("tensor_type")])
+    found: dict[str, int] = {}
+    for name, value in ours.items():
+        if value.type.HasField("tensor_type") and theirs[name].type.tensor_type.HasField("shape"):
+            for a, b in zip(input_dims(value), input_dims(theirs[name]), strict=False):
+                if isinstance(a, str) and isinstance(b, int) and a in free and a not in dims:
+                    found.setdefault(a, b)
+    return found

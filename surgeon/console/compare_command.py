@@ -1,0 +1,107 @@
+"""The command `surgeon compare`: two files, equal or not."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.guard import CHECK_FAILED, Pair, reading
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from surgeon.prove.compare import OutputError
+    from surgeon.prove.result import CheckResult, Layers
+
+SHOWN_OUTPUTS = 20
+
+
+@click.command(short_help="Run two models side by side and compare what they answer.")
+@click.argument("source", metavar="ORIGINAL")
+@click.argument("other", metavar="OTHER")
+@click.option(
+    "--inputs",
+    multiple=True,
+    metavar="PATH",
+    help="Your inputs: an .npz file with an array for each input, a folder of them, or ONNX test data; repeatable.",
+)
+@click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension of inputs; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made.")
+@click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime; repeatable.")
+@click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own.")
+@click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")
+@click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors too; name the first to differ.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@reading
+def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: bool, **settings: Any) -> None:
+    """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
+
+    Inputs are made to fit the graph unless you give yours.  Exit codes: 0 equal within tolerance, 1 different or not
+    to be told, 2 bad input.
+    """
+    from surgeon.comparing import compare as run
+
+    result = run(source, other, dims=dict(dims), **settings)
+    if as_json:
+        found = {"original": source, "other": other, **result.to_dict()}
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        print_comparison(result, sys.stdout)
+    if result.outcome.value != "proved":
+        click.get_current_context().exit(CHECK_FAILED)
+
+
+def print_comparison(result: "CheckResult", stream: TextIO) -> None:
+    """Print the error of each output, of the worst layers if they were compared, the outcome and its reason."""
+    from rich.text import Text
+
+    console = console_for(stream)
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    if result.outputs:
+        worst = sorted(result.outputs, key=lambda error: (not error.ok, error.severity), reverse=True)
+        _print_errors(console, "output", worst[:SHOWN_OUTPUTS])
+        if len(worst) > SHOWN_OUTPUTS:
+            console.print(f"and {len(worst) - SHOWN_OUTPUTS:,} more, none worse (--json has them all)", soft_wrap=True)
+        console.print()
+    if result.layers is not None:
+        if result.layers.errors:
+            _print_errors(console, "worst layers", result.layers.errors)
+            console.print()
+        line("layers", layers_words(result.layers))
+    runs = f"on {result.runs} set{'s' * (result.runs != 1)} of inputs under ONNX Runtime" if result.outputs else ""
+    words = ": ".join(part for part in (runs, result.reason) if part)
+    line("outcome", LOUD[result.outcome.value], f" {words}".rstrip())
+    line("time", seconds_text(result.seconds))
+
+
+def layers_words(layers: "Layers") -> str:
+    """What comparing inner tensors found, in one line."""
+    if layers.left_out:
+        return layers.left_out
+    if not layers.compared:
+        return "no inner tensor has the same name in both models"
+    plural = "s" * (layers.compared != 1)
+    if layers.first_different:
+        return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
+    return f"{layers.compared:,} tensor{plural} of the same name compared, none leaves tolerance"
+
+
+def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(title, overflow="fold")
+    table.add_column("dtype")
+    for name in ("max abs", "max rel", "allowed"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for error in errors:
+        numbers = (f"{number:.3g}" for number in (error.max_abs, error.max_rel, error.allowed))
+        table.add_row(error.name, error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red")
+    console.print(table)

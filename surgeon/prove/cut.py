@@ -1,0 +1,354 @@
+"""The cut: which part of the source a proof needs beside a region, and at which tensors its inputs begin.
+
+Shapes, lengths and masks must stay as consistent as the model makes them, so a cut goes back through integer tensors to
+the data they come from.  A tensor of floats is where it begins, unless another input holds the same values by another
+node: the matcher takes two equal nodes for one, and so must the proof.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from surgeon.errors import SurgeonError
+from surgeon.indexing.origin import Origin
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.matching.state import RANDOM, TRANSPARENT
+from surgeon.ops.schemas import schema
+from surgeon.prove.region import Region
+from surgeon.shaping.shapes import Shapes
+from surgeon.shaping.symbols import Size
+
+Key = tuple[int, str]  # a tensor of the source: the scope that makes it, by id, and its name
+
+SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
+LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})  # of floats: these make data of integers
+MOST_NODES = 96  # beside the region's own
+TWIN_DEPTH = 6
+INTEGERS = frozenset(
+    {
+        TensorProto.BOOL,
+        TensorProto.INT8,
+        TensorProto.INT16,
+        TensorProto.INT32,
+        TensorProto.INT64,
+        TensorProto.UINT8,
+        TensorProto.UINT16,
+        TensorProto.UINT32,
+        TensorProto.UINT64,
+    }
+)
+BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
+EXACT = INTEGERS - BYTES  # large constants of these are masks and indices, not weights: their values matter
+
+
+class CannotCut(SurgeonError):
+    """A region cannot be cut out of its model; the message says why, without an end mark."""
+
+
+@dataclass(slots=True)
+class Leaf:
+    """Where a cut begins: a tensor of the source that the proof makes up.
+
+    name: its name in the mini-models.  shape: None where the rank is unknown.  value: a small tensor of integers that
+    follows from the sizes of the free dimensions alone.  weight: whether it stands for a constant too large to read.
+    """
+
+    name: str
+    scope: Scope
+    tensor: str
+    dtype: int | None
+    shape: tuple[Size, ...] | None
+    value: np.ndarray | None = None
+    weight: bool = False
+
+
+@dataclass(slots=True)
+class Cut:
+    """A region with all that its proof needs.
+
+    real_weights: read large weights instead of making them up; reads_weights: whether there were any;
+    bakes: whether the replacement holds large constants of its own.  depth: how many
+    more nodes to go back from each leaf that follows from integers.  constants: by their names in the mini-models.
+    prefix: nodes of the source that both mini-models begin with, in order.  Raises CannotCut.
+    """
+
+    region: Region
+    origin: Origin
+    shapes: Shapes
+    real_weights: bool = False
+    depth: int = 0
+    leaves: dict[Key, Leaf] = field(default_factory=dict)
+    constants: dict[str, TensorProto] = field(default_factory=dict)
+    prefix: list[Node] = field(default_factory=list)
+    before: list[Node] = field(default_factory=list)
+    after: list[Node] = field(default_factory=list)
+    reads_weights: bool = False
+    bakes: bool = False
+    _names: dict[Key, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _inside: set[Node] = field(default_factory=set)
+    _reached: set[Node] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        region = self.region
+        self._inside = set(region.before)
+        for node in region.before:
+            self._taken.update(name for name in node.outputs if name)
+        for node in region.after:
+            self._taken.update(name for name in node.outputs if name)
+        made = {self.key(node.scope, name) for node in region.before for name in node.outputs if name}
+        for scope, name in self._read_by_region():
+            key = self.key(scope, name)
+            if key not in made:
+                self._reach(scope, name)
+        for _ in range(TWIN_DEPTH):
+            twins = list(self._twins())
+            if not twins:
+                break
+            for leaf in twins:
+                self._go_back(leaf)
+        for _ in range(self.depth):
+            for leaf in [leaf for leaf in self.leaves.values() if self._follows(leaf)]:
+                self._go_back(leaf)
+        self.prefix = self._sorted(self._reached)
+        self.before = self._sorted(self._inside)
+        self.after = _in_order(region.after, lambda node: node.inputs)
+
+    @property
+    def grows(self) -> bool:
+        """Whether a greater depth would go back further."""
+        return any(self._follows(leaf) for leaf in self.leaves.values())
+
+    @property
+    def weights(self) -> int:
+        """The bytes of weights that inputs stand for, and that were not read."""
+        return sum(_bytes(leaf) for leaf in self.leaves.values() if leaf.weight)
+
+    def key(self, scope: Scope, name: str) -> Key:
+        """The identity of a tensor as a scope of the source sees it; of a new one, the scope of the region."""
+        home = self.origin.scope(scope).home(name)
+        return (id(home if home is not None else self.origin.scope(self.region.scope)), name)
+
+    def name(self, scope: Scope, name: str) -> str:
+        """What a tensor of the source is called in the mini-models; nodes of the region keep their tensors' names."""
+        return self._names.get(self.key(scope, name), name)
+
+    def _read_by_region(self) -> Iterator[tuple[Scope, str]]:
+        """All tensors that the region's nodes read, and those that outputs were handed on to."""
+        region = self.region
+        for node in region.before:
+            yield from ((node.scope, name) for name in self.reads(node))
+        made = {name for node in region.after for name in node.outputs}
+        for node in region.after:
+            yield from ((node.scope, name) for name in self.reads(node) if name not in made)
+        yield from ((region.scope, new) for _, new in region.outputs if new not in made)
+
+    def reads(self, node: Node) -> Iterator[str]:
+        """The tensors that a node reads, its bodies included."""
+        yield from (name for name in self.origin.inputs(node) if name)
+        yield from self.captured(node)
+
+    def captured(self, node: Node) -> Iterator[str]:
+        for body in node.scope.bodies:
+            if body.owner is node:
+                own = self.origin.scope(body)
+                for inner in own.nodes:
+                    yield from (name for name in self.reads(inner) if not own.defines(name))
+                outputs = [value.name for value in own.proto.output if isinstance(value, onnx.ValueInfoProto)]
+                yield from (name for name in outputs if name and not own.defines(name))
+
+    def _reach(self, scope: Scope, name: str) -> None:
+        """Find what a tensor is to the proof: known already, a constant, made by a node to include, or a leaf."""
+        waiting = [(scope, name)]
+        while waiting:
+            scope, name = waiting.pop()
+            key = self.key(scope, name)
+            if key in self._names:
+                continue
+            self._names[key] = self._fresh(name)
+            if self._is_constant(scope, name, key):
+                continue
+            leaf = self._leaf(scope, name, key)
+            if leaf.value is None and self._leads_back(leaf):
+                waiting += self._include(leaf)
+            else:
+                self.leaves[key] = leaf
+
+    def _leaf(self, scope: Scope, name: str, key: Key) -> Leaf:
+        facts = self.shapes.facts(self.origin.scope(scope), name)
+        value = self.shapes.value(self.origin.scope(scope), name) if facts.dtype in INTEGERS else None
+        return Leaf(self._names[key], scope, name, facts.dtype, facts.shape, value)
+
+    def _go_back(self, leaf: Leaf) -> None:
+        """Let the node that makes a leaf be part of the mini-models, if that can be."""
+        if self._may_go_back(leaf):
+            self.leaves.pop(self.key(leaf.scope, leaf.tensor), None)
+            for scope, name in self._include(leaf):
+                self._reach(scope, name)
+
+    def _include(self, leaf: Leaf) -> list[tuple[Scope, str]]:
+        found = self.origin.producer(leaf.scope, leaf.tensor)
+        if found is None:
+            raise CannotCut(f"nothing makes {leaf.tensor!r}")
+        home, node = found
+        if node in self._inside:
+            raise CannotCut(f"{leaf.tensor!r}, which it reads, comes from the rewritten nodes themselves")
+        self._reached.add(node)
+        for name in node.outputs:
+            if name:
+                self._names.setdefault((id(home), name), self._fresh(name))
+                self.leaves.pop((id(home), name), None)
+        return [(home, name) for name in self.reads(node)]
+
+    def _leads_back(self, leaf: Leaf) -> bool:
+        """Whether a tensor is not where a cut begins: integers, and copies."""
+        if not self._may_go_back(leaf):
+            return False
+        found = self.origin.producer(leaf.scope, leaf.tensor)
+        return leaf.dtype in INTEGERS or (found is not None and found[1].op in TRANSPARENT)
+
+    def _follows(self, leaf: Leaf) -> bool:
+        """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length.
+
+        Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
+        """
+        if not self._may_go_back(leaf):
+            return False
+        waiting, seen = [(leaf.scope, leaf.tensor)], set[Key]()
+        while waiting:
+            scope, name = waiting.pop()
+            if self.key(scope, name) in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
+                continue
+            seen.add(self.key(scope, name))
+            if self.shapes.facts(self.origin.scope(scope), name).dtype in INTEGERS:
+                continue
+            found = self.origin.producer(scope, name)
+            if found is None or found[1].op in LOOKUPS or not self._may_hold(found[1]) or len(seen) > MOST_NODES:
+                return False
+            waiting += [(found[0], read) for read in self.reads(found[1])]
+        return True
+
+    def _may_go_back(self, leaf: Leaf) -> bool:
+        found = self.origin.producer(leaf.scope, leaf.tensor)
+        return found is not None and len(self._reached) < MOST_NODES and self._may_hold(found[1])
+
+    def _may_hold(self, node: Node) -> bool:
+        """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
+        domain, op = split_op(node.op)
+        known = schema(domain, op, None)
+        has_body = any(body.owner is node for body in node.scope.bodies)
+        return known is not None and op not in RANDOM.difference(TRANSPARENT) and not has_body
+
+    def _twins(self) -> Iterator[Leaf]:
+        """Leaves that hold the same values as another, made by another node."""
+        alike: dict[str, list[Leaf]] = {}
+        for leaf in self.leaves.values():
+            found = self.origin.producer(leaf.scope, leaf.tensor)
+            if found is not None and self._may_go_back(leaf):
+                alike.setdefault(found[1].op, []).append(leaf)
+        for leaves in alike.values():
+            for place, leaf in enumerate(leaves):
+                others = (other for at, other in enumerate(leaves) if at != place)
+                if any(self._equal((leaf.scope, leaf.tensor), (x.scope, x.tensor), TWIN_DEPTH) for x in others):
+                    yield leaf
+
+    def _equal(self, one: tuple[Scope, str], other: tuple[Scope, str], depth: int) -> bool:
+        """Whether two tensors hold the same values, as the matcher sees it: made alike from the same."""
+        if not one[1] or not other[1]:
+            return one[1] == other[1]
+        one, other = self._behind(*one), self._behind(*other)
+        if self.key(*one) == self.key(*other):
+            return True
+        first, second = self.origin.producer(*one), self.origin.producer(*other)
+        if first is None or second is None:
+            return self._same_constant(one, other)
+        a, b = first[1], second[1]
+        if not depth or a.op != b.op or len(a.inputs) != len(b.inputs) or not (self._may_hold(a) and self._may_hold(b)):
+            return self._same_constant(one, other)
+        if a.outputs.index(one[1]) != b.outputs.index(other[1]) or _attributes(a) != _attributes(b):
+            return self._same_constant(one, other)
+        pairs = zip(self.origin.inputs(a), self.origin.inputs(b), strict=True)
+        return all(self._equal((first[0], x), (second[0], y), depth - 1) for x, y in pairs)
+
+    def _behind(self, scope: Scope, name: str) -> tuple[Scope, str]:
+        """The tensor behind copies of it."""
+        found = self.origin.producer(scope, name)
+        while found is not None and found[1].op in TRANSPARENT and name == found[1].outputs[0]:
+            scope, name = found[0], self.origin.inputs(found[1])[0]
+            found = self.origin.producer(scope, name)
+        return scope, name
+
+    def _same_constant(self, one: tuple[Scope, str], other: tuple[Scope, str]) -> bool:
+        found = [self.origin.constants.get(self.origin.scope(scope), name) for scope, name in (one, other)]
+        arrays = [value.array for value in found if value is not None]
+        return len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and bool(np.array_equal(arrays[0], arrays[1]))
+
+    def _is_constant(self, scope: Scope, name: str, key: Key) -> bool:
+        """Take in a constant by its value; a large weight becomes a leaf."""
+        origin, home = self.origin, self.origin.scope(scope)
+        if home.home(name) is None:
+            tensor = scope.initializers.get(name)  # made for the replacement
+            if tensor is None:
+                raise CannotCut(f"{name!r}, which it reads, is no tensor of the source")
+            self.constants[self._names[key]] = tensor
+            self.bakes = self.bakes or math.prod(tensor.dims) > SMALL
+            return True
+        if not origin.constants.is_constant(home, name):
+            return False
+        shape = origin.constants.shape(home, name)
+        facts = self.shapes.facts(home, name)
+        size = int(np.prod(shape)) if shape is not None else 0
+        if shape is not None and size > SMALL and facts.dtype not in EXACT and not self.real_weights:
+            self.leaves[key] = Leaf(self._names[key], scope, name, facts.dtype, shape, weight=True)
+            return True
+        array = origin.constants.array(home, name)
+        if array is None:
+            return False
+        self.reads_weights = self.reads_weights or size > SMALL
+        self.constants[self._names[key]] = numpy_helper.from_array(array)
+        return True
+
+    def _fresh(self, stem: str) -> str:
+        name, number = stem, 0
+        while name in self._taken:
+            number += 1
+            name = f"{stem}_{number}"
+        self._taken.add(name)
+        return name
+
+    def _sorted(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes of the source, each behind those whose tensors it reads."""
+        listed = sorted(nodes, key=lambda node: (len(node.scope.address), node.slot))
+        return _in_order(listed, lambda node: tuple(self.reads(node)))
+
+
+def _attributes(node: Node) -> list[bytes]:
+    return sorted(item.SerializeToString() for item in node.proto.attribute)
+
+
+def _in_order(nodes: Sequence[Node], reads: Callable[[Node], tuple[str, ...]]) -> list[Node]:
+    """Sort nodes topologically, depth first, keeping their order where it is free."""
+    makers = {name: node for node in nodes for name in node.outputs if name}
+    done: dict[Node, None] = {}
+    for start in nodes:
+        stack: list[tuple[Node, bool]] = [(start, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                done[node] = None
+                continue
+            stack.append((node, True))
+            stack += [(makers[name], False) for name in reads(node) if name in makers and makers[name] not in done]
+    return list(done)
+
+
+def _bytes(leaf: Leaf) -> int:
+    """What the weight that a leaf stands for takes, whose dims are all fixed."""
+    sizes = [size for size in leaf.shape or () if isinstance(size, int)]
+    return math.prod(sizes) * int(onnx.helper.tensor_dtype_to_np_dtype(leaf.dtype or TensorProto.FLOAT).itemsize)

@@ -1,0 +1,161 @@
+"""A cut as two mini-models: the source's nodes in one, what stands in their place in the other."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
+
+from surgeon.indexing.scope import Node
+from surgeon.prove.cut import CannotCut, Cut, Leaf
+from surgeon.shaping.symbols import Size
+
+IR_VERSION = 10  # has local functions, bfloat16 and float8; what a node means hangs on opsets alone
+HEAVY = (AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
+
+
+@dataclass(frozen=True, slots=True)
+class MiniModels:
+    """Both sides of a region with the same inputs and outputs.
+
+    dims: what each free dimension of the inputs stands for, by its name in the models.
+    """
+
+    before: ModelProto
+    after: ModelProto
+    dims: dict[str, Size]
+
+
+def mini_models(cut: Cut) -> MiniModels:
+    """Build both mini-models of a cut.  Raises CannotCut where an input's dtype or rank is unknown."""
+    dims: dict[Size, str] = {}
+    inputs = [_input(leaf, dims) for leaf in cut.leaves.values()]
+    prefix = [_node(cut, node) for node in cut.prefix]
+    before = [*prefix, *(_node(cut, node) for node in cut.before)]
+    made = {name for node in cut.after for name in node.outputs}
+    after = [*prefix, *(_node(cut, node, made) for node in cut.after)]
+    for old, new in cut.region.outputs:
+        if new != old:
+            source = new if new in made else cut.name(cut.region.scope, new)
+            after.append(helper.make_node("Identity", [source], [old]))
+        elif new not in made:
+            raise CannotCut(f"nothing makes {old!r} any more")
+    names = [old for old, _ in cut.region.outputs]
+    sides = [_model(cut, nodes, inputs, names) for nodes in (before, after)]
+    return MiniModels(sides[0], sides[1], {text: size for size, text in dims.items()})
+
+
+def _input(leaf: Leaf, dims: dict[Size, str]) -> onnx.ValueInfoProto:
+    if not leaf.dtype:
+        raise CannotCut(f"the dtype of {leaf.tensor!r} is unknown")
+    if leaf.shape is None:
+        raise CannotCut(f"the rank of {leaf.tensor!r} is unknown")
+    if leaf.value is not None:
+        return helper.make_tensor_value_info(leaf.name, leaf.dtype, list(leaf.value.shape))
+    shape = [dims.setdefault(size, f"d{len(dims)}") for size in leaf.shape]
+    return helper.make_tensor_value_info(leaf.name, leaf.dtype, shape)
+
+
+def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset()) -> NodeProto:
+    """A node with the names of the mini-models; references to a function's attributes are resolved."""
+    proto = NodeProto()
+    proto.CopyFrom(_full(cut, node))
+    names = [name if name in made else cut.name(node.scope, name) if name else "" for name in cut.origin.inputs(node)]
+    proto.input[:] = names
+    if node.original:
+        proto.output[:] = [cut.name(node.scope, name) if name else "" for name in node.outputs]
+    _resolve(cut, proto)
+    if proto.domain == "ai.onnx":
+        proto.domain = ""
+    return proto
+
+
+def _resolve(cut: Cut, proto: NodeProto) -> None:
+    """Put what the call of a function gives in place of references to the function's attributes, in bodies too."""
+    kept: list[AttributeProto] = []
+    for item in proto.attribute:
+        if item.ref_attr_name:
+            given = cut.shapes.given(item.ref_attr_name)
+            if given is not None:
+                kept.append(AttributeProto())
+                kept[-1].CopyFrom(given)
+                kept[-1].name = item.name
+            continue
+        for graph in (item.g, *item.graphs) if item.type in HEAVY[:2] else ():
+            for inner in graph.node:
+                _resolve(cut, inner)
+        kept.append(item)
+    if len(kept) < len(proto.attribute) or any(item.ref_attr_name for item in proto.attribute):
+        kept = [AttributeProto.FromString(item.SerializeToString()) for item in kept]
+        del proto.attribute[:]
+        proto.attribute.extend(kept)
+
+
+def _full(cut: Cut, node: Node) -> NodeProto:
+    """The node with all its data: those of its own tensors and of its bodies may have been left in the file."""
+    proto = node.proto
+    if node.original and any(item.type in HEAVY for item in proto.attribute):
+        proto = NodeProto.FromString(cut.origin.model.full(proto))
+        for item in proto.attribute:
+            if item.type == AttributeProto.TENSOR and item.t.data_location == TensorProto.EXTERNAL:
+                value = cut.origin.model.value(item.t)
+                item.t.CopyFrom(onnx.numpy_helper.from_array(value, item.t.name))
+    return proto
+
+
+def _model(
+    cut: Cut, nodes: Sequence[NodeProto], inputs: Sequence[onnx.ValueInfoProto], outputs: Iterable[str]
+) -> ModelProto:
+    graph = onnx.GraphProto(name="region")
+    graph.node.extend(nodes)
+    names = Counter(node.name for node in nodes)
+    for node in graph.node:
+        if names[node.name] > 1:  # ORT takes no name twice, and nodes of several scopes may share one
+            node.name = ""
+    graph.input.extend(inputs)
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    for name, tensor in cut.constants.items():
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = name
+    functions = _functions(cut, nodes)
+    versions = dict(cut.region.scope.versions)
+    for node in _all_nodes(nodes):
+        versions.setdefault(node.domain, 1)
+    used = {"", *(node.domain for node in _all_nodes(nodes))}
+    imports = [helper.make_opsetid(domain, versions[domain]) for domain in sorted(used) if domain in versions]
+    model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=imports)
+    model.functions.extend(functions)
+    known = {item.domain for item in model.opset_import}
+    for function in functions:
+        model.opset_import.extend(item for item in function.opset_import if item.domain not in known)
+        known.update(item.domain for item in function.opset_import)
+    return model
+
+
+def _all_nodes(nodes: Iterable[NodeProto]) -> "list[NodeProto]":
+    """Nodes and those of their bodies."""
+    found: list[NodeProto] = []
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        for item in node.attribute:
+            for graph in (item.g, *item.graphs) if item.type in HEAVY[:2] else ():
+                waiting += graph.node
+    return found
+
+
+def _functions(cut: Cut, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+    """The local functions that the nodes call, also from one another."""
+    model = cut.origin.model
+    by_name = {(item.domain, item.name): item for item in model.skeleton.functions}
+    found: dict[tuple[str, str], FunctionProto] = {}
+    waiting = _all_nodes(nodes)
+    while waiting:
+        node = waiting.pop()
+        key = (node.domain, node.op_type)
+        if key in by_name and key not in found:
+            found[key] = FunctionProto.FromString(model.full(by_name[key]))
+            waiting += _all_nodes(found[key].node)
+    return list(found.values())

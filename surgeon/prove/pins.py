@@ -1,0 +1,45 @@
+"""Values at which a region turns: the numbers that its own constants speak of, and halves, where rounding ties."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from surgeon.feeding.inputs import InputPlan
+
+HALVES = (0.5, -0.5, 1.5, 2.5)
+MOST = 16  # different numbers
+PART = 2  # at least every other element stays as it is
+
+
+def sprinkle(feeds: dict[str, np.ndarray], plan: InputPlan, constants: Iterable[TensorProto], seed: int) -> None:
+    """Put the scalars among the constants, and halves, at random places of the inputs that may hold any number.
+
+    An input of one element holds one of them.  feeds: the inputs by name, replaced in place.
+    """
+    numbers = [float(number) for tensor in constants for number in _scalars(tensor)]
+    random = np.random.default_rng(seed)
+    for want in plan.wants:
+        is_float, is_whole = want.name in plan.edged, want.free and want.dtype.kind in "iu"
+        if not is_float and not is_whole:
+            continue
+        pins = [*dict.fromkeys(numbers), *(HALVES if is_float else ())][:MOST]
+        fitting = [pin for pin in pins if is_float or (pin.is_integer() and _fits(pin, want.dtype))]
+        flat = feeds[want.name].reshape(-1).copy()
+        places = random.permutation(flat.size)[: max(flat.size // PART, 1)]
+        for place, pin in zip(places, fitting, strict=False):
+            flat[place] = pin
+        feeds[want.name] = flat.reshape(feeds[want.name].shape)
+
+
+def _scalars(tensor: TensorProto) -> np.ndarray:
+    """The number of a constant of one element, as an array; empty for others and for what is no number."""
+    if int(np.prod(tensor.dims)) != 1 or tensor.data_type in (TensorProto.STRING, TensorProto.BOOL):
+        return np.empty(0)
+    array = numpy_helper.to_array(tensor)
+    return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)
+
+
+def _fits(number: float, dtype: np.dtype) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= number <= limits.max)

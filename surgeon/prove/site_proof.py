@@ -1,0 +1,314 @@
+"""One region proved: both mini-models on the same inputs, their answers held against a higher-precision reference."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import FunctionProto
+
+from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
+from surgeon.feeding.wants import OVERFLOWING
+from surgeon.indexing.scope import Node
+from surgeon.prove.compare import stated
+from surgeon.prove.cut import CannotCut, Cut
+from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
+from surgeon.prove.mini import MiniModels, mini_models
+from surgeon.prove.pins import sprinkle
+from surgeon.prove.proof import SiteProof
+from surgeon.prove.result import Outcome
+from surgeon.prove.sizes import Setting, Sizes
+from surgeon.running.inlining import name_of
+from surgeon.running.oracles import KERNELS, Oracle, open_oracle
+from surgeon.running.precision import Reference
+from surgeon.running.runtime import SessionError
+
+Bodies = Callable[[Node], FunctionProto | None]
+Feeds = dict[str, np.ndarray]
+
+# What a region is run on at the first sizes, and at the others.
+SPOKEN_OF = 2  # the turn of usual values that hold the region's own constants too
+FIRST = (
+    *((Values.USUAL, turn) for turn in range(3)),
+    (Values.WIDE, 0),
+    (Values.LARGE, 1),
+    (Values.ZEROS, 0),
+    (Values.DENORMALS, 0),
+    (Values.CONSTANT_ROWS, 0),
+    *((Values.OFFSET, turn) for turn in range(2)),
+    (Values.SMALL, 0),
+    (Values.FAR, 0),
+    *((Values.EXTREME, turn) for turn in range(2)),
+    *((Values.NON_FINITE, turn) for turn in range(2)),
+)
+OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
+MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
+TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+
+
+@dataclass(frozen=True, slots=True)
+class ProofOptions:
+    """How regions are proved.
+
+    dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
+    ops.  bodies: the operation's reference as a function, for a node that ORT may have no kernel for.
+    """
+
+    seed: int = 0
+    dims: Mapping[str, int] = field(default_factory=dict)
+    custom_ops: Sequence[str | Path] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    bodies: Bodies = lambda _: None
+
+
+def prove_cut(cut: Cut, options: ProofOptions) -> SiteProof:
+    """Prove one region as it is cut out.  What the models do never raises: every way of not running is an outcome."""
+    started = time.perf_counter()
+    proof = _Proof(cut, options)
+    try:
+        outcome, reason = proof.judge()
+    except CannotCut as error:
+        outcome, reason = Outcome.UNPROVED, str(error)
+    except InputsUnknown as error:
+        outcome, reason = Outcome.UNPROVED, error.reason
+    return SiteProof(
+        outcome=outcome,
+        reason=reason,
+        oracle=proof.oracle,
+        independent=proof.independent,
+        reference=proof.against,
+        errors=tuple(proof.worst.values()),
+        runs=proof.runs,
+        tolerance=stated({error.dtype: None for error in proof.worst.values()}, options.rtol, options.atol),
+        seconds=time.perf_counter() - started,
+    )
+
+
+class _Proof:
+    """The steps of `prove_cut` and what they share."""
+
+    def __init__(self, cut: Cut, options: ProofOptions) -> None:
+        self.cut, self.options = cut, options
+        self.reference: Reference | None = None
+        self.oracle, self.independent, self.against = "", True, "the original's own result"
+        self.worst: dict[str, TensorError] = {}
+        self.runs = 0
+        self.refusal = ""
+        self._plain: frozenset[str] = frozenset()  # float inputs of no special role
+        self._telling: set[str] = set()
+        self._tells = False  # some run was at sizes other than 1
+
+    def judge(self) -> tuple[Outcome, str]:
+        """Return the outcome and its reason."""
+        if not self.cut.region.outputs:
+            return Outcome.PROVED, "nothing reads what was taken out"
+        minis = mini_models(self.cut)
+        plan = InputPlan(minis.before, names=False)
+        self._plain = plan.edged
+        try:
+            first = open_oracle(minis.before, self.options.custom_ops, self._bodies(minis.before, self.cut.before))
+        except SessionError as error:
+            return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
+        with first:
+            try:
+                second = open_oracle(minis.after, self.options.custom_ops, self._bodies(minis.after, self.cut.after))
+            except SessionError as error:
+                if error.missing:
+                    return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
+                return Outcome.FAILED, f"the replacement does not load: {error.line.rstrip('.')}"
+            with second, ExitStack() as stack:
+                self.oracle, self.independent = second.name, first.independent and second.independent
+                if first.name not in (second.name, *KERNELS):
+                    self.oracle += f", the original under {first.name}"
+                self.reference = self._reference(minis.before)
+                if self.reference is not None:
+                    stack.enter_context(self.reference)
+                failure = self._run_all(plan, minis, first, second)
+                if self.reference is not None:
+                    self.against = self.reference.name  # it may have turned to another engine on the way
+        if failure:
+            return Outcome.FAILED, failure
+        if not self.runs and not self.refusal:
+            return (
+                Outcome.UNPROVED,
+                "its inputs are too large to make, or one of their dims is 0 whatever the others are",
+            )
+        if not self.runs:
+            return Outcome.UNPROVED, f"the original nodes run on no input made for them: {self.refusal.rstrip('.')}"
+        if not self._tells:
+            return Outcome.UNPROVED, "the original nodes run where all free dims are 1, and at no other sizes tried"
+        if self.cut.leaves and not self._telling:
+            return (
+                Outcome.UNPROVED,
+                "no output tells anything: empty, NaN, or lost in rounding wherever it was computed",
+            )
+        return Outcome.PROVED, ""
+
+    def _bodies(self, mini: onnx.ModelProto, nodes: Sequence[Node]) -> dict[str, FunctionProto]:
+        """The reference patterns that are known of some nodes, by what the mini-model calls the node."""
+        known = {name_of(node) for node in mini.graph.node}
+        found: dict[str, FunctionProto] = {}
+        for node in nodes:
+            body = self.options.bodies(node)
+            if body is not None:
+                name = node.name if node.name in known else self.cut.name(node.scope, node.outputs[0])
+                found[name] = body
+        return found
+
+    def _reference(self, model: onnx.ModelProto) -> Reference | None:
+        """The original in higher precision; None where nothing computes it."""
+        try:
+            return Reference(model, self._bodies(model, self.cut.before), custom_ops=self.options.custom_ops)
+        except SessionError:
+            return None
+
+    def _run_all(self, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle) -> str:
+        """Run all sets of inputs; returns what is wrong, worst first, or an empty string."""
+        sizes, failure = Sizes(self.cut, self.options.dims), ""
+        for group in sizes.groups():
+            if failure and group[0].elements > MOST_AGAIN:
+                continue
+            before = self.worst, self.runs, self._telling
+            self.worst, self.runs, self._telling = {}, 0, set()
+            found = self._run_group(group, plan, minis, first, second)
+            if not self.runs:
+                self.worst, self.runs, self._telling = before
+                continue
+            failure = found
+            if not failure and not self._tells:
+                continue
+            if not (failure and group[0].shrunk) or self.cut.weights:
+                break  # else: what fails with dims made smaller may be right as they are
+        full = sizes.full()
+        if self.runs and not failure and full is not None and group[0].shrunk:
+            failure = self._run_at(full, ((Values.USUAL, 0),), plan, minis, first, second)
+        return failure
+
+    def _run_group(
+        self, group: Sequence[Setting], plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
+    ) -> str:
+        """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
+        for setting in group:
+            failure = self._run_at(setting, OTHERS if self.runs else FIRST, plan, minis, first, second)
+            if failure:
+                return failure
+        return ""
+
+    def _run_at(
+        self,
+        setting: Setting,
+        kinds: Sequence[tuple[Values, int]],
+        plan: InputPlan,
+        minis: MiniModels,
+        first: Oracle,
+        second: Oracle,
+    ) -> str:
+        """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
+        sizes = {text: setting.size(size) for text, size in minis.dims.items()}
+        for values, turn in kinds:
+            if not (values in TELLING or (plan.far if values is Values.FAR else plan.edged)):
+                continue
+            feeds = self._feeds(plan, setting, sizes, values, self.options.seed + turn)
+            failure = self._run(feeds, values, first, second)
+            self._tells = self._tells or (self.runs > 0 and setting.tells)
+            if failure:
+                return f"{failure}{_where(values, feeds)}"
+        return ""
+
+    def _feeds(self, plan: InputPlan, setting: Setting, sizes: Mapping[str, int], values: Values, seed: int) -> Feeds:
+        """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
+        feeds = plan.make(seed, sizes, values)
+        weights = [leaf.name for leaf in self.cut.leaves.values() if leaf.weight]
+        if weights and values is not Values.USUAL:
+            usual = plan.make(seed, sizes)
+            feeds.update((name, usual[name]) for name in weights)
+        if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
+            sprinkle(feeds, plan, self.cut.constants.values(), seed)
+        for leaf in self.cut.leaves.values():
+            if leaf.value is not None:
+                feeds[leaf.name] = setting.value(leaf.value, feeds[leaf.name].dtype)
+        return feeds
+
+    def _run(self, feeds: Feeds, values: Values, first: Oracle, second: Oracle) -> str:
+        """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
+        try:
+            original = first.run(feeds)
+        except SessionError as error:
+            self.refusal = self.refusal or error.line
+            return ""
+        if not self.runs:
+            again = first.run(feeds)
+            for name, answer in original.items():
+                if not _same(answer, again[name]):
+                    raise CannotCut(f"two runs of the original nodes differ in {name!r}")
+        self.runs += 1
+        try:
+            rewritten = second.run(feeds)
+        except SessionError as error:
+            if error.missing:
+                raise CannotCut(f"nothing here runs the replacement: {error.line.rstrip('.')}") from error
+            return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
+        exact = self._exact(feeds)
+        for name, answer in original.items():
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, first, values in OVERFLOWING)
+            if name not in self.worst or found.severity >= self.worst[name].severity:
+                self.worst[name] = found
+            if answer.size and (found.telling or not found.scale) and not _all_nan(answer):
+                self._telling.add(name)
+            if not found.ok:
+                return f"{name!r} {found.why}"
+        return ""
+
+    def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
+        """The reference's answer, nothing where it has none."""
+        if self.reference is None:
+            return {}
+        try:
+            return self.reference.run(feeds)
+        except SessionError:
+            return {}  # judged against the original itself, as the proof then says
+
+    def _judge(
+        self,
+        name: str,
+        original: np.ndarray,
+        rewritten: np.ndarray,
+        exact: np.ndarray | None,
+        feeds: Feeds,
+        first: Oracle,
+        large: bool,
+    ) -> TensorError:
+        """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
+        rtol, atol, slack = self.options.rtol, self.options.atol, self.cut.region.slack
+        settled = partial(judge, name, original, rewritten, exact, rtol=rtol, atol=atol, slack=slack, overflowing=large)
+        error = settled(moved=0.0)
+        if error.ok:
+            return error
+        nudged = moved_by_one_ulp(feeds, self._plain)
+        try:
+            moved = first.run(nudged)[name] if exact is None else self._exact(nudged).get(name)
+        except SessionError:
+            moved = None
+        if moved is None:
+            return error
+        return settled(moved=change(original if exact is None else exact, moved, original.dtype))
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two results are the same, NaN equal to NaN."""
+    return bool(np.array_equal(a, b)) or (a.dtype.kind != "O" and a.tobytes() == b.tobytes())
+
+
+def _all_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind in "fc" and bool(np.isnan(array).all())
+
+
+def _where(values: Values, feeds: Feeds) -> str:
+    """What the inputs were like, for a sentence."""
+    shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
+    return f" (inputs {values.name.lower().replace('_', ' ')}, shapes {shapes})"

@@ -1,0 +1,182 @@
+"""Sizes for the free dimensions of a cut: several small ones, 1 included, so that dims that follow from others fit."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import cycle
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, numpy_helper
+
+from surgeon.feeding.dims import SIZES, kind_of
+from surgeon.prove.cut import INTEGERS, Cut
+from surgeon.shaping.symbols import Size, SizeError, evaluate, symbols
+
+OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
+SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
+PLENTY = 1 << 15  # elements of all inputs: from here on fixed dims are made smaller too
+TOO_MANY = 1 << 25
+SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
+LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
+ALIKE = (4, 3)
+KEPT = 16  # fixed dims up to here stay
+FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
+_LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
+
+
+class Sizes:
+    """What each dim of a cut's inputs is in one run: by size as the source states it."""
+
+    def __init__(self, cut: Cut, chosen: Mapping[str, int]) -> None:
+        self._dims = list(dict.fromkeys(size for leaf in cut.leaves.values() for size in leaf.shape or ()))
+        self._shapes = [leaf.shape or () for leaf in cut.leaves.values()]
+        self._by_value = [leaf.value for leaf in cut.leaves.values() if leaf.value is not None]
+        values = [item for value in self._by_value for item in value.reshape(-1)]
+        self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
+        self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
+        self._pinned = _pinned(cut)
+        fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
+        self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
+
+    def groups(self) -> Iterator[list["Setting"]]:
+        """Groups of settings; a later group is for a region that runs at none of the former.
+
+        Those with fixed dims made smaller come first: what fails there may be right at its true sizes.  Free dims that
+        differ come before free dims that are alike, as they may have to be.  Dims of size 0 or less that nobody asked
+        for, and inputs too large to make, are left out.
+        """
+        seen: list[dict[Size, int]] = []
+        usual, small = self._by_kind(0, OTHERS), self._by_kind(1, SMALL_OTHERS)
+        larger = {name: size * 16 for name, size in usual.items()}
+        ones, *alike = (dict.fromkeys(self._symbols, size) for size in (1, *ALIKE))
+        for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
+            for sets in ((usual, small, ones), (*alike, ones), (larger,)):
+                group: list[Setting] = []
+                for by_symbol in ({**sizes, **self._chosen} for sizes in sets):
+                    setting, dims = self._settled(by_symbol, shrunk)
+                    if setting is not None and dims not in seen:
+                        seen.append(dims)
+                        group.append(setting)
+                if group:
+                    yield group
+
+    def _is_spoken_of(self, size: int) -> bool:
+        """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
+        return any(size % part == 0 and part >= LEAST_PART for part in self._pinned if 0 < size <= part * MOST_PARTS)
+
+    def full(self) -> "Setting | None":
+        """The usual sizes with all fixed dims as they are, unless that is a lot."""
+        setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
+        return setting if setting is not None and setting.elements <= FULL else None
+
+    def _settled(
+        self, by_symbol: dict[str, int], shrunk: Callable[[dict[str, int]], dict[int, int]]
+    ) -> tuple["Setting | None", dict[Size, int]]:
+        """A setting and the dims that it gives; None where some dim is none, or all of them are too much."""
+        try:
+            setting = Setting(by_symbol, shrunk(by_symbol))
+            dims = {size: setting.size(size) for size in self._dims}
+            for leaf in self._by_value:
+                setting.value(leaf, np.dtype(object))
+        except SizeError:
+            return None, {}
+        setting.elements = self._elements(setting)
+        free = by_symbol.keys() - self._chosen.keys()
+        setting.tells = not free or any(by_symbol[name] != 1 for name in free)
+        asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
+        good = all(number > 0 or (number == 0 and size in asked) for size, number in dims.items())
+        return (setting if good and setting.elements <= TOO_MANY else None), dims
+
+    def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
+        """A size for each symbol: that of its kind, or one of the others in turn."""
+        turn = cycle(others)
+        kinds = {name: kind_of(name) for name in self._symbols}
+        return {name: next(turn) if kind == "other" else SIZES[kind][place] for name, kind in kinds.items()}
+
+    def _elements(self, setting: "Setting") -> int:
+        return sum(math.prod(setting.size(size) for size in shape) for shape in self._shapes)
+
+    def _shrunk(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
+        """Smaller stand-ins for large fixed dims that no constant and no attribute speaks of.
+
+        A stand-in stays above every smaller number that is spoken of: a Slice of the first 100 must not become all.
+        """
+        if self._elements(Setting(symbol_sizes, {})) <= PLENTY:
+            return {}
+        return self._stand_ins(self._pinned)
+
+    def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
+        """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
+        if self._elements(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
+            return self._shrunk(symbol_sizes)
+        return self._stand_ins(self._pinned.difference(size for size in self._dims if isinstance(size, int)))
+
+    def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
+        """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""
+
+        def shrunk_but(kept: int) -> Callable[[dict[str, int]], dict[int, int]]:
+            return lambda sizes: {size: now for size, now in self._shrunk(sizes).items() if size != kept}
+
+        yield from (shrunk_but(size) for size in self._shrinkable)
+
+    def _stand_ins(self, spoken_of: frozenset[int]) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for size in self._shrinkable:
+            least = max((number for number in spoken_of if number < size), default=0)
+            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if number > least)
+            found[size] = next((number for number in numbers if number not in found.values()), size)
+        return found
+
+
+class Setting:
+    """The sizes of one run: of symbols, and of fixed dims that are made smaller.
+
+    elements: how many all inputs have.  tells: whether some dim that is free to choose is not 1, where everything
+    broadcasts.
+    """
+
+    def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
+        self.by_symbol, self.shrunk = by_symbol, shrunk
+        self.elements = 0
+        self.tells = True
+
+    def size(self, size: Size) -> int:
+        """The number that a size is here."""
+        return self.shrunk.get(size, size) if isinstance(size, int) else evaluate(size, self.by_symbol)
+
+    def value(self, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """A tensor of sizes in numbers."""
+        flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
+        return np.asarray(flat, dtype=dtype).reshape(value.shape)
+
+
+def _pinned(cut: Cut) -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of, as dims or as values."""
+    found: set[int] = set()
+    for tensor in cut.constants.values():
+        found.update(tensor.dims)
+        if math.prod(tensor.dims) > 64:
+            continue
+        if tensor.data_type in INTEGERS:
+            numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
+            found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
+        elif tensor.data_type != TensorProto.STRING:
+            found.update(_meant(float(np.real(number)) for number in numpy_helper.to_array(tensor).reshape(-1)))
+    for leaf in cut.leaves.values():
+        if leaf.value is not None:
+            found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
+    for node in (*cut.prefix, *cut.before, *cut.after):
+        for item in node.proto.attribute:
+            found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
+            found.update(_meant((item.f,) if item.type == AttributeProto.FLOAT else ()))
+    return frozenset(abs(number) for number in found)
+
+
+def _meant(numbers: Iterable[float]) -> Iterator[int]:
+    """Dims that a float may stand for: a mean divides by one, attention by the root of one."""
+    for number in numbers:
+        size = abs(number)
+        if not _LEAST < size < 1 / _LEAST:
+            continue
+        for guess in (size, 1 / size, size * size, 1 / (size * size)):
+            if guess > KEPT and abs(guess - round(guess)) <= _NEAR * guess:
+                yield round(guess)

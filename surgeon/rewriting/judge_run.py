@@ -1,0 +1,260 @@
+"""Judging a run: every site proved, the whole models compared, what is at fault rolled back, the rest written."""
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import onnx
+
+from surgeon.errors import CheckFailed, ModelFileError
+from surgeon.file.model import Patch
+from surgeon.file.save import save
+from surgeon.prove.result import CheckResult, Outcome
+from surgeon.rewriting.checking import Check, CheckOptions, Clock, check_expected, invalidity, model_check
+from surgeon.rewriting.driver import Progress
+from surgeon.rewriting.proving import prove_sites
+from surgeon.rewriting.replay import NOT_AGAIN
+from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Miss, Report, Site
+from surgeon.rewriting.run import Run
+from surgeon.rewriting.write import patch_of
+
+Written = onnx.ModelProto | Path
+Inspect = Callable[[Written], None]
+Write = Callable[[Patch, Inspect], Any]
+
+
+class _AtFault(Exception):
+    """The written model is wrong as a whole; nothing is renamed."""
+
+
+@dataclass(slots=True)
+class Judge:
+    """The checks of one run and what follows from them.
+
+    original: the source as ONNX Runtime gets it.  write: makes the result of a patch, after a look at what it wrote.
+    """
+
+    run: Run
+    report: Report
+    original: Written
+    check: Check
+    options: CheckOptions
+    require_proof: bool
+    expect: Mapping[str, int]
+    clock: Clock
+    progress: Progress | None
+    write: Write
+    _models: Any = None
+    _fault: str = field(default="", init=False)
+
+    def prove(self) -> None:
+        """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
+        if self.check not in ("sites", "both") or not self.run.sites:
+            return
+        self._say("prove")
+        with self.clock.phase("prove"):
+            prove_sites(self.run, self.original, self.options)
+            failed = [site for site in self.run.sites if site.outcome == "failed"]
+            unproved = [site for site in self.run.sites if site.outcome == "unproved"] if self.require_proof else []
+            for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
+                for site in sites:
+                    site.undone = why
+            if failed or unproved:
+                self._roll_back([*failed, *unproved])
+
+    def finish(self) -> Any:
+        """Write what stands; a whole model that is wrong is searched for the sites at fault first."""
+        while True:
+            check_expected(self.report, self.expect)
+            try:
+                return self.write(patch_of(self.run.index), self._inspect)
+            except _AtFault:
+                with self.clock.phase("bisect"):
+                    culprits = self._culprits()
+                    if culprits:
+                        self._roll_back(culprits)
+            if not culprits:
+                self._give_up()
+
+    def _inspect(self, written: Written) -> None:
+        """Hold what was written against the original; raises _AtFault where it is wrong."""
+        if self.check == "none" or not self.run.sites:
+            return
+        self._say("check")
+        with self.clock.phase("check"):
+            found = self._look(written, layers=True)
+            if found.is_wrong and found.result is not None and self._is_meant():
+                found = found.meant(self._approximate())
+            self._note(found)
+            if found.is_wrong:
+                raise _AtFault
+            if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
+                self._give_up()
+
+    def _look(self, written: Written, *, layers: bool = False) -> "_Look":
+        """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.
+
+        layers: compare inner tensors too, where that is asked for.
+        """
+        complaint = invalidity(self.run.model, written)
+        if complaint is not None:
+            return _Look(True, f"it is invalid, {complaint}")
+        if self.check == "sites":
+            return _Look(False)
+        if self._models is None:
+            self._models = model_check(self.run.model, self.original, self.options)
+        result: CheckResult = self._models.check(written, layers=layers and self.options.layers)
+        fault = result.reason.rstrip(".")
+        if result.first_different:
+            fault += f"; the first tensor to leave tolerance is {result.first_different!r}"
+        return _Look(result.outcome is Outcome.FAILED, fault, result)
+
+    def _approximate(self) -> list[str]:
+        """The rules that change numbers on purpose and stand."""
+        inexact = {rule.name for rule in self.run.rules if rule.approximate}
+        return sorted({name for site in self.run.sites for name in site.rules if name in inexact})
+
+    def _exact_sites(self) -> list[Site]:
+        """The sites whose rules may only round."""
+        inexact = set(self._approximate())
+        return [site for site in self.run.sites if inexact.isdisjoint(site.rules)]
+
+    def _is_meant(self) -> bool:
+        """Whether the whole model differs only by what approximate rules change on purpose."""
+        exact = self._exact_sites()
+        return len(exact) < len(self.run.sites) and not self._fails(exact)
+
+    def _note(self, found: "_Look") -> None:
+        self._fault = found.fault
+        self.report.check = found.result
+        for site in self.run.sites:
+            site.check = found.result
+
+    def _culprits(self) -> list[Site]:
+        """The sites without which the whole model is right, found by halving; none where they are not to blame."""
+        from surgeon.prove.bisect import guilty
+
+        self._say("bisect")
+        exact = self._exact_sites()
+        culprits = guilty(exact if self._fails(exact) else self.run.sites, self._fails)
+        for site in culprits:
+            site.guilty, site.undone = True, f"the whole model is wrong with it: {self._fault}"
+        return culprits
+
+    def _fails(self, sites: Sequence[Site]) -> bool:
+        """Whether the source with these sites alone rewritten is wrong; nothing of it stays on disk."""
+        try:
+            return self._is_wrong(self.run.again(sites)[0])
+        finally:
+            gc.collect()  # an index is full of cycles, and there are many trials
+
+    def _is_wrong(self, trial: Run) -> bool:
+        """Whether what a run makes of the source is wrong."""
+        if not trial.sites:
+            return self._look(self.original).is_wrong
+        patch = patch_of(trial.index)
+        if isinstance(self.original, onnx.ModelProto):
+            return self._look(patch.to_proto()).is_wrong
+
+        def look(written: Written) -> None:
+            raise _Seen(self._look(written).is_wrong)
+
+        try:
+            beside = self.original.with_name(f"{self.original.stem}.bisect.onnx")
+            save(self.run.model, patch, beside, external_data="share", check=look)
+        except _Seen as seen:
+            return seen.is_wrong
+        except ModelFileError:  # no room beside the source: look at it where the result will be
+            try:
+                self.write(patch, look)
+            except _Seen as seen:
+                return seen.is_wrong
+        raise AssertionError("saving looks at what it writes")
+
+    def _roll_back(self, sites: Sequence[Site]) -> None:
+        """Run again without these sites; what builds on them goes with them."""
+        gone = set(sites)
+        self.run, lost = self.run.again([site for site in self.run.sites if site not in gone])
+        for site in lost:
+            site.undone = "it builds on what was rolled back"
+        for site in (*lost, *self.run.sites):
+            site.check = None  # it was of a model that is no more
+        self.report.rolled_back += [*sites, *lost]
+        self.report.sites, self.report.check = self.run.sites, None
+        self.report.nodes_after = self.run.index.count_nodes()
+        self.report.misses = list(_misses_beside(self.report.rolled_back, self.run.driver.misses()))
+
+    def _give_up(self) -> NoReturn:
+        result = self.report.check
+        if result is not None and result.outcome is Outcome.UNPROVED:
+            reason = result.reason.rstrip(".")
+            raise CheckFailed(f"The rewritten model is not proved: {reason}; nothing was written.", self.report)
+        raise CheckFailed(
+            f"The rewritten model differs from the original and no site is to blame alone: {self._fault}; "
+            "nothing was written.",
+            self.report,
+        )
+
+    def _say(self, phase: str) -> None:
+        if self.progress is not None:
+            self.progress(phase, len(self.run.sites))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a look at a model found.  fault: what is wrong, as a clause.  result: of the run, where there was one."""
+
+    is_wrong: bool
+    fault: str = ""
+    result: CheckResult | None = None
+
+    def meant(self, rules: Sequence[str]) -> "_Look":
+        """The same where all that differs is the doing of approximate rules: nothing is proved, and nothing wrong."""
+        if self.result is None:
+            return self
+        plural = "s" * (len(rules) == 1)
+        reason = f"{self.fault}, as {' and '.join(rules)} change{plural} numbers on purpose; without, all agrees."
+        return _Look(False, "", replace(self.result, outcome=Outcome.UNPROVED, reason=reason))
+
+
+class _Seen(Exception):
+    """A trial has been looked at and is not to be kept."""
+
+    def __init__(self, is_wrong: bool) -> None:
+        super().__init__(is_wrong)
+        self.is_wrong = is_wrong
+
+
+def _misses_beside(gone: Sequence[Site], misses: Sequence[Miss]) -> Iterator[Miss]:
+    """The misses of a run without these sites that are not about them.
+
+    A rule that could have had the place of another, had that not come first, is told so once.
+    """
+    rules = {(step.rule, step.root.label) for site in gone for step in site.steps}
+    inside = {node.label for site in gone for step in site.steps for node in step.removed if node.original}
+    kept: dict[str, list[Miss]] = {}
+    for miss in misses:
+        if miss.reason == NOT_AGAIN and (miss.rule, miss.node) not in rules:
+            kept.setdefault(miss.rule, []).append(miss)
+        elif miss.node not in inside:
+            yield miss
+    for first, *more in kept.values():
+        others = f", and at {len(more):,} more place{'s' * (len(more) > 1)}" if more else ""
+        yield replace(first, reason=f"{first.reason}{others}; name this rule first, or alone")
+
+
+def complaint_of(report: Report) -> str:
+    """One sentence on what was rolled back; empty where nothing was."""
+    sites = report.rolled_back
+    if not sites:
+        return ""
+    total = len(sites) + len(report.sites)
+    count = f"{len(sites):,} of {total:,} site{'s' * (total != 1)} {'was' if len(sites) == 1 else 'were'} rolled back"
+    rest = f"the other {len(report.sites):,} stand{'s' * (len(report.sites) == 1)}"
+    if not report.sites:
+        rest = "nothing is left of the rewrite"
+    first = f"{sites[0].rule} at {sites[0].root}: {sites[0].reason}"
+    more = f", and {len(sites) - 1:,} more" if len(sites) > 1 else ""
+    return f"{count} ({first}{more}); {rest}."

@@ -1,0 +1,107 @@
+"""A rule's reference pattern as a local function: what a new node means where ONNX Runtime has no kernel for it."""
+
+from collections.abc import Callable, Iterable
+
+import onnx
+from onnx import FunctionProto, helper
+
+from surgeon.errors import Refused, RuleError
+from surgeon.indexing.scope import Node, split_op
+from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref, build
+from surgeon.rewriting.rule import Rule
+from surgeon.rewriting.splice import Step, import_version
+
+DOMAIN = "surgeon.reference"
+
+
+def bodies_of(steps: Iterable[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+    """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
+
+    The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    taken: dict[Node, Step] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
+
+    def body_of(node: Node) -> FunctionProto | None:
+        step = node.step or taken.get(node)
+        rule = by_name.get(step.rule) if step is not None else None
+        if step is None or rule is None:
+            return None
+        names = _captures_written(node, step) if node.step is not None else _captures_read(node, step)
+        return None if names is None else _body(node, names, step, rule)
+
+    return body_of
+
+
+def _captures_written(node: Node, step: Step) -> list[Ref | None] | None:
+    """The captures that a new node reads, by input; None unless it is all that its step wrote."""
+    nodes = step.fragment.nodes
+    if len(nodes) != 1 or nodes[0].qualified != node.op:
+        return None
+    return [ref if ref.kind == "capture" else None for ref in nodes[0].inputs]
+
+
+def _captures_read(node: Node, step: Step) -> list[Ref | None]:
+    """The captures that a node taken out read, by input."""
+    keys = {held: Ref("capture", (name, 0)) for name, held in step.match.bound.items() if isinstance(held, str)}
+    return [keys.get(name) for name in node.inputs]
+
+
+def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> FunctionProto | None:
+    try:
+        reference = build(rule.patterns[0], step.match)
+    except (Refused, RuleError):
+        return None  # the pattern that matched binds other captures than the reference needs
+    if any(item.qualified == node.op for item in reference.nodes):
+        return None  # the reference is the op itself
+    inputs = [f"in{place}" for place in range(len(captures))]
+    given = {ref: name for ref, name in zip(captures, inputs, strict=True) if ref is not None}
+    needed = {ref for item in reference.nodes for ref in item.inputs} | set(reference.outputs)
+    if any(ref.kind == "capture" and ref not in given for ref in needed):
+        return None
+    nodes, outputs = _nodes(reference, given)
+    versions = step.scope.versions
+    domains = {item.domain for item in nodes} | {""}
+    imports = [helper.make_opsetid(name, versions.get(name) or import_version(name, "")) for name in sorted(domains)]
+    return helper.make_function(DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
+
+
+def _nodes(reference: Fragment, given: dict[Ref, str]) -> tuple[list[onnx.NodeProto], list[str]]:
+    """The nodes of a function, and the names of its outputs."""
+    names = {**given, Ref("empty"): ""}
+    for item in reference.nodes:
+        names.update((Ref("inner", number), f"t{number}") for number in item.outputs)
+    constants = [node for place, item in enumerate(reference.constants) for node in _constant(item, place, names)]
+    nodes = _in_order([*constants, *(_node(item, names) for item in reference.nodes)], {*given.values(), ""})
+    outputs = [f"out{place}" for place in range(len(reference.outputs))]
+    for ref, name in zip(reference.outputs, outputs, strict=True):
+        nodes.append(helper.make_node("Identity", [names[ref]], [name]))
+    return nodes, outputs
+
+
+def _in_order(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto]:
+    """Nodes behind what they read: a constant may take its dtype from a tensor made on the way."""
+    ordered: list[onnx.NodeProto] = []
+    while nodes:
+        ready = next(node for node in nodes if known.issuperset(node.input))
+        nodes.remove(ready)
+        ordered.append(ready)
+        known.update(ready.output)
+    return ordered
+
+
+def _constant(item: FixedTensor, place: int, names: dict[Ref, str]) -> list[onnx.NodeProto]:
+    name = names[Ref("constant", place)] = f"c{place}"
+    if item.like is None:
+        return [helper.make_node("Constant", [], [name], value=item.proto(""))]
+    raw = helper.make_node("Constant", [], [f"{name}_raw"], value=item.proto(""))
+    return [raw, helper.make_node("CastLike", [f"{name}_raw", names[item.like]], [name])]
+
+
+def _node(item: Made, names: dict[Ref, str]) -> onnx.NodeProto:
+    inputs = [names[ref] for ref in item.inputs]
+    node = helper.make_node(
+        item.op, inputs, [names[Ref("inner", number)] for number in item.outputs], domain=item.domain
+    )
+    node.attribute.extend(item.attributes)
+    return node

@@ -1,0 +1,62 @@
+"""One run of rules over a model, and the same run again with some of its sites left out."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from surgeon.file.model import Model
+from surgeon.indexing.index import Index
+from surgeon.rewriting.driver import Choice, Driver, Progress
+from surgeon.rewriting.replay import Recipe
+from surgeon.rewriting.result import Site, regions
+from surgeon.rewriting.rule import Rule
+
+
+def indexed(model: Model) -> Index:
+    """The index of a model; raises GraphError or ModelFileError for one that cannot be rewritten."""
+    try:
+        index = Index(model)
+        index.check()
+    except (AttributeError, TypeError, ValueError):
+        model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
+        raise
+    return index
+
+
+@dataclass(slots=True)
+class Run:
+    """Rules run over a model.  sites: what they did, in order; index: the model as it is then."""
+
+    model: Model
+    rules: Sequence[Rule]
+    target: str
+    choice: Choice
+    progress: Progress | None
+    index: Index
+    recipe: Recipe = field(default_factory=Recipe)
+    driver: Driver = field(init=False)
+    sites: list[Site] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.driver = Driver(self.index, self.rules, self.target, self.choice, self.progress, self.recipe)
+        self.driver.run()
+        self.sites = [Site(steps) for steps in regions(self.driver.log)]
+
+    def again(self, sites: Iterable[Site]) -> tuple["Run", list[Site]]:
+        """The same run over the source with these sites of it alone, and those that could not be reached so.
+
+        What is known of a site goes along; of the progress nothing is said.  A site is out of reach without others that
+        it builds on: what it replaced is still used where they were, say.  Where such sites hang on one another in a
+        row, each costs a run of its own.
+        """
+        wanted = {frozenset(self.recipe.keys(site.steps)): site for site in sites}
+        lost: list[Site] = []
+        while True:
+            recipe = Recipe(key for keys in wanted for key in keys)
+            run = Run(self.model, self.rules, self.target, self.choice, None, indexed(self.model), recipe)
+            reached = {frozenset(recipe.keys(site.steps)): site for site in run.sites}
+            if reached.keys() == wanted.keys():
+                for keys, site in reached.items():
+                    site.inherit(wanted[keys])
+                return run, lost
+            lost += [site for keys, site in wanted.items() if keys not in reached]
+            wanted = {keys: site for keys, site in wanted.items() if keys in reached}

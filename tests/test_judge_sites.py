@@ -1,0 +1,139 @@
+"""Right rewrites of ill-conditioned sites, in ONNX Runtime and in float16: judged, and not found wanting."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import ModelProto, parser
+
+from surgeon.feeding.inputs import InputPlan, Values
+from surgeon.feeding.wants import OVERFLOWING
+from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
+from surgeon.running.runtime import Session
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+INF, NAN = math.inf, math.nan
+FLOATS = ("float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, of each element."""
+    return np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64))
+
+
+def test_half_gelu_near_minus_three_may_be_more_accurate_than_it_was() -> None:
+    """1 + erf(-3 / sqrt 2) keeps two bits in float16: the fused operator, right to half a unit, must pass."""
+    x = np.linspace(-3.5, -2.8, 64).astype(np.float16)
+    half = np.float16
+    inner = half(1) + erf(x / half(math.sqrt(2))).astype(half)
+    original = x * inner * half(0.5)
+    reference = x.astype(np.float64) * (1 + erf(x.astype(np.float64) / math.sqrt(2))) / 2
+    fused = reference.astype(half)
+    error = judge("y", original, fused, reference, 0.0)
+    assert error.ok, error.why
+    assert error.original is not None
+    assert error.rewritten.max_ulp <= 0.5 < 20 < error.original.max_ulp
+    assert not judge("y", original, fused, None, 0.0).ok, "held against the original it would fail"
+    wrong = (reference * 1.1).astype(half)
+    assert not judge("y", reference.astype(half), wrong, reference, 0.0).ok
+
+
+def model(nodes: str, kind: str) -> ModelProto:
+    """A model of x[4, 64], scaled by w and moved by b, whose constants are of the same type."""
+    head = f"""<ir_version: 8, opset_import: ["" : 18]>
+        g ({kind}[4, 64] x, {kind}[64] w, {kind}[64] b) => ({kind}[4, 64] y)
+        <int64[1] axes = {{-1}}, {kind} eps = {{0.00001}}, {kind} two = {{2}}> {{ """
+    return parser.parse_model(head + nodes + " }")
+
+
+NORM = """m = ReduceMean(x, axes) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, axes) e = Add(v, eps) s = Sqrt(e)
+    n = Div(d, s) g = Mul(n, w) y = Add(g, b)"""
+FUSED = "y = LayerNormalization<axis = -1, epsilon = 0.00001>(x, w, b)"
+
+
+def run_norms(values: Values, seed: int, fused: str = FUSED) -> TensorError:
+    """Judge a fused LayerNormalization against the decomposed one, in ONNX Runtime."""
+    original, rewritten, reference = model(NORM, "float"), model(fused, "float"), model(NORM, "double")
+    plan = InputPlan(original)
+    feeds = plan.make(seed, {}, values)
+    wide, nudged = (
+        {name: array.astype(np.float64) for name, array in given.items()}
+        for given in (feeds, moved_by_one_ulp(feeds, plan.edged))
+    )
+    with Session(original) as one, Session(rewritten) as two, Session(reference) as three:
+        right = three.run(wide)["y"]
+        moved = change(right, three.run(nudged)["y"], np.dtype(np.float32))
+        return judge("y", one.run(feeds)["y"], two.run(feeds)["y"], right, moved, overflowing=values in OVERFLOWING)
+
+
+@pytest.mark.parametrize("values", Values)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_right_norm_passes_on_all_values(values: Values, seed: int) -> None:
+    """A mean of 1e4, constant rows, squares that overflow, NaN in some rows: nothing of it is the rewrite's fault."""
+    error = run_norms(values, seed)
+    assert error.ok, error.why
+
+
+def test_a_mean_of_ten_thousand_needs_what_the_reference_moves_by() -> None:
+    """The tolerance alone would fail a right norm, and what is allowed still finds a wrong one."""
+    error = run_norms(Values.OFFSET, 0)
+    assert error.rewritten.max_abs > 1e-6 + 2e-5 * error.scale
+    assert error.telling
+    wrong = run_norms(Values.OFFSET, 0, FUSED.replace("0.00001", "0.1"))
+    assert wrong.why.startswith("differs from the float64 reference by ")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_inputs_move_by_one_unit(dtype: str) -> None:
+    """To the next number on either side, whole ones only where told; zeros, infinities, NaN and the rest stay."""
+    kind = np.dtype(dtype)
+    plain = np.tile(np.array([0.75, -1.25, 0.0, 1.0, INF, -INF, NAN]), 8).astype(kind)
+    feeds = {
+        "x": plain,
+        "i": np.arange(3),
+        "b": np.array([True]),
+        "s": np.array(["a"], object),
+        "n": np.array(0.75, kind),
+    }
+    before = {name: array.copy() for name, array in feeds.items()}
+    moved = moved_by_one_ulp(feeds)
+    for name in feeds:
+        assert moved[name].dtype == feeds[name].dtype
+        assert moved[name].shape == feeds[name].shape
+    assert all(np.array_equal(moved[name], before[name]) for name in "ibs")
+    assert moved["n"] != before["n"]
+    whole = moved_by_one_ulp(feeds, {"x"})["x"].astype(np.float64)
+    wide, x = plain.astype(np.float64), moved["x"].astype(np.float64)
+    unit = 2.0 ** -int(ml_dtypes.finfo(kind).nmant)
+    assert set(x[wide == 0.75] - 0.75) == {unit / 2, -unit / 2}
+    assert set(np.abs(x[wide == -1.25] + 1.25)) == {unit}
+    assert (x[wide == 1] == 1).all()
+    assert (whole[wide == 1] != 1).all()
+    for result in (x, whole):
+        assert (result[wide == 0] == 0).all()
+        assert np.array_equal(np.isnan(result), np.isnan(wide))
+        assert np.array_equal(np.isinf(result), np.isinf(wide))
+
+
+def test_the_largest_number_does_not_become_infinite() -> None:
+    """It moves down, or stays."""
+    for dtype in FLOATS:
+        kind = np.dtype(dtype)
+        largest = np.full(32, float(ml_dtypes.finfo(kind).max)).astype(kind)
+        assert np.isfinite(moved_by_one_ulp({"x": largest}, {"x"})["x"].astype(np.float64)).all()
+
+
+def test_change() -> None:
+    """Over elements finite in both, of the output's range, of one shape."""
+    reference = np.array([1.0, INF, NAN, 3.0, 1e300])
+    nudged = np.array([1.5, 2.0, 2.0, INF, 2e300])
+    assert change(reference, nudged) == 1e300
+    assert change(reference, nudged, np.dtype(np.float32)) == 0.5
+    assert change(nudged, reference, np.dtype(np.float32)) == 0.5
+    assert change(np.array([1.0, 3e38]), np.array([1.5, 4e38]), np.dtype(np.float32)) == 0.5
+    assert change(reference, nudged[:2]) == 0.0
+    assert change(np.array([1, 2]), np.array([1, 3]), np.dtype(np.int64)) == 1.0
+    assert change(np.zeros(0), np.zeros(0)) == 0.0
+    assert change(np.array(1.0), np.array(2.0), np.dtype(ml_dtypes.bfloat16)) == 1.0

@@ -1,0 +1,351 @@
+"""What a proof looks at: where it cuts, which sizes and values it takes, how often it is made."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import surgeon
+from surgeon import CheckOptions, Graph, Tensor, rule
+from surgeon.feeding.inputs import InputPlan
+from surgeon.prove import site_check
+from surgeon.prove.judge import judge
+from surgeon.testing import parse
+
+
+@rule(patterns=[lambda g, x: g.relu(g.relu(x))])
+def relu_once(g: Graph, x: Tensor) -> Tensor:
+    """Right, whatever the shape."""
+    return g.relu(x)
+
+
+@rule(patterns=[lambda g, x, shape: g.neg(g.reshape(x, shape))])
+def reshape_last(g: Graph, x: Tensor, shape: Tensor) -> Tensor:
+    """Right: the sign does not care."""
+    return g.reshape(g.mul(x, -1.0), shape)
+
+
+def proofs_of(model, rules, monkeypatch, **settings):
+    """The report, and the cuts that were proved."""
+    cuts = []
+    prove = site_check.prove_cut
+    monkeypatch.setattr(site_check, "prove_cut", lambda cut, options: cuts.append(cut) or prove(cut, options))
+    _, report = surgeon.rewrite(model, rules, **settings)
+    return report, cuts
+
+
+def test_equal_regions_are_proved_once(monkeypatch):
+    body = " ".join(f"a{n} = Relu(x{n}) b{n} = Relu(a{n}) x{n + 1} = Sin(b{n})" for n in range(9))
+    report, cuts = proofs_of(parse(f"(float[n, 4] x0) => (float[n, 4] x9) {{ {body} }}"), relu_once, monkeypatch)
+    assert len(report.sites) == 9
+    assert len(cuts) == 1
+    assert len(report.proofs) == 1
+
+
+@pytest.mark.parametrize("change", ["shape", "dtype", "constant"])
+def test_regions_that_differ_are_proved_each(monkeypatch, change):
+    @rule(patterns=[lambda g, x, c: g.relu(g.mul(x, c))])
+    def clipped(g: Graph, x: Tensor, c: Tensor) -> Tensor:
+        return g.max(g.mul(x, c), 0.0)
+
+    second = {"shape": "float[n, 5] z", "dtype": "double[n, 4] z", "constant": "float[n, 4] z"}[change]
+    two = "double d = {2.0}" if change == "dtype" else "float d = {3.0}" if change == "constant" else "float d = {2.0}"
+    text = f"""(float[n, 4] x, {second}) => (float[n, 4] y, {second.replace(" z", " w")}) <float c = {{2.0}}, {two}>
+        {{ a = Mul(x, c) y = Relu(a) b = Mul(z, d) w = Relu(b) }}"""
+    report, cuts = proofs_of(parse(text), clipped, monkeypatch)
+    assert report.outcome == "proved"
+    assert len(cuts) == 2
+
+
+def test_the_target_of_a_reshape_stays_consistent(monkeypatch):
+    """It is computed from the shape of another tensor: the proof must not make it up."""
+    text = """(float[batch, seq, 12] x, float[batch, seq, 3, 4] like) => (float[batch, seq, 3, 4] y)
+        <int64[1] two = {2}, int64[1] zero = {0}, int64[1] last = {4}, int64[1] three = {3}>
+        { s = Shape(x) f = Slice(s, zero, two) t = Concat<axis = 0>(f, three, last) r = Reshape(x, t) y = Neg(r) }"""
+    report, (cut,) = proofs_of(parse(text), reshape_last, monkeypatch)
+    assert report.outcome == "proved"
+    by_value = [leaf for leaf in cut.leaves.values() if leaf.value is not None]
+    assert [leaf.tensor for leaf in by_value] == ["t"]
+    assert [str(size) for size in by_value[0].value] == ["batch", "seq", "3", "4"]
+
+
+def test_a_mask_is_computed_as_the_model_does(monkeypatch):
+    """A cut goes back through integers and booleans to the data they come from."""
+
+    @rule(patterns=[lambda g, m, x: g.relu(g.where(m, x, -1.0))])
+    def masked(g: Graph, m: Tensor, x: Tensor) -> Tensor:
+        return g.max(g.where(m, x, 0.0), 0.0)
+
+    text = """(float[n, 4] x, int64[n, 4] ids) => (float[n, 4] y) <int64 pad = {0}, float low = {-1.0}>
+        { e = Equal(ids, pad) m = Not(e) w = Where(m, x, low) y = Relu(w) }"""
+    report, (cut,) = proofs_of(parse(text), masked, monkeypatch)
+    assert report.outcome == "proved"
+    assert [node.op for node in cut.prefix] == ["Equal", "Not"]
+    assert sorted(leaf.tensor for leaf in cut.leaves.values()) == ["ids", "x"]
+
+
+def test_two_nodes_that_do_the_same_are_one_input(monkeypatch):
+    """The matcher takes equal casts for one tensor, and so must the proof."""
+
+    @rule(patterns=[lambda g, x: g.relu(g.sub(x, x))])
+    def nothing(g: Graph, x: Tensor) -> Tensor:
+        return g.mul(x, 0.0)
+
+    text = """(float[n] x) => (float[n] y)
+        { s = Sin(x) a = Exp(s) b = Exp(s) d = Sub(a, b) r = Relu(d) y = Neg(r) }"""
+    report, (cut,) = proofs_of(parse(text), nothing, monkeypatch)
+    assert report.outcome == "proved", report.rolled_back
+    assert [node.op for node in cut.prefix] == ["Exp", "Exp"]
+    assert [leaf.tensor for leaf in cut.leaves.values()] == ["s"]
+
+
+def test_several_sizes_one_among_them(monkeypatch):
+    """Free dimensions take several small sizes, and those of --dim."""
+    model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
+    seen = set()
+    run = site_check.prove_cut.__globals__["_Proof"]._run
+
+    def watched(self, feeds, *rest):
+        seen.add(feeds["x"].shape)
+        return run(self, feeds, *rest)
+
+    monkeypatch.setattr(site_check.prove_cut.__globals__["_Proof"], "_run", watched)
+    surgeon.rewrite(model, relu_once)
+    assert len(seen) >= 3
+    assert (1, 1) in seen
+    seen.clear()
+    surgeon.rewrite(model, relu_once, options=CheckOptions(dims={"batch": 6}))
+    assert {shape[0] for shape in seen} == {6}
+    assert len({shape[1] for shape in seen}) > 1
+    with pytest.raises(surgeon.UsageError, match="No input has a free dimension 'bacth'"):
+        surgeon.rewrite(model, relu_once, options=CheckOptions(dims={"bacth": 6}))
+
+
+FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "local" : 1]> agraph (float[n] x, double[n, 3] z)
+    => (float[n] y, double[n, 3] w) { y = local.twice(x) w = local.twice(z) }
+    <domain: "local", opset_import: ["" : 17]> twice (a) => (c) { b = Relu(a) c = Relu(b) }"""
+
+
+def test_a_function_is_proved_for_each_way_it_is_called(monkeypatch):
+    report, cuts = proofs_of(parse(FUNCTION), relu_once, monkeypatch)
+    assert report.outcome == "proved"
+    assert len(report.sites) == 1
+    found = sorted((leaf.dtype, len(leaf.shape)) for cut in cuts for leaf in cut.leaves.values())
+    assert found == [(TensorProto.FLOAT, 1), (TensorProto.DOUBLE, 2)]
+
+
+def test_a_function_that_fails_for_one_call_fails():
+    @rule(patterns=[lambda g, x: g.relu(g.relu(x))])
+    def wrong_for_matrices(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.squeeze(x))
+
+    text = FUNCTION.replace("double[n, 3]", "float[1, 3]").replace("float[n]", "float[3]")
+    with pytest.raises(surgeon.CheckFailed) as caught:
+        surgeon.rewrite(parse(text), wrong_for_matrices)
+    assert "has shape" in caught.value.report.rolled_back[0].proof.reason
+
+
+def test_a_function_that_nobody_calls_is_unproved():
+    text = FUNCTION.replace("local.twice(x)", "Neg(x)").replace("local.twice(z)", "Neg(z)")
+    _, report = surgeon.rewrite(parse(text), relu_once)
+    assert report.outcome == "unproved"
+    assert "nothing calls function local::twice" in report.doubts[0]
+
+
+def test_the_body_of_an_if():
+    text = """(float[n, 4] x, bool c) => (float[n, 4] y)
+        { y = If (c) <then_branch = yes () => (float[n, 4] t) { a = Relu(x) t = Relu(a) },
+                      else_branch = no () => (float[n, 4] e) { e = Neg(x) }> }"""
+    _, report = surgeon.rewrite(parse(text), relu_once)
+    assert report.outcome == "proved"
+    assert report.sites[0].scope
+
+
+def test_a_rank_that_only_a_run_tells():
+    """Nothing states what a custom function of unknown shape makes; the model is run once to see."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> agraph (float[n, 4] x, int64[k] shape) => (float y)
+        { r = Reshape(x, shape) a = Relu(r) b = Relu(a) y = ReduceSum<keepdims = 0>(b) }"""
+    _, report = surgeon.rewrite(parse(text), relu_once)
+    assert report.outcome == "proved", report.doubts
+
+
+def test_a_random_node_is_unproved():
+    @rule(patterns=[lambda g, x: g.relu(g.add(x, g.random_normal_like(x)))])
+    def noisy(g: Graph, x: Tensor) -> Tensor:
+        return g.max(g.add(x, g.random_normal_like(x)), 0.0)
+
+    text = "(float[n, 4] x) => (float[n, 4] y) { r = RandomNormalLike(x) a = Add(x, r) y = Relu(a) }"
+    _, report = surgeon.rewrite(parse(text), noisy)
+    assert report.outcome == "unproved"
+    assert "two runs of the original nodes differ" in report.doubts[0]
+
+
+def test_no_kernel_here_is_proved_by_the_pattern_and_says_so():
+    """GroupNorm of com.microsoft has no kernel on a CPU."""
+
+    @rule(patterns=[lambda g, x: g.mul(x, g.sigmoid(x))])
+    def plugin(g: Graph, x: Tensor) -> Tensor:
+        return g.op("trt.plugins::SiLU", x)
+
+    _, report = surgeon.rewrite(parse("(float[n, 4] x) => (float[n, 4] y) { s = Sigmoid(x) y = Mul(x, s) }"), plugin)
+    (proof,) = report.proofs
+    assert (proof.outcome.value, proof.independent) == ("proved", False)
+    assert "own pattern" in proof.oracle
+
+
+def test_bfloat16_has_no_kernel_and_is_proved_all_the_same():
+    model = parse("(bfloat16[n, 4] x) => (bfloat16[n, 4] y) { a = Relu(x) y = Relu(a) }")
+    _, report = surgeon.rewrite(model, relu_once)
+    assert report.outcome == "proved"
+    assert "ReferenceEvaluator" in report.proofs[0].oracle
+
+
+def test_a_hundred_gigabytes_are_not_read(tmp_path):
+    """Sparse external data: the weights are made up, and made smaller."""
+    hidden = 65536
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"], name="mm"),
+        helper.make_node("Relu", ["m"], ["a"], name="r1"),
+        helper.make_node("Relu", ["a"], ["y"], name="r2"),
+    ]
+    weight = TensorProto(name="w", data_type=1, dims=[hidden, hidden * 6], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "w.bin"), ("length", str(hidden * hidden * 6 * 4))):
+        entry = weight.external_data.add()
+        entry.key, entry.value = key, value
+    ports = [helper.make_tensor_value_info(name, 1, ["n", width]) for name, width in (("x", hidden), ("y", hidden * 6))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "in.onnx")
+    with open(tmp_path / "w.bin", "wb") as file:
+        file.truncate(hidden * hidden * 6 * 4)
+
+    @rule(patterns=[lambda g, x, w: g.relu(g.relu(g.matmul(x, w)))])
+    def whole(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+        return g.relu(g.matmul(x, w))
+
+    _, report = surgeon.rewrite(tmp_path / "in.onnx", whole, output=tmp_path / "out.onnx")
+    assert report.outcome == "proved"
+    assert report.seconds["prove"] < 5
+
+
+def test_constants_keep_their_values():
+    """A rule that holds for the constant in the file is right, and for another wrong."""
+
+    @rule(patterns=[lambda g, x, c: g.relu(g.mul(x, c))])
+    def needs_one(g: Graph, x: Tensor, c: surgeon.Constant) -> Tensor:
+        return g.max(x, 0.0)
+
+    text = "(float[n, 3] x) => (float[n, 3] y) <float[3] c = {1.0, 1.0, 1.0}> { a = Mul(x, c) y = Relu(a) }"
+    _, report = surgeon.rewrite(parse(text), needs_one)
+    assert report.outcome == "proved"
+    with pytest.raises(surgeon.CheckFailed):
+        surgeon.rewrite(parse(text.replace("1.0, 1.0, 1.0", "1.0, 1.0, 1.1")), needs_one)
+
+
+def test_the_report_holds_the_numbers_of_both_sides():
+    model = parse("(float[n, 4] x) => (float[n, 4] y) { a = Relu(x) y = Relu(a) }")
+    _, report = surgeon.rewrite(model, relu_once)
+    found = report.to_dict()
+    (proof,) = found["proofs"]
+    assert found["sites"][0]["proof"] == 0
+    assert proof["outcome"] == "proved"
+    assert proof["tolerance"]["float32 rtol"] == 2e-5
+    assert set(proof["errors"][0]["rewritten"]) == {"max_abs", "max_rel", "max_ulp"}
+    assert np.isfinite(proof["errors"][0]["allowed"])
+
+
+# Kinds of values
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [("int64", TensorProto.INT32), ("int32", TensorProto.INT16)])
+def test_integers_that_a_narrower_type_does_not_hold(wide, narrow):
+    @rule(patterns=[lambda g, x, to: g.neg(g.cast(g.cast(x, to=narrow), to=to))])
+    def without_casts(g: Graph, x: Tensor, to: int) -> Tensor:
+        return g.neg(x)
+
+    back = TensorProto.INT64 if wide == "int64" else TensorProto.INT32
+    text = f"({wide}[n] x) => ({wide}[n] y) {{ a = Cast<to = {narrow}>(x) b = Cast<to = {back}>(a) y = Neg(b) }}"
+    with pytest.raises(surgeon.CheckFailed) as caught:
+        surgeon.rewrite(parse(text), without_casts)
+    assert "inputs far" in caught.value.report.rolled_back[0].proof.reason
+
+
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+def test_an_epsilon_shows_in_small_numbers(dtype):
+    epsilon, other = (1e-6, 1e-5) if dtype == "float" else (1e-4, 1e-5)
+
+    @rule(patterns=[lambda g, x, s: g.neg(g.layer_normalization(x, s, None, axis=-1, epsilon=epsilon))])
+    def other_epsilon(g: Graph, x: Tensor, s: Tensor) -> Tensor:
+        return g.neg(g.layer_normalization(x, s, None, axis=-1, epsilon=other))
+
+    text = f"""({dtype}[n, 8] x, {dtype}[8] s) => ({dtype}[n, 8] y)
+        {{ h = LayerNormalization<axis = -1, epsilon = {epsilon}>(x, s) y = Neg(h) }}"""
+    with pytest.raises(surgeon.CheckFailed) as caught:
+        surgeon.rewrite(parse(text), other_epsilon)
+    assert "inputs" in caught.value.report.rolled_back[0].proof.reason
+
+
+def test_what_is_far_below_zero_all_over():
+    """An output of small numbers alone: beside larger ones the floor would be lost in the tolerance."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.exp(x))])
+    def floored(g: Graph, x: Tensor) -> Tensor:
+        return g.neg(g.max(g.exp(x), 1e-5))
+
+    with pytest.raises(surgeon.CheckFailed) as caught:
+        surgeon.rewrite(parse("(float[n, 8] x) => (float[n, 8] y) { e = Exp(x) y = Neg(e) }"), floored)
+    assert "inputs offset" in caught.value.report.rolled_back[0].proof.reason
+
+
+def test_masks_are_padded_from_either_side():
+    """With a causal mask, rows that are padded from the left see nothing at first: a Softmax of those is NaN."""
+    text = """(float[n, t] x, int64[n, t] attention_mask) => (float[n, t] y) <float one = {1.0}, float low = {-10000.0}>
+        { c = Cast<to = 1>(attention_mask) d = Sub(one, c) e = Mul(d, low) y = Add(x, e) }"""
+    plan = InputPlan(parse(text))
+    for seed, first in ((0, 1), (1, 0)):
+        mask = plan.make(seed, {"n": 16, "t": 6})["attention_mask"]
+        assert set(mask.ravel()) == {0, 1}
+        assert mask.any(axis=-1).all()
+        assert {bool((np.diff(row) <= 0).all()) for row in mask if not row.all()} == {first == 1}
+
+
+def test_nan_of_a_type_without_tolerance_is_equal_to_itself():
+    array = np.array([1.0, np.nan, 4.0]).astype(ml_dtypes.float8_e8m0fnu)
+    assert judge("y", array, array.copy(), None, 0.0).ok
+    assert not judge("y", array, array[::-1].copy(), None, 0.0).ok
+
+
+def test_where_the_original_overflows_infinities_may_meet():
+    """Finite inputs, and a result that its dtype does not hold: -inf and NaN are both over the top."""
+    original, rewritten = np.array([-np.inf, 1.0], np.float32), np.array([np.nan, 1.0], np.float32)
+    reference = np.array([-1e60, 1.0])
+    assert judge("y", original, rewritten, reference, 0.0, overflowing=True).ok
+    assert not judge("y", original, rewritten, reference, 0.0).ok
+    assert not judge("y", rewritten[::-1], rewritten, reference, 0.0, overflowing=True).ok
+
+
+def test_lists_of_tensors_are_no_inputs():
+    """A run of the model tells the tensors of a list one by one; the region stays unproved, in a sentence."""
+
+    @rule(patterns=[lambda g, s: g.relu(g.relu(g.concat_from_sequence(s, axis=0)))])
+    def once(g: Graph, s: Tensor) -> Tensor:
+        return g.relu(g.concat_from_sequence(s, axis=0))
+
+    text = """(float[n, 4] x) => (float[m, 4] y)
+        { s = SplitToSequence<axis = 0>(x) c = ConcatFromSequence<axis = 0>(s) a = Relu(c) y = Relu(a) }"""
+    _, report = surgeon.rewrite(parse(text), once)
+    assert report.outcome == "unproved"
+    assert "'s' is unknown" in report.doubts[0]
+
+
+def test_inputs_that_are_too_large_to_make_are_a_sentence():
+    """A constant speaks of both dims, so that neither can be made smaller."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.relu(x))])
+    def reshaped(g: Graph, x: Tensor) -> Tensor:
+        return g.reshape(g.min(g.neg(x), 0.0), np.array([30011, 40013]))
+
+    text = "(float[30011, 40013] x) => (float[30011, 40013] y) { a = Relu(x) y = Neg(a) }"
+    _, report = surgeon.rewrite(parse(text), reshaped)
+    assert report.outcome == "unproved"
+    assert "too large to make" in report.doubts[0]
