@@ -1,0 +1,1 @@
+"""A rule proved from itself: its patterns written out as small models, and each held against what takes its place."""

@@ -1,0 +1,265 @@
+"""Shapes and values for the parameters of a pattern: those of a given rank that its ops take."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, product
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from surgeon.feeding.inputs import InputsUnknown, synthesise
+from surgeon.matching.pattern import Pattern, Var
+from surgeon.ops.schemas import schema
+from surgeon.ruleproof.instances import NoInstance, Shape, attribute_values, instance
+from surgeon.ruleproof.variants import Variant, operations, parameters
+from surgeon.running.oracles import open_oracle
+from surgeon.running.runtime import SessionError
+
+RANKS = (3, 2, 1, 0, 4)  # the usual one first
+SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}  # what symbols stand for where a size has to be known
+SEARCHED = 240  # shapes and values tried for one rank
+MOST_SHAPES = 10  # of one rank, kept
+# What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel.
+ROLES = {
+    ("Conv", 1): "kernel",
+    ("Conv", 2): "channels",
+    ("ConvTranspose", 1): "kernel",
+    ("ConvTranspose", 2): "channels",
+    ("MatMul", 1): "square",
+    ("Gemm", 1): "square",
+    **{(op, place): "channels" for op in ("BatchNormalization", "InstanceNormalization") for place in range(1, 5)},
+    **{("GroupNormalization", place): "channels" for place in (1, 2)},
+}
+MOST_VALUES = 4  # sets of captured values for the first shapes of a rank, kept; other shapes get one
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Shapes of captured tensors, symbols as strings, and values of captured numbers, lists and strings.
+
+    kind: "shapes" for symbols, "ones" where every free dim is 1, "empty" where one is 0, "unstated" where the model
+    does not state the shapes.
+    """
+
+    rank: int
+    shapes: Mapping[str, Shape]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "shapes"
+
+    def __str__(self) -> str:
+        told = [f"{name}[{', '.join(map(str, shape))}]" for name, shape in self.shapes.items()]
+        told += [f"{name}={value!r}" for name, value in self.values.items()]
+        return " ".join([*told, *(["not stated"] if self.kind == "unstated" else [])])
+
+    def dims(self) -> dict[str, int]:
+        """Sizes for symbols that a check would make large: the last two of four dims pass for those of a picture."""
+        symbols = {size for shape in self.shapes.values() for size in shape if isinstance(size, str)}
+        return {name: SIZES[name] for name in ("c", "d") if self.rank == 4 and name in symbols}
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What layouts are looked for: a pattern written one way at an opset, and what implements foreign ops."""
+
+    pattern: Pattern
+    variant: Variant
+    opset: int
+    custom_ops: Sequence[str | Path]
+
+
+def layouts(
+    pattern: Pattern,
+    variant: Variant,
+    opset: int,
+    ranks: Sequence[int] = RANKS,
+    custom_ops: Sequence[str | Path] = (),
+) -> list[Layout]:
+    """What the pattern can be given: for each rank of its first tensor, every set of shapes that its ops take.
+
+    Other tensors get that shape too, and those that broadcast with it or fit it as a vector or matrix does; then all
+    free dims 1, and one of them 0.  custom_ops: libraries and Python files that implement ops.
+    """
+    subject = _Subject(pattern, variant, opset, custom_ops)
+    found: list[Layout] = []
+    for rank in ranks:
+        of_rank = list(_of_rank(subject, rank))
+        found += of_rank
+        for layout in of_rank[:1]:
+            found += _small(layout)
+    return found
+
+
+def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
+    names = parameters(subject.pattern, subject.variant)
+    tensors = {name: var for name, var in names.items() if var.kind not in ("scalar", "list")}
+    captured = [name for name, var in names.items() if var.kind in ("scalar", "list")]
+    candidates = {name: _candidates(subject, names[name], rank, place) for place, name in enumerate(captured)}
+    shapes_found, tried = 0, 0
+    for shapes in _shape_sets(subject, tensors, rank):
+        kept, most = 0, 1 if shapes_found else MOST_VALUES
+        for values, is_last in _value_sets(candidates):
+            tried += 1
+            if tried > SEARCHED:
+                return
+            if _runs(subject, shapes, values):
+                yield Layout(rank, shapes, values)
+                kept += 1
+            if kept == most or (is_last and kept):
+                break
+        shapes_found += kept > 0
+        if shapes_found == MOST_SHAPES:
+            return
+
+
+def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Values for all captured numbers: first each one's n-th together, then all combinations.
+
+    Each comes with whether it ends the first kind: where one of those fits, combinations are not needed.
+    """
+    most = max(map(len, candidates.values()), default=1)
+    for place in range(most):
+        yield {name: found[place % len(found)] for name, found in candidates.items()}, place == most - 1
+    for values in islice(product(*candidates.values()), SEARCHED // 4):
+        yield dict(zip(candidates, values, strict=True)), False
+
+
+def _runs(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> bool:
+    """Whether the ops take these shapes and values, by shape inference and by a run on fixed sizes."""
+    fixed = {name: tuple(SIZES.get(str(size), size) for size in shape) for name, shape in shapes.items()}
+    try:
+        model = instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
+    except NoInstance:
+        return False
+    return is_runnable(model, subject.custom_ops)
+
+
+def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -> bool:
+    """Whether an instance runs here, or would if its ops were known: what is known to nobody cannot be ruled out."""
+    try:
+        with open_oracle(model, custom_ops) as oracle:
+            oracle.run(synthesise(model, seed=0, dims={}))
+    except SessionError as error:
+        return error.missing
+    except InputsUnknown:
+        return False
+    return True
+
+
+def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Iterator[dict[str, Shape]]:
+    """Shapes for all tensors: what their ops usually take, one tensor at a time otherwise, then all alike."""
+    full: Shape = tuple(list(SIZES)[:rank])
+    if not tensors:
+        yield from ({},) if rank == RANKS[0] else ()
+        return
+    palette = list(dict.fromkeys(_palette(full)))
+    first, *others = tensors
+    usual = [_usual_shape(subject, tensors[name], full) for name in others]
+    changed = ((full, *usual[:place], shape, *usual[place + 1 :]) for shape in palette for place in range(len(others)))
+    alike = ((full, *([shape] * len(others))) for shape in palette)
+    turned = ((shape, *([other] * len(others))) for shape in palette if shape != full for other in palette)
+    pairs = ((full, *shapes) for shapes in product(palette, repeat=2)) if len(others) == 2 else ()
+    seen: set[Any] = set()
+    for shapes in chain([(full, *usual)], changed, alike, turned if others else (), pairs):
+        if shapes not in seen and max(map(len, shapes)) >= rank:
+            seen.add(shapes)
+            yield _settled(dict(zip(tensors, shapes, strict=True)), tensors)
+
+
+def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
+    """The shape that the first op to read a tensor usually wants there, beside a first tensor of shape `full`."""
+    for operation in operations(subject.pattern, subject.variant):
+        for place, value in enumerate(operation.inputs):
+            if value is var and len(full) > 1:
+                role = ROLES.get((operation.op, place))
+                if role == "channels":
+                    return full[1:2]
+                if role == "square":
+                    return (full[-1], full[-1])
+                if role == "kernel":
+                    return (full[1], full[1], *(1 for _ in full[2:]))
+    return full[-1:] if var.kind == "constant" else full
+
+
+def _palette(full: Shape) -> Iterator[Shape]:
+    """Shapes beside a full one: the same, those that broadcast with it, a vector, a matrix."""
+    yield full
+    if full:
+        yield full[-1:]
+        yield (1,) * len(full)
+        yield (1, *full[1:])
+        yield (*full[:-1], 1)
+        yield full[-2:]
+        yield ()
+        yield (1,)
+        yield (full[-1], full[-1])
+        yield (full[-1], 6)
+        yield (6, full[-1])
+        yield full[1:2]
+        yield (6, *full[1:2], *(1 for _ in full[2:]))
+        yield (*full[:-2], full[-1], 6)
+
+
+def _settled(shapes: dict[str, Shape], tensors: Mapping[str, Var]) -> dict[str, Shape]:
+    """A constant has fixed sizes, and so has every dim that one of its symbols stands for."""
+    fixed = {size for name, shape in shapes.items() if tensors[name].kind == "constant" for size in shape}
+    sizes = {size: number for size, number in SIZES.items() if size in fixed}
+    return {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
+
+
+def _small(layout: Layout) -> Iterator[Layout]:
+    """The same with every free dim 1, and with the first free dim 0."""
+    symbols = list(dict.fromkeys(size for shape in layout.shapes.values() for size in shape if isinstance(size, str)))
+    if symbols:
+        yield _sized(layout, dict.fromkeys(symbols, 1), "ones")
+        yield _sized(layout, {**SIZES, symbols[0]: 0}, "empty")
+
+
+def _sized(layout: Layout, sizes: Mapping[str, int], kind: str) -> Layout:
+    shapes = {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in layout.shapes.items()}
+    return Layout(layout.rank, shapes, layout.values, kind)
+
+
+def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence[Any]:
+    """What a captured number, list or string may be, from where the pattern uses it first.
+
+    number: its place among the captured ones; floats rise with it, so that a lower bound stays below an upper one, and
+    are exact in any dtype, so that a double loses nothing in an attribute.
+    """
+    for operation in operations(subject.pattern, subject.variant):
+        known = schema(operation.domain, operation.op, subject.opset) or schema(operation.domain, operation.op, None)
+        for name, item in operation.attributes.items():
+            if item is var:
+                spec = known.attributes.get(name) if known is not None else None
+                found = attribute_values(spec) if spec is not None else [1]
+                return _lists(name, rank, found) if var.kind == "list" else found
+        for place, value in enumerate(operation.inputs):
+            if value is var:
+                formal = known.input_at(place) if known is not None else None
+                allowed = known.allowed(formal) if known is not None and formal is not None else frozenset()
+                integral = bool(allowed) and not any("float" in name for name in allowed)
+                if var.kind == "list":
+                    name = formal.name if formal is not None else ""
+                    return _lists(name, rank, [[1], [-1], [0], [1] * rank] if integral else [[0.5], [0.5] * rank])
+                return [1, -1, 0, 2] if integral else [0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
+    return [1]
+
+
+def _lists(name: str, rank: int, found: Sequence[Any]) -> list[Any]:
+    """Lists to try for a parameter: what one of its name means at this rank, then those given."""
+    spatial = max(rank - 2, 0)
+    special: dict[str, list[list[int]]] = {
+        "perm": [
+            [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [*range(rank)],
+            [*reversed(range(rank))],
+            [*range(1, rank), 0],
+        ],
+        "axes": [[-1], [0], [0, -1], [1]],
+        "shape": [[0, -1], [-1], [-1, 1]],
+        "pads": [[0] * 2 * spatial, [1] * 2 * spatial, [0] * 2 * rank, [1] * 2 * rank],
+        "strides": [[1] * spatial, [2] * spatial],
+        "dilations": [[1] * spatial, [2] * spatial],
+        "kernel_shape": [[1] * spatial, [2] * spatial],
+    }
+    return [*special.get(name, []), *found]

@@ -1,0 +1,27 @@
+"""Two models on tensors without elements, where there is little to compare: shapes, dtypes and who refuses."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from surgeon.feeding.inputs import InputsUnknown, Values, synthesise
+from surgeon.ruleproof.result import Finding, Standing
+from surgeon.ruleproof.together import held
+
+
+def compare_zero_size(
+    model: onnx.ModelProto, rewritten: onnx.ModelProto, custom_ops: Sequence[str | Path] = (), slack: float = 0.0
+) -> Finding:
+    """What both make of an input without elements.
+
+    Shapes and dtypes must agree, and the values of what has elements all the same, such as a sum over nothing.
+    custom_ops, slack: as for `held`.
+    """
+    try:
+        feeds = synthesise(model, seed=0, dims={})
+    except InputsUnknown as unknown:
+        return Finding(Standing.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
+    found = held(model, rewritten, [(Values.USUAL, feeds)], custom_ops, slack)
+    return replace(found, reason=f"where an input has no elements, {found.reason}") if found.reason else found

@@ -1,0 +1,346 @@
+"""Rules prove themselves: all that are installed hold, and faults planted in rules are found from the rule alone."""
+
+import io
+import json
+
+import pytest
+
+from patterns.gelu import exact, gelu
+from surgeon import Graph, Tensor, require, rule
+from surgeon.console.rule_proof import print_rule_proof
+from surgeon.prove.result import Outcome
+from surgeon.rewriting.catalogue import all_rules
+from surgeon.ruleproof.layouts import Layout
+from surgeon.ruleproof.opsets import newest_opset
+from surgeon.ruleproof.prover import prove_rule
+from surgeon.ruleproof.result import Proof, RuleProof, Standing
+from tests.command_line import run
+from tests.models import make
+
+
+def prove(found, **settings):
+    settings.setdefault("quick", True)
+    settings.setdefault("targets", ["onnx"])
+    return prove_rule(found, **settings)
+
+
+def plant(pattern, replacement, **settings):
+    """A rule of this pattern and replacement for the standard ops, which is no pattern itself."""
+    return make(pattern, replacement, **{"target": "onnx", "is_pattern": False, "name": "planted", **settings})
+
+
+def wanting(proof):
+    """What is wrong, in words, for the message of an assertion."""
+    return [f"{entry.target} {entry.opset} {entry.dtype} {entry.layout}: {entry.reason}" for entry in proof.faults]
+
+
+@pytest.mark.parametrize("found", [found for *_, found in all_rules()], ids=lambda found: found.name)
+def test_every_rule_proves_itself(found):
+    proof = prove(found, targets=None)
+    assert proof.outcome is Outcome.PROVED, wanting(proof)
+    groups = {(entry.pattern, entry.variant, entry.target) for entry in proof.entries}
+    proved = {(entry.pattern, entry.variant, entry.target) for entry in proof.entries if entry.standing == "proved"}
+    assert groups == proved, "a pattern is never proved for a target"
+
+
+def test_gelu_in_full():
+    """Every pattern and target, opsets from the first with Erf on, four dtypes, ranks 0 to 4."""
+    proof = prove_rule(gelu)
+    assert proof.outcome is Outcome.PROVED, wanting(proof)
+    proved = [entry for entry in proof.entries if entry.standing == "proved"]
+    to_ort = [entry for entry in proved if (entry.pattern, entry.target) == ("exact", "ort")]
+    assert {9, 13, 14, newest_opset()} <= {entry.opset for entry in to_ort}
+    assert {"float32", "float16"} <= {entry.dtype for entry in to_ort}
+    assert {entry.layout.rank for entry in to_ort} == {0, 1, 2, 3, 4}
+    assert {entry.layout.kind for entry in to_ort} == {"shapes", "ones", "empty"}
+    pairs = {(entry.pattern, entry.target) for entry in proved}
+    assert {("ort form", "onnx"), ("onnx form", "contrib"), ("ort form", "decomposed")} <= pairs
+
+
+def test_what_the_rule_refuses_is_spared_for_its_own_reason():
+    proof = prove(gelu)
+    reasons = {entry.reason for entry in proof.entries if entry.standing == "spared"}
+    assert any("needs opset 20 and the model has 19" in reason for reason in reasons)
+
+    def of_three(g: Graph, x: Tensor) -> Tensor:
+        require(x.shape is not None and len(x.shape) == 3, "x must have three axes")
+        return g.abs(x)
+
+    proof = prove(plant(lambda g, x: g.abs(g.neg(x)), of_three))
+    assert proof.outcome is Outcome.PROVED, wanting(proof)
+    assert {entry.layout.rank for entry in proof.entries if entry.standing == "proved"} == {3}
+    assert {entry.reason for entry in proof.entries if entry.standing == "spared"} == {"x must have three axes"}
+
+
+def perm_of_neg(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
+    return g.transpose(g.neg(x), perm=perm)
+
+
+def mean_of_neg(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
+    return g.neg(g.reduce_mean(x, axes))
+
+
+# Each: the pattern, the replacement, what the shapes or values of a failure hold, and words of the reason.
+# fmt: off
+FAULTS = {
+    "a wrong constant": (
+        exact, lambda g, x: g.mul(x, 0.4, g.add(g.erf(g.div(x, 2**0.5)), 1.0)), "x[a, b, c]", "differs"),
+    "swapped inputs": (lambda g, x, y: g.neg(g.sub(x, y)), lambda g, x, y: g.sub(x, y), "x[a, b, c]", "differs"),
+    "another dtype": (
+        lambda g, x: g.abs(g.abs(x)), lambda g, x: g.cast(g.abs(x), to="float16"), "x[a, b, c]", "is float16 where"),
+    "a lost Cast": (
+        lambda g, x: g.neg(g.cast(x, to="float16")), lambda g, x: g.neg(x), "x[a, b, c]", "is float32 where"),
+    "right for rank 3, wrong for rank 2": (
+        lambda g, x: g.abs(g.softmax(x, axis=-1)), lambda g, x: g.softmax(x, axis=2), "x[a, b]", "axis"),
+    "a captured permutation that is not used": (
+        perm_of_neg, lambda g, x, perm: g.neg(g.transpose(x, perm=[0, 2, 1])), "perm=[2, 1, 0]", "shape"),
+    "a wrong axis": (
+        mean_of_neg, lambda g, x, axes: g.reduce_mean(g.neg(x), [0]), "axes=[-1]", "shape"),
+    "a broadcast that changes the shape": (
+        lambda g, x, y: g.sub(g.add(x, y), x), lambda g, x, y: g.identity(y), "y[c]", "shape"),
+    "wrong where there are no elements": (
+        lambda g, x: g.neg(g.flatten(x)), lambda g, x: g.reshape(g.neg(x), [0, -1]), "x[0, 3]", "no elements"),
+    "wrong only for infinity": (
+        lambda g, x: g.abs(g.abs(x)), lambda g, x: g.add(g.sub(x, x), g.abs(x)), "x[a, b, c]", "NaN"),
+    "a form of any_of that means something else": (
+        lambda g, x: g.neg(g.any_of(g.mul(x, x), g.abs(x))), lambda g, x: g.neg(g.pow(x, 2)), "", "differs"),
+    "wrong when the optional input is there": (
+        lambda g, x, low=None: g.neg(g.clip(x, low)), lambda g, x, low: g.neg(x), "low[]", "differs"),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault):
+    pattern, replacement, layout, reason = FAULTS[fault]
+    proof = prove(plant(pattern, replacement))
+    failed = [entry for entry in proof.entries if entry.standing == "failed"]
+    assert failed, proof.counts
+    assert proof.outcome is Outcome.FAILED
+    assert any(layout in str(entry.layout) and reason in entry.reason for entry in failed), wanting(proof)
+    assert all(entry.model is not None and entry.reason for entry in failed)
+
+
+def test_a_rule_right_at_rank_3_is_proved_there_and_fails_at_rank_2():
+    pattern, replacement, *_ = FAULTS["right for rank 3, wrong for rank 2"]
+    proof = prove(plant(pattern, replacement))
+    by_rank = {}
+    for entry in proof.entries:
+        by_rank.setdefault(entry.layout.rank, set()).add(entry.standing)
+    assert "proved" in by_rank[3]
+    assert "failed" not in by_rank[3]
+    assert by_rank[2] == {"failed"}
+
+
+def test_a_pattern_that_does_not_match_its_own_instance_is_found():
+    """Cast has no default for `to`, so a pattern without it matches nothing."""
+    proof = prove(plant(lambda g, x: g.cast(g.relu(x)), lambda g, x: g.relu(x)))
+    assert proof.outcome is Outcome.FAILED
+    assert {entry.standing for entry in proof.entries} == {"not matched"}
+    assert "Cast" in proof.faults[0].reason
+    assert "to = 1" in proof.faults[0].reason
+
+
+def test_integers_are_proved_where_the_ops_take_them():
+    """A division leaves integers by itself; the mean of doubled integers is not the doubled mean, for it truncates."""
+
+    def written_out(g: Graph, z: Tensor) -> Tensor:
+        return g.max(z, g.neg(z))
+
+    def doubled(g: Graph, x: Tensor) -> Tensor:
+        mean = g.reduce_mean(x, [-1])
+        return written_out(g, g.add(mean, mean))
+
+    right = prove(plant(lambda g, x, y: g.abs(g.sub(x, y)), lambda g, x, y: written_out(g, g.sub(x, y))))
+    assert right.outcome is Outcome.PROVED, wanting(right)
+    assert "int64" in {entry.dtype for entry in right.entries if entry.standing == "proved"}
+    left = prove(plant(lambda g, x, y: g.abs(g.div(x, g.mul(y, y))), lambda g, x, y: g.relu(x)))
+    assert {entry.standing for entry in left.entries if entry.dtype == "int64"} == {"spared"}
+    wrong = prove(plant(lambda g, x: g.abs(g.reduce_mean(g.add(x, x), [-1])), doubled))
+    assert {entry.dtype for entry in wrong.faults} == {"int64"}, wanting(wrong)
+
+
+def test_a_replacement_that_errs_when_the_rank_is_not_stated_is_found():
+    """Guarded for the rank it knows, it takes the other branch where it knows none."""
+
+    def pattern(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
+        return g.transpose(g.neg(x), perm=perm)
+
+    def swapped(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
+        rank = len(x.shape) if x.shape is not None else 3
+        return g.neg(g.transpose(x, perm=[0, 2, 1] if rank == 3 else perm))
+
+    def of_three_only_swapped(x: Tensor, perm: list[int]) -> None:
+        require(len(perm) != 3 or perm == [0, 2, 1], "three axes must have the last two swapped")
+
+    proof = prove(plant(pattern, swapped, conditions=[of_three_only_swapped]))
+    assert proof.faults
+    assert {entry.layout.kind for entry in proof.faults} == {"unstated"}
+    assert all("where no shapes are stated" in entry.reason for entry in proof.faults)
+
+
+IMPLEMENTED = """
+import numpy as np
+import surgeon
+
+@surgeon.implements("my::twice")
+def twice(x):
+    return x + x
+"""
+
+
+def to_standard(g: Graph, x: Tensor) -> Tensor:
+    return g.add(x, x) if x.shape is not None else g.sum(x, x)
+
+
+def to_foreign(g: Graph, x: Tensor) -> Tensor:
+    return g.op("my::twice", x if x.shape is not None else g.identity(x))
+
+
+@pytest.mark.parametrize("way", ["from", "to"])
+def test_python_implementations_serve_in_every_part_of_a_proof(way, tmp_path):
+    """In the search for shapes, without elements and without stated shapes too; and without them all is unproved."""
+    path = tmp_path / "ops.py"
+    path.write_text(IMPLEMENTED)
+    if way == "from":
+        found = plant(lambda g, x: g.op("my::twice", x), to_standard)
+    else:
+        found = plant(lambda g, x: g.add(x, x), to_foreign)
+    proof = prove(found, custom_ops=[path])
+    reasons = {(entry.standing, entry.reason) for entry in proof.entries if entry.standing != "proved"}
+    assert proof.outcome is Outcome.PROVED, reasons
+    assert {entry.layout.kind for entry in proof.entries} == {"shapes", "ones", "empty", "unstated"}
+    without = prove(found)
+    assert without.outcome is Outcome.UNPROVED
+    assert {entry.standing for entry in without.entries} == {"unproved"}
+
+
+def test_shapes_that_an_implementation_refuses_are_not_tried(tmp_path):
+    path = tmp_path / "ops.py"
+    path.write_text(IMPLEMENTED.replace("return x + x", "assert x.ndim != 2\n    return x + x"))
+    found = plant(lambda g, x: g.op("my::twice", x), to_standard)
+    assert {entry.layout.rank for entry in prove(found, custom_ops=[path]).entries} == {0, 3}
+    assert {entry.layout.rank for entry in prove(found).entries} == {0, 2, 3}
+
+
+def test_an_approximate_rule_may_differ_by_so_much_in_every_part_of_a_proof():
+    """With unstated shapes, and in a sum over no elements; by more it fails there."""
+
+    def pattern(g: Graph, x: Tensor) -> Tensor:
+        return g.abs(g.neg(g.reduce_sum(g.abs(x), [0])))
+
+    def near(g: Graph, x: Tensor) -> Tensor:
+        return g.add(g.reduce_sum(g.abs(x), [0]), 0.004 if x.shape is not None else 0.005)
+
+    def kinds(proof, standing):
+        return {entry.layout.kind for entry in proof.entries if entry.standing == standing}
+
+    proof = prove(plant(pattern, near, approximate=0.01))
+    assert kinds(proof, "proved") == {"shapes", "ones", "empty", "unstated"}
+    assert not proof.faults, wanting(proof)
+    proof = prove(plant(pattern, near, approximate=0.0001))
+    assert kinds(proof, "failed") == {"shapes", "ones", "empty", "unstated"}
+
+
+FILE = """
+from surgeon import Graph, Tensor, rule
+
+@rule(patterns=[lambda g, x: g.abs(g.neg(x))], target="onnx", is_pattern=False)
+def proved(g: Graph, x: Tensor) -> Tensor:
+    return g.abs(x)
+
+@rule(patterns=[lambda g, x: g.op("my::first", g.relu(x))], target="onnx")
+def unproved(g: Graph, x: Tensor) -> Tensor:
+    return g.op("my::second", x)
+
+@rule(patterns=[lambda g, x: g.neg(g.abs(x))], target="onnx")
+def failed(g: Graph, x: Tensor) -> Tensor:
+    return g.abs(x)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("proved", 0), ("unproved", 1), ("failed", 1)])
+def test_the_exit_code_says_what_is_printed_last(name, code, tmp_path):
+    """What cannot be told is not fine."""
+    path = tmp_path / "rules_to_prove.py"
+    path.write_text(FILE)
+    result = run("rules", f"{path}:{name}", "--prove")
+    assert result.exit_code == code, result.output
+    assert result.stdout.splitlines()[-1].startswith(name.upper())
+
+
+def test_one_instance_that_is_unproved_leaves_the_rule_so():
+    def entry(standing):
+        return Proof("pattern", "", "ort", 17, "float32", Layout(0, {}), standing)
+
+    for standings, wanted in (
+        ("proved", "proved"),
+        ("proved spared", "proved"),
+        ("proved unproved", "unproved"),
+        ("spared", "unproved"),
+        ("", "unproved"),
+        ("proved failed unproved", "failed"),
+    ):
+        proof = RuleProof("name", "where", [entry(Standing(one)) for one in standings.split()])
+        assert proof.outcome.value == wanted
+    assert RuleProof("name", "where", [entry(Standing.NOT_MATCHED)]).outcome is Outcome.FAILED
+
+
+def test_a_replacement_that_raises_is_found():
+    def raises(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x) if x.shape[1] else g.neg(x)
+
+    proof = prove(plant(lambda g, x: g.relu(g.neg(x)), raises))
+    assert any("IndexError" in entry.reason for entry in proof.faults)
+
+
+def test_what_nothing_here_can_run_is_unproved_and_not_ok_for_nothing():
+    proof = prove(plant(lambda g, x: g.op("my::first", g.relu(x)), lambda g, x: g.op("my::second", x)))
+    assert proof.entries
+    assert {entry.standing for entry in proof.entries} == {"unproved"}
+    assert proof.outcome is Outcome.UNPROVED
+
+
+def test_a_rule_without_instances_proves_nothing():
+    @rule(patterns=[lambda g, x: g.gelu(g.bitwise_not(x))], target="onnx")
+    def impossible(g: Graph, x: Tensor) -> Tensor:
+        return g.gelu(x)
+
+    proof = prove(impossible)
+    assert proof.entries == []
+    assert proof.outcome is Outcome.UNPROVED
+
+
+def test_the_proof_as_data():
+    proof = prove(plant(*FAULTS["a wrong constant"][:2]))
+    found = json.loads(json.dumps(proof.to_dict(), allow_nan=False))
+    assert found["rule"] == "planted"
+    assert found["outcome"] == "failed"
+    assert list(found["counts"]) == list(Standing)
+    entry = next(entry for entry in found["entries"] if entry["outcome"] == "failed")
+    assert entry["errors"]["ok"] is False
+    assert entry["shapes"]["x"] == ["a", "b", "c"]
+
+
+def test_what_is_printed():
+    stream = io.StringIO()
+    print_rule_proof(prove(gelu, targets=["onnx"]), stream)
+    text = stream.getvalue()
+    assert text.startswith("gelu  (gelu.py:13)")
+    assert "exact" in text
+    assert "fp32 fp16" in text
+    assert "needs opset 20 and the model has 19" in text
+    assert text.rstrip().splitlines()[-1].startswith("PROVED")
+
+    stream = io.StringIO()
+    print_rule_proof(prove(plant(*FAULTS["a wrong constant"][:2])), stream)
+    text = stream.getvalue()
+    assert "FAILED  x[a, b, c] for onnx at opset" in text
+    assert "Erf_2_0 = Erf" in text, "the instance that fails is not shown"
+    assert text.rstrip().splitlines()[-1].startswith("FAILED")
+
+
+def test_progress_counts_entries():
+    seen = []
+    proof = prove(gelu, progress=lambda name, count: seen.append((name, count)))
+    assert seen[-1] == ("gelu", len(proof.entries))
