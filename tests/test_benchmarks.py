@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from tests.benchmarks.bars import BARS
+from tests.benchmarks.bars import BARS, PROVED
 from tests.benchmarks.measure import Contender, Result, Run, measure, rounds
 from tests.benchmarks.peers import PEERS
 from tests.benchmarks.works import Stack, generate
@@ -69,7 +69,12 @@ def test_a_failing_command_ends_the_benchmark() -> None:
 @pytest.mark.parametrize(
     ("work", "good", "bad"),
     [
-        ("n20000", {"surgeon": (1, 100), "onnxscript": (5, 200), "gs": (5, 200)}, {"surgeon": (2, 190)}),
+        (
+            "n20000",
+            {"surgeon": (1, 100), PROVED: (1.5, 150), "onnxscript": (5, 200), "gs": (5, 200)},
+            {"surgeon": (2, 190), PROVED: (4.5, 190)},
+        ),
+        ("hundred", {PROVED: (1, 100)}, {PROVED: (6, 600)}),
         ("big", {"surgeon": (2, 100), "cp + fsync": (1.5, 10)}, {"surgeon": (3, 300)}),
         ("sparse", {"surgeon": (0.5, 100)}, {"surgeon": (1.5, 100)}),
         ("growth", {"n2000": (1, 1), "n20000": (11, 1), "n200000": (121, 1)}, {"n20000": (13, 1), "n200000": (170, 1)}),

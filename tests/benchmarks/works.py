@@ -34,6 +34,8 @@ WORKS = {
     "n20000": Stack(20_000),
     "n200000": Stack(200_000),
     "big": Stack(12, hidden=6_000, value_info=False),
+    "bare": Stack(20_000, value_info=False),
+    "hundred": Stack(140, hidden=13_500, external=True, value_info=False),
     "sparse": Stack(140, hidden=6_000, external=True, value_info=False),
 }
 
