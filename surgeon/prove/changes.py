@@ -5,14 +5,13 @@ model's frame, each new initializer, each new node, each changed function.  Payl
 in files, are emptied first.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, checker
 
-from surgeon.feeding.scopes import WITH_BODIES
+from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of
 
-GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
 _WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
@@ -26,11 +25,6 @@ def domain_of(domain: str) -> str:
 def imports_of(opsets: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Return the imported version of each domain."""
     return {domain_of(entry.domain): entry.version for entry in opsets}
-
-
-def bodies_of(attribute: AttributeProto) -> list[GraphProto]:
-    """Return the graphs that an attribute of kind GRAPH or GRAPHS holds."""
-    return [attribute.g] if attribute.type == AttributeProto.GRAPH else list(attribute.graphs)
 
 
 def check_changes(before: ModelProto, after: ModelProto) -> list[str]:
@@ -87,9 +81,9 @@ def _check_nodes(before: ModelProto, after: ModelProto, context: checker.C.Check
     changed = [node for node in after.graph.node if node.SerializeToString() not in old]
     if not changed:
         return []
-    if any(_has_bodies(node) for node in changed):
+    if inside := _nested(changed):
         old.update(node.SerializeToString() for node in _nested(before.graph.node))
-        changed.extend(node for node in _nested(changed) if node.SerializeToString() not in old)
+        changed.extend(node for node in inside if node.SerializeToString() not in old)
     complaints = []
     for node in changed:
         text = _node_complaint(node, context)
@@ -99,19 +93,9 @@ def _check_nodes(before: ModelProto, after: ModelProto, context: checker.C.Check
     return complaints
 
 
-def _has_bodies(node: NodeProto) -> bool:
-    return any(attribute.type in GRAPHS for attribute in node.attribute)
-
-
-def _nested(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Yield the nodes inside the bodies of these nodes, at every depth."""
-    for node in nodes:
-        if domain_of(node.domain) or node.op_type in WITH_BODIES:
-            for attribute in node.attribute:
-                if attribute.type in GRAPHS:
-                    for graph in bodies_of(attribute):
-                        yield from graph.node
-                        yield from _nested(graph.node)
+def _nested(nodes: Iterable[NodeProto]) -> list[NodeProto]:
+    """Return the nodes inside the bodies of these nodes, at every depth."""
+    return [inner for node in nodes for graph in graphs_of(node) for inner in all_nodes(graph.node)]
 
 
 def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str | None:
@@ -132,11 +116,10 @@ def _lightened(node: NodeProto) -> NodeProto:
     copy = NodeProto()
     copy.CopyFrom(node)
     copy.domain = domain_of(copy.domain)
+    for graph in graphs_of(copy):
+        graph.Clear()
+        graph.name = "body"
     for attribute in copy.attribute:
-        if attribute.type in GRAPHS:
-            for graph in bodies_of(attribute):
-                graph.Clear()
-                graph.name = "body"
         for tensor in (attribute.t, *attribute.tensors) if attribute.type in _TENSORS else ():
             if tensor.data_location == TensorProto.EXTERNAL:
                 _empty(tensor)

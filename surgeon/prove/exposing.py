@@ -8,13 +8,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from surgeon.errors import ModelFileError
 from surgeon.file.atomic import AtomicFile
 from surgeon.file.copying import copy_span, open_read, write_all
 from surgeon.file.edits import Piece
 from surgeon.file.model import Model, Patch
+from surgeon.ops.walking import free_names
 from surgeon.running.runtime import Session, SessionError
 
 _GRAPH = ((7, 0),)
@@ -87,18 +88,8 @@ def _needed(graph: GraphProto, names: Iterable[str]) -> tuple[set[int], set[str]
         place = makers.get(name)
         if place is not None and place not in nodes:
             nodes.add(place)
-            pending.extend(_uses(graph.node[place]))
+            pending.extend(free_names(graph.node[place]))
     return nodes, used
-
-
-def _uses(node: NodeProto) -> Iterator[str]:
-    """Yield the names that a node uses; of its bodies all that they mention, which is enough and may be too much."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            yield from (value.name for value in body.output)
-            for inner in body.node:
-                yield from _uses(inner)
 
 
 @contextmanager

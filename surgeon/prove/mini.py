@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.indexing.scope import Node
+from surgeon.ops.walking import all_nodes
 from surgeon.prove.cut import CannotCut, Cut, Leaf
 from surgeon.shaping.symbols import Size
 
@@ -120,9 +121,9 @@ def _model(
         graph.initializer[-1].name = name
     functions = _functions(cut, nodes)
     versions = dict(cut.region.scope.versions)
-    for node in _all_nodes(nodes):
+    for node in all_nodes(nodes):
         versions.setdefault(node.domain, 1)
-    used = {"", *(node.domain for node in _all_nodes(nodes))}
+    used = {"", *(node.domain for node in all_nodes(nodes))}
     imports = [helper.make_opsetid(domain, versions[domain]) for domain in sorted(used) if domain in versions]
     model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=imports)
     model.functions.extend(functions)
@@ -133,29 +134,16 @@ def _model(
     return model
 
 
-def _all_nodes(nodes: Iterable[NodeProto]) -> "list[NodeProto]":
-    """Nodes and those of their bodies."""
-    found: list[NodeProto] = []
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        for item in node.attribute:
-            for graph in (item.g, *item.graphs) if item.type in HEAVY[:2] else ():
-                waiting += graph.node
-    return found
-
-
 def _functions(cut: Cut, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
     """The local functions that the nodes call, also from one another."""
     model = cut.origin.model
     by_name = {(item.domain, item.name): item for item in model.skeleton.functions}
     found: dict[tuple[str, str], FunctionProto] = {}
-    waiting = _all_nodes(nodes)
+    waiting = list(all_nodes(nodes))
     while waiting:
         node = waiting.pop()
         key = (node.domain, node.op_type)
         if key in by_name and key not in found:
             found[key] = FunctionProto.FromString(model.full(by_name[key]))
-            waiting += _all_nodes(found[key].node)
+            waiting += all_nodes(found[key].node)
     return list(found.values())

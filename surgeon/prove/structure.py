@@ -5,13 +5,13 @@ onnx.checker says of the changed parts is `changes`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from surgeon.feeding.scopes import WITH_BODIES
-from surgeon.prove.changes import GRAPHS, bodies_of, check_changes, domain_of, imports_of
+from surgeon.ops.walking import WITH_BODIES, free_names, graphs_in
+from surgeon.prove.changes import check_changes, domain_of, imports_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,9 @@ class _Audit:
         """Check the bodies of a node; return the names that they take from around them."""
         captured: list[str] = []
         for attribute in node.attribute:
-            if attribute.type in GRAPHS:
-                for graph in bodies_of(attribute):
-                    inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {where}"
-                    captured.extend(self.graph(graph, inside))
+            for graph in graphs_in(attribute):
+                inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {where}"
+                captured.extend(self.graph(graph, inside))
         return captured
 
     def _twice(self, names: Iterable[str], where: str, how: str) -> None:
@@ -144,24 +143,11 @@ def _repeated(nodes: Iterable[NodeProto], given: Counter[str]) -> list[str]:
     return [name for name, count in counts.items() if count > 1 or name in given]
 
 
-def _uses(node: NodeProto) -> Iterator[str]:
-    """Yield the names that a node uses: its inputs, and whatever its bodies mention (a superset of captures)."""
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.type in GRAPHS:
-            for graph in bodies_of(attribute):
-                own = {name for inner in graph.node for name in inner.output}
-                own.update(value.name for value in graph.input)
-                used = {name for inner in graph.node for name in _uses(inner)}
-                used.update(value.name for value in graph.output)
-                yield from used - own
-
-
 def _on_cycle(nodes: Iterable[NodeProto]) -> str | None:
     """Return a tensor that depends on itself, or None (Kahn's algorithm; what cannot be ordered hangs on a cycle)."""
     listed = list(nodes)
     maker = {name: position for position, node in enumerate(listed) for name in node.output if name}
-    needs = [{maker[name] for name in _uses(node) if name in maker} for node in listed]
+    needs = [{maker[name] for name in free_names(node) if name in maker} for node in listed]
     users: list[list[int]] = [[] for _ in listed]
     for position, needed in enumerate(needs):
         for other in needed:
