@@ -22,8 +22,8 @@ from surgeon.errors import (
 from surgeon.graph import Constant, Graph, Tensor, register_helpers
 from surgeon.implementations import implements
 from surgeon.matching.match import Match, Mismatch
-from surgeon.rewriting.checking import CheckOptions
 from surgeon.rewriting.explain import explain
+from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.rewrite import find, rewrite
 from surgeon.rewriting.rule import Rule, rule

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
-from surgeon.feeding.dims import free_dims, input_dims
+from surgeon.feeding.dims import free_dims, input_dims, wanted_inputs
+from surgeon.feeding.user_inputs import paths_of
 from surgeon.file.model import Model
 from surgeon.prove.result import CheckResult, Outcome
 
@@ -43,6 +44,7 @@ def compare(
     from surgeon.prove.model_check import ModelCheck, require_options  # not at the top: `import surgeon` is to be light
 
     started = time.perf_counter()
+    inputs, custom_ops = paths_of(inputs), paths_of(custom_ops)
     require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
     first, second = _source(original), _source(other)
     with Model.open(first) as opened, Model.open(second) as against:
@@ -78,16 +80,9 @@ def _source(model: str | os.PathLike[str] | ModelProto) -> Path | ModelProto:
     return model if isinstance(model, ModelProto) else Path(os.path.abspath(model))
 
 
-def _wanted(graph: GraphProto) -> dict[str, ValueInfoProto]:
-    """Return the inputs that have no initializer."""
-    given = {tensor.name for tensor in graph.initializer}
-    given.update(sparse.values.name for sparse in graph.sparse_initializer)
-    return {value.name: value for value in graph.input if value.name not in given}
-
-
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:
     """Yield how the inputs and outputs of two models differ so that they cannot be run side by side."""
-    ours, theirs = _wanted(original), _wanted(other)
+    ours, theirs = wanted_inputs(original), wanted_inputs(other)
     yield from _names("input", ours, theirs)
     yield from _names(
         "output", {value.name: value for value in original.output}, {value.name: value for value in other.output}
@@ -132,7 +127,7 @@ def _kind(value: ValueInfoProto) -> str:
 
 def _fixed(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes that the other model fixes of dimensions that are free in the original and not chosen."""
-    ours, theirs = _wanted(original), _wanted(other)
+    ours, theirs = wanted_inputs(original), wanted_inputs(other)
     free = free_dims([value for value in ours.values() if value.type.HasField("tensor_type")])
     found: dict[str, int] = {}
     for name, value in ours.items():

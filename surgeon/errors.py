@@ -9,6 +9,12 @@ SurgeonError               exit code 2 at the command line
 ├── UsageError             arguments that do not fit together
 ├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
 └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
+
+Some errors are defined beside what raises them, and never reach a user: each is caught and told as an outcome.  Of the
+tree are CannotCut (prove.cut: a region that cannot stand alone), InputsUnknown (feeding.wants: inputs that cannot be
+made), SessionError (running.runtime: a model that does not load or run) and SizeError (shaping.polynomials: a size
+without a number).  Declined (rewriting.acceptance) and NoInstance (ruleproof.instances) are no errors at all:
+they say that a match, or a made-up case, is passed over.
 """
 
 
@@ -29,7 +35,11 @@ class RuleError(SurgeonError):
 
 
 class OpsetError(RuleError):
-    """An op is not there at the opset in force."""
+    """An op is not there at the opset in force.  needs: the opset of ai.onnx at which it is, None if none is known."""
+
+    def __init__(self, message: str, needs: int | None = None) -> None:
+        super().__init__(message)
+        self.needs = needs
 
 
 class RewriteError(SurgeonError):

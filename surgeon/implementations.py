@@ -89,6 +89,12 @@ def is_python(path: Path | str) -> bool:
     return Path(path).suffix == ".py"
 
 
+def require_file(path: Path | str) -> None:
+    """Raise UsageError for a Python file that is not there."""
+    if not Path(path).is_file():
+        raise UsageError(f"There is no file '{path}' of implementations: check the path.")
+
+
 def load(path: Path | str) -> list[Implementation]:
     """Run a Python file and return the implementations that it registers.
 
@@ -96,9 +102,8 @@ def load(path: Path | str) -> list[Implementation]:
     when it was edited.  It may import its neighbours.  Raises UsageError for a file that is not there, fails, or
     registers nothing.
     """
+    require_file(path)
     file = Path(path).resolve()
-    if not file.is_file():
-        raise UsageError(f"There is no file '{path}' of implementations: check the path.")
     version = (file.stat().st_mtime_ns, file.stat().st_size)
     known = _loaded.get(file)
     if known is None or known[0] != version:

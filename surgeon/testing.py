@@ -17,7 +17,7 @@ import onnx
 import onnx.parser
 
 from surgeon.prove.structure import check_structure
-from surgeon.rewriting.checking import Check, CheckOptions
+from surgeon.rewriting.options import Check, CheckOptions
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rewrite import rewrite
 from surgeon.rewriting.rule import Rule

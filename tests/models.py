@@ -11,7 +11,7 @@ from surgeon.indexing.index import Index
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
 from surgeon.matching.pattern import trace
-from surgeon.rewriting.explaining import explain
+from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.result import Report
 from surgeon.testing import parse
 
@@ -47,7 +47,9 @@ def reasons(model: onnx.ModelProto, pattern: Callable[..., Any]) -> str:
     """Why a pattern does not match, all reasons in one string."""
     index = index_of(model)
     compiled = [compile_pattern(item) for item in trace(pattern)]
-    return "; ".join(miss.reason for one in compiled for scope in index.scopes for miss in explain(index, one, scope))
+    return "; ".join(
+        miss.reason for one in compiled for scope in index.scopes for miss in misses_of_pattern(index, one, scope)
+    )
 
 
 def make(pattern: Callable[..., Any], replacement: Callable[..., Any], **settings: Any) -> Rule:

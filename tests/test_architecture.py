@@ -15,23 +15,23 @@ FLOORS = (
     "errors",
     "implementations",
     "file: wire edits payloads records values foreign external copying atomic model save",
-    "ops: schema_tables attributes naming binding node_check schemas",
+    "ops: walking randomness schema_tables attributes naming binding node_check schemas",
     "graph",
     "indexing: scope constants types index origin",
-    "shaping: polynomials symbols facts bodies broadcasting ratios elementwise layout linear selecting reducing making "
-    "attention rules values inference stated shapes",
-    "matching: pattern trace state advice flatten chain chain_parts chains captures arguments standing_in compile "
-    "replay blockers match",
+    "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
+    "reducing making attention rules values inference stated repeats shapes",
+    "matching: pattern trace state advice flatten chain chain_findings chain_nodes chain_search captures "
+    "arguments standing_in compile templates blockers match",
     "running: runtime inlining formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
-    "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect trace proof "
-    "region cut mini pins sizes signature site_proof site_check",
-    "rewriting: fragment placing splice write rule catalogue workshop acceptance explaining result replay driver run "
-    "references checking proving judge_run rewrite explain",
+    "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
+    "inner_values proof region cut mini pins sizes signature site_proof site_check",
+    "rewriting: clock options fragment placing splice write rule catalogue workshop acceptance near_misses result "
+    "recipe driver run references whole_model proving checking rewrite explain",
     "ruleproof: variants dtypes instances layouts opsets result together zero_size without_shapes cases prover",
     "comparing",
     "upgrading: lossless upgrade",
-    "console: console progress guard compare_command report explain_command rule_proof manual inspection cli",
+    "console: console progress guard report compare_command explain_command rule_proof manual inspection cli",
     "testing",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70

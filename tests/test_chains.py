@@ -303,3 +303,26 @@ def test_half_precision_constants_have_half_precision_tolerance():
     exact = np.float16(1 / 3)
     assert len(matches(model(np.asarray(exact)), third)) == 1
     assert not matches(model(np.asarray(np.nextafter(np.nextafter(exact, np.float16(1)), np.float16(1)))), third)
+
+
+@pytest.mark.parametrize("dtype", ["float", "int64"])
+def test_two_negations_are_none(dtype):
+    """Both only turn the sign, which is exact: so in a pattern, and so in a model."""
+    twice = graph("a = Neg(x) y = Neg(a)", f"({dtype}[n] x) => ({dtype}[n] y)")
+    assert len(matches(twice, lambda g, x: g.neg(g.neg(x)))) == 1
+    once = graph("y = Neg(x)", f"({dtype}[n] x) => ({dtype}[n] y)")
+    assert not matches(once, lambda g, x: g.neg(g.neg(x)))
+
+
+def identity(g, x):
+    """A pattern that is a product by one."""
+    return g.mul(g.exp(x), 1.0)
+
+
+def test_what_nearly_changes_nothing_is_not_nothing():
+    """Two constants whose product is one are not one each; those of size one turn the sign alone."""
+    head = "(float[n] x) => (float[n] y)"
+    text = "a = Exp(x) b = Mul(a, c) y = Mul(b, d)"
+    assert not matches(graph(text, head, "float c = {2}, float d = {0.5}"), identity)
+    assert len(matches(graph(text, head, "float c = {-1}, float d = {-1}"), identity)) == 1
+    assert not matches(graph(text, head, "float c = {-1}, float d = {1}"), identity)

@@ -23,7 +23,7 @@ from tests.test_model_check import body
         ({"custom_ops": ["none.so"]}, "There is no custom-op library 'none.so': give the path of a shared library."),
         (
             {"custom_ops": ["none.py"]},
-            "There is no file 'none.py' of custom operators: give the path of a Python file.",
+            "There is no file 'none.py' of implementations: check the path.",
         ),
         ({"inputs": ["none.npz"]}, "There are no inputs at none.npz: give an .npz file or a folder of them."),
         (

@@ -262,3 +262,17 @@ def test_importing_it_is_light() -> None:
     code = "import sys, surgeon.comparing; print({'onnxruntime', 'surgeon.prove.model_check'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
+
+
+def test_a_comparison_is_true_where_it_is_proved(tmp_path):
+    """So that an assert says what it means, and one path by itself is a list of one."""
+    import numpy as np
+
+    import surgeon
+    from surgeon.testing import parse
+
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    np.savez(tmp_path / "in.npz", x=np.array([1.0, -1.0], np.float32))
+    assert surgeon.compare(model, model, inputs=str(tmp_path / "in.npz"))
+    assert not surgeon.compare(model, parse("(float[n] x) => (float[n] y) { y = Neg(x) }"))
+    assert surgeon.CheckOptions(inputs="in.npz").inputs == ("in.npz",)

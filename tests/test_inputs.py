@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.feeding.dims import evaluate
+from surgeon.feeding.dims import evaluate, require_dims, wanted_inputs
 from surgeon.feeding.inputs import InputsUnknown, synthesise
 from surgeon.prove.model_check import check_model
 from surgeon.prove.result import Outcome
@@ -260,6 +260,18 @@ def test_initializers_that_are_inputs_are_left_out() -> None:
     model = read("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
     assert set(make(model)) == {"x"}
+
+
+def test_inputs_with_a_sparse_initializer_are_left_out_too() -> None:
+    """Nobody has to give them, and their free dimensions are none to set."""
+    model = read("g (float[n] x, float[m] s) => (float[n] y) { y = Neg(x) }")
+    model.graph.sparse_initializer.add().values.name = "s"
+    assert list(wanted_inputs(model.graph)) == ["x"]
+    require_dims(model.graph, {"n": 3})
+    with pytest.raises(UsageError, match="'m'"):
+        require_dims(model.graph, {"m": 3})
+    with pytest.raises(UsageError, match="-1"):
+        require_dims(model.graph, {"n": -1})
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from surgeon.file.model import Model
 from surgeon.prove import exposing as exposing_module
 from surgeon.prove import layers as layers_module
 from surgeon.prove.exposing import exposing
+from surgeon.prove.inner_values import find_inner
 from surgeon.prove.model_check import check_model
 from surgeon.prove.result import CheckResult, Outcome
-from surgeon.prove.trace import trace, traced
 from surgeon.running.runtime import Session
 from tests.test_model_check import body, read
 
@@ -218,17 +218,17 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
         pass
 
 
-def test_traced_values_are_those_of_the_model() -> None:
+def test_inner_values_are_those_of_the_model() -> None:
     """Inner tensors, outputs and inputs by name; other names are left out."""
     model = body("a = Relu(x) n = Neg(a) y = Sub(n, x)")
-    found = traced(model, model, ["n", "y", "x", "nothing"], seed=3, dims={"b": 5})
+    found = find_inner(model, model, ["n", "y", "x", "nothing"], seed=3, dims={"b": 5}).values
     assert set(found) == {"n", "y", "x"}
     assert found["x"].shape == (5, 8)
     assert np.array_equal(found["n"], -np.maximum(found["x"], 0))
     assert np.array_equal(found["y"], found["n"] - found["x"])
-    assert list(traced(model, model, ["x"])) == ["x"]
+    assert list(find_inner(model, model, ["x"]).values) == ["x"]
     with pytest.raises(UsageError, match="'c'"):
-        traced(model, model, ["n"], dims={"c": 5})
+        find_inner(model, model, ["n"], dims={"c": 5})
 
 
 @pytest.mark.parametrize("save", [inline, external])
@@ -243,30 +243,30 @@ def test_only_what_leads_to_the_tensors_is_run(tmp_path: Path, save: Callable[[P
         entries["location"].value = "nowhere.data"
         path.write_bytes(kept.SerializeToString())
     with Model.open(path) as opened:
-        found = trace(path, opened.skeleton, ["r", "h"])
+        found = find_inner(path, opened.skeleton, ["r", "h"])
         assert found.refusal == ""
         assert found.values["r"].shape[1] == 64
         assert np.array_equal(found.values["r"], np.maximum(found.values["h"], 0))
-        lost = trace(path, opened.skeleton, ["y"])
-        assert traced(path, opened.skeleton, ["y"]) == {}
+        lost = find_inner(path, opened.skeleton, ["y"])
+        assert find_inner(path, opened.skeleton, ["y"]).values == {}
     assert lost.values == {}
     assert lost.refusal.startswith("ONNX Runtime does not load the model: FAIL : ")
     assert [file.name for file in path.parent.iterdir() if file.suffix == ".tmp"] == []
 
 
-def test_what_loads_is_traced_where_not_all_does() -> None:
+def test_what_loads_is_read_where_not_all_does() -> None:
     """Up to an op that nobody knows; the reason is told."""
     model = body("a = Relu(x) b = Neg(a) c = Abs(b) d = mylib.Placeholder(c) e = Neg(d) y = Add(e, c)")
-    found = trace(model, model, ["y", "e", "d", "c", "b", "a", "x"])
+    found = find_inner(model, model, ["y", "e", "d", "c", "b", "a", "x"])
     assert set(found.values) == {"x", "a", "b", "c"}
     assert found.refusal.startswith("ONNX Runtime does not load the model: FAIL : Fatal error: mylib:Placeholder")
-    assert set(trace(model, model, ["d", "x"]).values) == {"x"}
+    assert set(find_inner(model, model, ["d", "x"]).values) == {"x"}
 
 
 def test_inputs_that_a_model_refuses_are_followed_by_others() -> None:
     """A fixed product of free dimensions; no reason is left."""
     model = read("g (float[b, k] x) => (float[c, 8] y) { s = Constant<value_ints = [-1, 8]>() y = Reshape(x, s) }")
-    found = trace(model, model, ["y"])
+    found = find_inner(model, model, ["y"])
     assert found.refusal == ""
     assert found.values["y"].shape[1] == 8
 
@@ -278,7 +278,7 @@ def test_captured_names_are_kept_in_a_trace() -> None:
         a = Neg(x) z = Add(a, u) i = If (c) <then_branch = t () => (float[4] p) { p = Add(a, w) },
         else_branch = e () => (float[4] q) { q = Sub(a, w) }> y = Relu(i) }"""
     )
-    found = trace(model, model, ["i"])
+    found = find_inner(model, model, ["i"])
     assert found.refusal == ""
     assert found.values["i"].shape == (4,)
 
@@ -286,17 +286,17 @@ def test_captured_names_are_kept_in_a_trace() -> None:
 def test_why_there_is_no_trace_is_told() -> None:
     """Inputs that cannot be made, and a model that refuses them all."""
     model = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
-    assert trace(model, model, ["y"]).refusal == (
+    assert find_inner(model, model, ["y"]).refusal == (
         "Inputs cannot be made: input 'x' is a sequence, for which no values can be made."
     )
     model = body("s = Constant<value_ints = [3, 7]>() r = Reshape(x, s) y = Relu(r)")
-    assert trace(model, model, ["r"]).refusal.startswith("The model does not run on the inputs made for it: ")
+    assert find_inner(model, model, ["r"]).refusal.startswith("The model does not run on the inputs made for it: ")
 
 
 def test_past_the_limit_of_memory_shapes_are_kept() -> None:
     """Shape and dtype are right, and no memory is taken."""
     model = body("a = Relu(x) n = Shape(a) y = Neg(a)")
-    found = trace(model, model, ["a", "n", "y"], dims={"b": 100}, limit_bytes=3300)
+    found = find_inner(model, model, ["a", "n", "y"], dims={"b": 100}, limit_bytes=3300)
     assert found.shapes_only == {"y"}
     assert found.values["y"].shape == found.values["a"].shape == (100, 8)
     assert found.values["y"].dtype == np.float32
@@ -307,4 +307,4 @@ def test_past_the_limit_of_memory_shapes_are_kept() -> None:
 def test_libraries_written_in_python_are_left_to_others() -> None:
     """ONNX Runtime cannot register them."""
     model = body("a = Relu(x) y = Neg(a)")
-    assert "a" in traced(model, model, ["a"], custom_ops=["ops.py"])
+    assert "a" in find_inner(model, model, ["a"], custom_ops=["ops.py"]).values

@@ -3,8 +3,10 @@
 import onnx_graphsurgeon as gs
 import pytest
 
+import surgeon
 from surgeon import Graph, RuleError, Tensor
 from surgeon.matching.pattern import trace
+from surgeon.testing import parse
 from tests.models import graph, make, opset, run
 
 MY = opset(17)
@@ -82,3 +84,35 @@ def test_a_replacement_may_ask_for_the_match():
     model = graph("[first] a = my.act(x) [one] b = Relu(a) [second] c = my.act(b) [two] y = Relu(c)", header=MY)
     after, _ = run(model, make(pattern, named), check="none")
     assert [node.attribute[0].s for node in after.graph.node] == [b"one", b"two"]
+
+
+def test_operators_on_tensors_name_the_helper():
+    """`x * y` in a pattern is answered with what to write."""
+    for spelled, helper in (
+        (lambda g, x: x * g.relu(x), "mul"),
+        (lambda g, x: 1.0 - x, "sub"),
+        (lambda g, x: -x, "neg"),
+    ):
+        made = surgeon.rule(patterns=[spelled])(lambda g, x: g.relu(x))
+        with pytest.raises(RuleError, match=rf"have no operators; write g.{helper}\("):
+            surgeon.rewrite(parse("(float[n] x) => (float[n] y) { y = Relu(x) }"), made)
+
+
+def test_a_condition_that_returns_a_verdict_is_refused():
+    """Nobody would hear it: `return x.rank == 2` in place of `require`."""
+
+    def is_matrix(x):
+        return x.rank == 2
+
+    made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))], conditions=[is_matrix])(lambda g, x: g.relu(x))
+    with pytest.raises(RuleError, match="Condition is_matrix returns False, which says nothing"):
+        surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
+
+
+def test_a_forgotten_return_is_told():
+    def forgot(g, x):
+        g.relu(x)
+
+    made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))])(forgot)
+    with pytest.raises(RuleError, match="Replacement forgot returns None; end it with the tensor"):
+        surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)

@@ -268,7 +268,9 @@ def test_every_engine_is_asked_until_one_answers(monkeypatch):
         def close(self):
             closed.append(self.name)
 
-    monkeypatch.setattr(precision, "_engines", lambda *_: iter([Engine(name) for name in ("first", "second", "third")]))
+    monkeypatch.setattr(
+        precision, "_wide_models", lambda *_: iter([Engine(name) for name in ("first", "second", "third")])
+    )
     with Reference(model("(float[n] x) => (float[n] y) { y = Neg(x) }")) as one:
         assert one.run({"x": X[:1]})["y"] == X64[:1] + 1
         assert one.name == "third"

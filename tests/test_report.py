@@ -11,8 +11,9 @@ import pytest
 from surgeon import rewrite
 from surgeon.console.progress import Spinner
 from surgeon.console.report import diff_lines, miss_text, node_line, print_report
+from surgeon.matching.match import Mismatch
 from surgeon.prove.result import Outcome
-from surgeon.rewriting.result import Miss, NodeInfo, Report
+from surgeon.rewriting.result import NodeInfo, Report
 from tests.command_line import gelus, rule_file, save
 
 
@@ -62,7 +63,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
     name = "/very/long/" + "name" * 60
     report = report_of(gelus(tmp_path, count=1))
     report.sites[0].steps[0].root = SimpleNamespace(original=True, label=name)
-    report.misses = [Miss("gelu", name, "wanted Erf, found Tanh", "gelu.py:9", 4)]
+    report.misses = [Mismatch("gelu", "exact", name, "wanted Erf, found Tanh", "gelu.py:9", 4)]
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal, which alone has a width
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -78,7 +79,7 @@ def test_names_that_look_like_markup_stay_as_they_are(tmp_path: Path) -> None:
     """rich must not take a bracket in a name for a style."""
     report = report_of(gelus(tmp_path, count=1))
     report.sites[0].steps[0].root = SimpleNamespace(original=True, label="/a[bold]:smile:/Mul")
-    report.misses = [Miss("gelu", "[red]x", "[/red] is odd", "gelu.py:9", 1)]
+    report.misses = [Mismatch("gelu", "exact", "[red]x", "[/red] is odd", "gelu.py:9", 1)]
     text = text_of(report)
     assert "/a[bold]:smile:/Mul" in text
     assert "gelu at [red]x: [/red] is odd" in text
@@ -87,8 +88,8 @@ def test_names_that_look_like_markup_stay_as_they_are(tmp_path: Path) -> None:
 def test_misses_that_name_a_node_come_first_and_many_are_summed_up(tmp_path: Path) -> None:
     """Twenty lines, then how many more."""
     report = report_of(gelus(tmp_path))
-    report.misses = [Miss("quick_gelu", "", "there is no Sigmoid", "gelu.py:61", 0)]
-    report.misses += [Miss("gelu", f"/n{place}", "why", "gelu.py:9", 1) for place in range(30)]
+    report.misses = [Mismatch("quick_gelu", "exact", "", "there is no Sigmoid", "gelu.py:61", 0)]
+    report.misses += [Mismatch("gelu", "exact", f"/n{place}", "why", "gelu.py:9", 1) for place in range(30)]
     lines = text_of(report).splitlines()
     start = lines.index("not rewritten")
     assert lines[start + 1] == "  gelu at /n0: why (gelu.py:9); 1 node matched"
@@ -104,24 +105,25 @@ def test_a_node_is_told_with_its_attributes() -> None:
 
 def test_a_miss_without_a_node_is_one_clause() -> None:
     """No "at", no count."""
-    miss = Miss("gelu", "", "there is no Erf in the model", "gelu.py:9", 0)
+    miss = Mismatch("gelu", "exact", "", "there is no Erf in the model", "gelu.py:9", 0)
     assert miss_text(miss) == "  gelu: there is no Erf in the model (gelu.py:9)"
 
 
 def test_a_miss_tells_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
     """The op of the line by the name of its helper."""
-    miss = Miss("gelu", "/n", "wanted Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", "Erf")
+    miss = Mismatch("gelu", "exact", "/n", "wanted Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", op="Erf")
     assert miss_text(miss) == "  gelu at /n: wanted Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
-    miss = Miss("gelu", "/n", "why", "gelu.py:20", 0, 1, "op", "com.microsoft::Gelu")
+    miss = Mismatch("gelu", "exact", "/n", "why", "gelu.py:20", 0, 1, "op", op="com.microsoft::Gelu")
     assert miss_text(miss) == "  gelu at /n: why (gelu.py:20 ms_gelu); 0 of 1 node matched"
-    miss = Miss("gelu", "/n", "why", "gelu.py:20", 0, 1, "op", "Cast or Tanh")
+    miss = Mismatch("gelu", "exact", "/n", "why", "gelu.py:20", 0, 1, "op", op="Cast or Tanh")
     assert miss_text(miss) == "  gelu at /n: why (gelu.py:20 Cast or Tanh); 0 of 1 node matched"
 
 
 def test_the_change_that_would_mend_a_miss_has_a_line(tmp_path: Path) -> None:
     """Below the miss, where it is obvious."""
     report = report_of(gelus(tmp_path))
-    report.misses = [Miss("gelu", "/n", "why", "gelu.py:10", 4, 5, "value", "Mul", "make half 0.5")]
+    change = "make half 0.5"
+    report.misses = [Mismatch("gelu", "exact", "/n", "why", "gelu.py:10", 4, 5, "value", op="Mul", change=change)]
     lines = text_of(report).splitlines()
     start = lines.index("not rewritten")
     assert lines[start + 1] == "  gelu at /n: why (gelu.py:10 mul); 4 of 5 nodes matched"
@@ -267,3 +269,12 @@ def test_whole_models_have_their_own_words(tmp_path: Path) -> None:
     text = text_of(report)
     assert "outcome  FAILED  2 of 2 sites rolled back\n" in text
     assert "wrong at /h1/Mul and 1 more like it: the whole model is wrong with it: Output 'y' differs by" in text
+
+
+def test_a_miss_in_json_has_what_a_report_needs_of_a_mismatch() -> None:
+    """The fields that programs read, whatever else explaining knows of it; refused matches have the same."""
+    near = Mismatch("gelu", "exact", "/n", "why", "gelu.py:10", 4, 5, "value", "1", "2", "make it 1", op="Mul", at="/m")
+    report = Report("", "", "ort", {"gelu": ("gelu",)}, misses=[near])
+    [told] = report.to_dict()["misses"]
+    place = {"rule": "gelu", "node": "/n", "reason": "why", "where": "gelu.py:10", "matched": 4, "total": 5}
+    assert told == place | {"kind": "value", "op": "Mul", "change": "make it 1"}

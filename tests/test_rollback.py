@@ -229,7 +229,13 @@ def test_who_is_found_guilty_has_failed_whatever_its_own_proof_says(tmp_path):
     assert [(site.outcome, site.proof.outcome.value) for site in report.rolled_back] == [("failed", "proved")] * 2
     assert report.check.outcome.value == "proved", "of what is left"
     assert all(not site.error.ok for site in report.rolled_back)
-    assert "the first tensor to leave tolerance is 'r'" in report.rolled_back[0].undone
+    together = "; with all 2 sites at fault the first tensor to leave tolerance is 'r'"
+    assert all(site.undone.endswith(together) for site in report.rolled_back), "no one's alone"
+    np.savez(tmp_path / "mine.npz", x=np.array([777.0, -1.0], np.float32))
+    report = caught(parse(SECRET), secret_rules(), check="both", options=options).report
+    assert [site.undone.rpartition("; ")[2] for site in report.rolled_back] == [
+        "the first tensor to leave tolerance is 'r'"
+    ]
 
 
 def test_a_check_of_what_is_no_more_is_not_told():
@@ -289,7 +295,7 @@ def test_bisection_finds_room_where_the_result_will_be(tmp_path, monkeypatch):
     def full(*_, **__):
         raise surgeon.ModelFileError("No room.")
 
-    monkeypatch.setattr("surgeon.rewriting.judge_run.save", full)
+    monkeypatch.setattr("surgeon.rewriting.checking.save", full)
     options = CheckOptions(inputs=[tmp_path / "mine.npz"])
     error = caught(source / "in.onnx", secret_rules(), output=out / "out.onnx", check="model", options=options)
     assert [site.rule for site in error.report.rolled_back] == ["first"]

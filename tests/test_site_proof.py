@@ -349,3 +349,13 @@ def test_inputs_that_are_too_large_to_make_are_a_sentence():
     _, report = surgeon.rewrite(parse(text), reshaped)
     assert report.outcome == "unproved"
     assert "too large to make" in report.doubts[0]
+
+
+def test_why_no_run_told_a_rank_is_said():
+    """The op before the region is known to nobody, so neither its shape nor a run can be had."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]> agraph (float[n] x) => (float[n] y)
+        { m = my.Thing(x) a = Relu(m) b = Relu(a) y = Neg(b) }"""
+    model = parse(text)
+    model.graph.value_info.append(helper.make_tensor_value_info("m", TensorProto.FLOAT, None))
+    _, report = surgeon.rewrite(model, relu_once)
+    assert "the rank of 'm' is unknown, and ONNX Runtime does not load the model:" in report.doubts[0]

@@ -21,14 +21,14 @@ from surgeon.console.compare_command import compare
 from surgeon.console.explain_command import explain
 from surgeon.console.guard import CHECK_FAILED, Commands, Pair, reading, writing
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.rewriting.rule import TARGETS
 
 if TYPE_CHECKING:
-    from surgeon.rewriting.checking import CheckOptions
+    from surgeon.rewriting.options import CheckOptions
     from surgeon.rewriting.result import Report
     from surgeon.rewriting.rule import Rule
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
-TARGETS = ("ort", "onnx", "contrib", "decomposed")
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -64,7 +64,7 @@ def main() -> None:
     "-name leaves one out.",
 )
 @click.option(
-    "--target", type=click.Choice(TARGETS), default="ort", show_default=True, help="Where the model is to run."
+    "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="Where the model is to run."
 )
 @click.option("--only", multiple=True, metavar="PATTERN", help="Rewrite only where a node's name fits.")
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave alone what a node's name fits.")
@@ -129,7 +129,7 @@ def rewrite(
 
 def _whisper(report: "Report") -> None:
     """Say on stderr what a quiet run that ends well must not hide."""
-    from surgeon.rewriting.judge_run import complaint_of
+    from surgeon.rewriting.checking import complaint_of
 
     if report.rolled_back:
         click.echo(f"FAILED: {complaint_of(report)}", err=True)
@@ -243,9 +243,12 @@ main.add_command(compare)
 @main.command(short_help="List the rules, print the manual of one, or prove it.")
 @click.argument("name", required=False)
 @click.option("--prove", is_flag=True, help="Prove every pattern against every form, from the rule alone.")
+@click.option(
+    "--target", "targets", type=click.Choice(list(TARGETS)), multiple=True, help="Prove the forms of this target only."
+)
 @click.option("--custom-ops", multiple=True, metavar="LIB", help="As for surgeon rewrite, for --prove.")
 @click.pass_context
-def rules(ctx: click.Context, name: str | None, prove: bool, custom_ops: Sequence[str]) -> None:
+def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[str], custom_ops: Sequence[str]) -> None:
     """List the rules, or print the manual of those that NAME leads to, or prove them.
 
     NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
@@ -260,7 +263,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, custom_ops: Sequenc
         print_list(all_rules(), sys.stdout)
         return
     found = flat(resolve(name))
-    if prove and not _prove_rules(found, custom_ops):
+    if prove and not _prove_rules(found, targets, custom_ops):
         ctx.exit(CHECK_FAILED)
     for place, rule in enumerate(() if prove else found):
         if place:
@@ -268,7 +271,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, custom_ops: Sequenc
         print_manual(rule, sys.stdout)
 
 
-def _prove_rules(found: "Sequence[Rule]", custom_ops: Sequence[str]) -> bool:
+def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> bool:
     """Prove rules from themselves and print what came of each; whether all of it is proved, or spared by the rule."""
     from surgeon.console.rule_proof import print_rule_proof
     from surgeon.prove.result import Outcome
@@ -279,7 +282,7 @@ def _prove_rules(found: "Sequence[Rule]", custom_ops: Sequence[str]) -> bool:
     good = True
     for place, rule in enumerate(found):
         with _progress(False, "proof") as progress:
-            proof = prove_rule(rule, custom_ops=libraries, progress=progress)
+            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=progress)
         if place:
             click.echo()
         print_rule_proof(proof, sys.stdout)

@@ -9,12 +9,13 @@ import click
 
 from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.console.guard import CHECK_FAILED, Pair, reading
+from surgeon.console.report import layers_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from surgeon.prove.compare import OutputError
-    from surgeon.prove.result import CheckResult, Layers
+    from surgeon.prove.result import CheckResult
 
 SHOWN_OUTPUTS = 20
 
@@ -78,18 +79,6 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
     words = ": ".join(part for part in (runs, result.reason) if part)
     line("outcome", LOUD[result.outcome.value], f" {words}".rstrip())
     line("time", seconds_text(result.seconds))
-
-
-def layers_words(layers: "Layers") -> str:
-    """What comparing inner tensors found, in one line."""
-    if layers.left_out:
-        return layers.left_out
-    if not layers.compared:
-        return "no inner tensor has the same name in both models"
-    plural = "s" * (layers.compared != 1)
-    if layers.first_different:
-        return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
-    return f"{layers.compared:,} tensor{plural} of the same name compared, none leaves tolerance"
 
 
 def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"]) -> None:

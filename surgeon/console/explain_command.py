@@ -9,13 +9,13 @@ import click
 from surgeon.console.console import console_for
 from surgeon.console.guard import reading
 from surgeon.console.report import matched_text, pattern_line
+from surgeon.rewriting.explain import TOP, Explanation, explanations
+from surgeon.rewriting.rule import TARGETS
 
 if TYPE_CHECKING:
     from surgeon.matching.match import Mismatch
-    from surgeon.rewriting.explain import Explanation
 
-TARGETS = ("ort", "onnx", "contrib", "decomposed")
-TOP, SHOWN = 5, 2  # different misses of each rule, and nodes named for equal ones
+SHOWN = 2  # nodes named for equal misses
 SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
 
 
@@ -28,7 +28,9 @@ SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does
 @click.option(
     "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Different misses to tell of each rule."
 )
-@click.option("--target", type=click.Choice(TARGETS), default="ort", show_default=True, help="As for surgeon rewrite.")
+@click.option(
+    "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="As for surgeon rewrite."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
 @reading
 def explain(source: str, names: Sequence[str], node: str | None, top: int, target: str, as_json: bool) -> None:
@@ -36,8 +38,6 @@ def explain(source: str, names: Sequence[str], node: str | None, top: int, targe
 
     Nothing is written.  Example: surgeon explain in.onnx --rules gelu
     """
-    from surgeon.rewriting.explain import explanations
-
     found = explanations(source, names, target=target, node=node, top=top)
     if as_json:
         import json
@@ -47,7 +47,7 @@ def explain(source: str, names: Sequence[str], node: str | None, top: int, targe
         print_explanations(found, sys.stdout, node)
 
 
-def print_explanations(found: "Sequence[Explanation]", stream: TextIO, node: str | None = None) -> None:
+def print_explanations(found: Sequence[Explanation], stream: TextIO, node: str | None = None) -> None:
     """Print what stands against each rule.  node: the name that was asked for."""
     from rich.text import Text
 
@@ -61,7 +61,7 @@ def print_explanations(found: "Sequence[Explanation]", stream: TextIO, node: str
             console.print(Text(line, style="green" if line.lstrip().startswith("change: ") else ""), soft_wrap=True)
 
 
-def explanation_lines(found: "Explanation", node: str | None = None) -> Iterator[str]:
+def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
     """What stands against one rule, line by line."""
     yield _title(found, node)
     for miss in found.misses:
@@ -70,7 +70,7 @@ def explanation_lines(found: "Explanation", node: str | None = None) -> Iterator
         yield f"  and {found.more:,} more different miss{'es' * (found.more != 1)} (--top shows more)"
 
 
-def _title(found: "Explanation", node: str | None) -> str:
+def _title(found: Explanation, node: str | None) -> str:
     count = len(found.fires)
     spot = f" at {node}" if node is not None else ""
     if not count:

@@ -171,7 +171,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
         layers: bool,
         **named: Any,
     ) -> Any:
-        from surgeon.rewriting.checking import CheckOptions
+        from surgeon.rewriting.options import CheckOptions
 
         return command(options=CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers), **named)
 

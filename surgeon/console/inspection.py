@@ -5,13 +5,13 @@ No payload is read, so it takes as long for 100 GB as for the graph alone.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 import onnx
-from onnx import AttributeProto, TensorProto
+from onnx import TensorProto
 
 from surgeon.console.console import console_for
 from surgeon.errors import ModelFileError
@@ -20,6 +20,7 @@ from surgeon.file.model import Model
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
 from surgeon.ops.schemas import history, knows_domain, schema
+from surgeon.ops.walking import all_nodes
 
 PLACES = 3  # nodes named for each unknown op
 
@@ -134,17 +135,6 @@ def dtype_text(number: int) -> str:
     return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(name, name)
 
 
-def _all_nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
-    """Every node, those of nested bodies included."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
-                yield from _all_nodes(attribute.g.node)
-            for graph in attribute.graphs:
-                yield from _all_nodes(graph.node)
-
-
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     versions = _versions(proto.opset_import)
     counts: Counter[tuple[str, str]] = Counter()
@@ -154,7 +144,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     scopes = [(proto.graph.node, versions)]
     scopes += [(function.node, _versions(function.opset_import) or versions) for function in proto.functions]
     for nodes, opsets in scopes:
-        for node in _all_nodes(nodes):
+        for node in all_nodes(nodes):
             domain, op = node.domain, node.op_type
             counts["" if domain in DEFAULT_DOMAINS else domain, op] += 1
             key = (id(opsets), domain, op)

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from surgeon.console.compare_command import layers_words
 from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.matching.match import Mismatch
 from surgeon.ops.naming import helper_name
-from surgeon.rewriting.result import Miss, NodeInfo, Report, Site
+from surgeon.rewriting.result import NodeInfo, Report, Site
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from surgeon.prove.compare import OutputError
     from surgeon.prove.judge import Deviation
     from surgeon.prove.proof import SiteProof
+    from surgeon.prove.result import Layers
     from surgeon.upgrading.upgrade import Upgrade
 
 SHOWN_SITES, SHOWN_MISSES = 2, 20
@@ -104,13 +104,13 @@ def _where(sites: Iterable[Site]) -> str:
     return "\n".join(told) + (f"\nand {more:,} more scopes" if more > 0 else "")
 
 
-def _told(report: Report) -> Iterator[Miss]:
+def _told(report: Report) -> Iterator[Mismatch]:
     """The misses worth a line, in the order of the rules; those that name a node come first."""
     order = {name: place for place, name in enumerate(rule for rules in report.selection.values() for rule in rules)}
     yield from sorted(report.misses, key=lambda miss: (not miss.node, order.get(miss.rule, 0)))
 
 
-def _print_misses(console: "Console", misses: Sequence[Miss]) -> None:
+def _print_misses(console: "Console", misses: Sequence[Mismatch]) -> None:
     from rich.text import Text
 
     console.print(Text("\nnot rewritten", style="bold"))
@@ -122,7 +122,7 @@ def _print_misses(console: "Console", misses: Sequence[Miss]) -> None:
         console.print(f"  and {len(misses) - SHOWN_MISSES:,} more (--report has them all)", soft_wrap=True)
 
 
-def miss_text(miss: Miss | Mismatch) -> str:
+def miss_text(miss: Mismatch) -> str:
     """A miss in one line: the rule, where in the model, why, where in the rule, and how much of it fitted."""
     place = f" at {miss.node}" if miss.node else ""
     line = pattern_line(miss.where, miss.op)
@@ -135,7 +135,7 @@ def pattern_line(where: str, op: str) -> str:
     return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
 
 
-def matched_text(miss: Miss | Mismatch) -> str:
+def matched_text(miss: Mismatch) -> str:
     """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
     if miss.total:
         return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
@@ -192,7 +192,7 @@ def _print_summary(console: "Console", report: Report) -> None:
     for place, words in enumerate(_proof_words(report)):
         line("" if place else "proofs", words)
     for words in _error_words(report):
-        line("error", words)
+        line("differs", words)
     if report.check is not None and report.check.layers is not None:
         line("layers", layers_words(report.check.layers))
     line("time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items()))
@@ -279,3 +279,15 @@ def print_upgrade(done: "Upgrade", stream: TextIO, *, written: bool) -> None:
     line("outcome", LOUD[done.outcome], f" {done.check.reason}" if done.check is not None and done.check.reason else "")
     line("time", seconds_text(done.seconds))
     line("written", done.output if written else "nothing")
+
+
+def layers_words(layers: "Layers") -> str:
+    """What comparing inner tensors found, in one line."""
+    if layers.left_out:
+        return layers.left_out
+    if not layers.compared:
+        return "no inner tensor has the same name in both models"
+    plural = "s" * (layers.compared != 1)
+    if layers.first_different:
+        return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
+    return f"{layers.compared:,} tensor{plural} of the same name compared, none leaves tolerance"

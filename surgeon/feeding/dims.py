@@ -89,6 +89,13 @@ def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
     return dims
 
 
+def wanted_inputs(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return the inputs of a graph that a caller has to give, by name: those without a dense or sparse initializer."""
+    given = {tensor.name for tensor in graph.initializer}
+    given.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return {value.name: value for value in graph.input if value.name not in given}
+
+
 def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
     """Return the free dimensions of all inputs by key, in the order of their first use."""
     found: dict[str, FreeDim] = {}
@@ -114,6 +121,12 @@ def require_sizes(chosen: Mapping[str, int]) -> None:
     for name, size in chosen.items():
         if size < 0:
             raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 0.")
+
+
+def require_dims(graph: onnx.GraphProto, chosen: Mapping[str, int]) -> None:
+    """Raise UsageError for a size that is negative, or of a dimension that no input of the graph has."""
+    require_sizes(chosen)
+    require_known(free_dims(list(wanted_inputs(graph).values())), chosen)
 
 
 def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:

@@ -6,12 +6,20 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from surgeon.feeding.dims import FreeDim, fallback_sets, free_dims, input_dims, require_known, size_sets
+from surgeon.feeding.dims import (
+    FreeDim,
+    fallback_sets,
+    free_dims,
+    input_dims,
+    require_known,
+    size_sets,
+    wanted_inputs,
+)
 from surgeon.feeding.filling import Filler
 from surgeon.feeding.roles import Role, decides, named_role, read_role
 from surgeon.feeding.scopes import Scopes
 from surgeon.feeding.wants import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
-from surgeon.running.inlining import holds_half
+from surgeon.ops.walking import holds_half
 
 __all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
 
@@ -32,9 +40,7 @@ class InputPlan:
         *,
         names: bool = True,
     ) -> None:
-        given = {tensor.name for tensor in skeleton.graph.initializer}
-        given.update(sparse.values.name for sparse in skeleton.graph.sparse_initializer)
-        inputs = [entry for entry in skeleton.graph.input if entry.name not in given]
+        inputs = list(wanted_inputs(skeleton.graph).values())
         for entry in inputs:
             _require_tensor(entry)
         self.free: dict[str, FreeDim] = free_dims(inputs)

@@ -8,10 +8,9 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.feeding.dims import input_dims
+from surgeon.ops.walking import WITH_BODIES, graphs_in
 
 Key = tuple[str, str, str]  # domain, name, overload of a local function
-
-WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))  # of the default domain
 
 
 @dataclass(slots=True, eq=False)
@@ -81,11 +80,8 @@ class Scopes:
                 continue
             self._alive.append(node)  # bodies are kept by id(), which is good only while the node's view lives
             for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
-                    self._body(node, attribute.name, attribute.g, scope)
-                elif attribute.type == AttributeProto.GRAPHS:
-                    for graph in attribute.graphs:
-                        self._body(node, attribute.name, graph, scope)
+                for graph in graphs_in(attribute):
+                    self._body(node, attribute.name, graph, scope)
 
     def _body(self, node: NodeProto, attribute: str, graph: GraphProto, scope: Scope) -> None:
         body = self._graph(graph, scope)

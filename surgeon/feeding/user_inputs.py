@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.errors import UsageError
-from surgeon.feeding.dims import input_dims
+from surgeon.feeding.dims import input_dims, wanted_inputs
 
 _NPY = b"\x93NUMPY"  # how a file of numpy.save begins
 _PB = re.compile(r"input_(\d+)\.pb")
@@ -39,10 +39,8 @@ def read_inputs(skeleton: ModelProto, paths: Sequence[Path | str]) -> list[Input
     An input that has an initializer may be left out.  Raises UsageError, in one sentence, for a path that is not
     there or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.
     """
-    given = {tensor.name for tensor in skeleton.graph.initializer}
-    given.update(sparse.values.name for sparse in skeleton.graph.sparse_initializer)
     entries = {entry.name: entry for entry in skeleton.graph.input}
-    wanted = [name for name in entries if name not in given]
+    wanted = list(wanted_inputs(skeleton.graph))
     found: list[InputSet] = []
     for path in map(Path, paths):
         for source, arrays in _sets(path, wanted):
@@ -157,3 +155,8 @@ def _fitted(source: Path, array: np.ndarray, entry: ValueInfoProto) -> np.ndarra
                 "give an array of that shape."
             )
     return np.ascontiguousarray(array.astype(wanted, copy=False)).reshape(array.shape)
+
+
+def paths_of(given: "str | Path | Sequence[str | Path]") -> Sequence[str | Path]:
+    """Paths as a list, also where one is given by itself."""
+    return (given,) if isinstance(given, (str, Path)) else given

@@ -1,5 +1,6 @@
 """The model as its file has it, whatever has been rewritten since: what a proof compares with."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import onnx
@@ -25,6 +26,18 @@ class Origin:
     def constants(self) -> Constants:
         """The constants of the source, by value; ask with scopes from `scope`."""
         return Constants(self.model, self.index.ir_version)
+
+    @cached_property
+    def _bodies(self) -> dict[Node, list[Scope]]:
+        found: dict[Node, list[Scope]] = {}
+        for scope in self.index.scopes:
+            if scope.owner is not None:
+                found.setdefault(scope.owner, []).append(self.scope(scope))
+        return found
+
+    def bodies(self, node: Node) -> Sequence[Scope]:
+        """The bodies that a node of the source holds, in the order of the file; none for a new node."""
+        return self._bodies.get(node, ())
 
     def scope(self, scope: Scope) -> Scope:
         """The source's state of a scope of the index; a scope from here is its own."""

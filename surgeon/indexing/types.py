@@ -104,6 +104,8 @@ class Types:
             yield _enum_of_string(formal) if formal.startswith("tensor(") else None, known.types.get(formal, UNKNOWN)
             fresh = [source for source in _tied_inputs(known, node.inputs, formal) if source not in seen]
             seen.update(fresh)
+            # All are of one type: a stored weight tells it at once, where the way back through the data may be long.
+            fresh.sort(key=home.initializers.__contains__, reverse=True)
             waiting += [(home, source) for source in reversed(fresh)]
 
     def _own(self, home: Scope, name: str, node: Node | None) -> int | None:

@@ -10,13 +10,14 @@ from surgeon.indexing.scope import Node, qualified
 from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
 from surgeon.matching.chain import Chain, Matcher, Next, Term
-from surgeon.matching.chain_parts import ordered
-from surgeon.matching.chains import chain_matcher
+from surgeon.matching.chain_nodes import ordered
+from surgeon.matching.chain_search import chain_matcher
 from surgeon.matching.flatten import Flat, flatten
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
 from surgeon.matching.standing_in import other_op
-from surgeon.matching.state import RANDOM, TRANSPARENT, State
+from surgeon.matching.state import TRANSPARENT, State
 from surgeon.matching.trace import Finding
+from surgeon.ops.randomness import RANDOM
 
 Attributes = Callable[[State, Node], Finding | None]
 

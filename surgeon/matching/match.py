@@ -17,8 +17,8 @@ from surgeon.indexing.types import Dim
 from surgeon.matching.blockers import comes_back, escapes, is_closed, swallowed
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Pattern
-from surgeon.matching.replay import Template, template_of
 from surgeon.matching.state import TRANSPARENT, Several, State
+from surgeon.matching.templates import Template, template_of
 from surgeon.matching.trace import Finding, Kind, Trace
 
 CLIMB_LIMIT = 4096
@@ -131,7 +131,7 @@ class Match:
         return str(held if isinstance(held, str) else held[key[1]])
 
     def __repr__(self) -> str:
-        return f"<Match of {self.pattern.name} at {self.root.label}>"
+        return f"<Match of {self.pattern.name} that makes {', '.join(self.outputs)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def find(
             continue
         if template is not None:
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
-            attempt.replay(template, tried)
+            attempt.try_template(template, tried)
             if attempt.found is not None:
                 yield attempt.found
                 continue
@@ -234,7 +234,7 @@ class _Attempt:
         if name:
             self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
 
-    def replay(self, template: Template, tried: set[Node]) -> None:
+    def try_template(self, template: Template, tried: set[Node]) -> None:
         """Try the quick road around the anchor; what comes of it has the last words of any match."""
         if self.anchor is not None and template.fill(self.state, self.anchor):
             root = self.state.nodes[0]

@@ -122,6 +122,20 @@ class Symbol(gs.Variable):
         )
 
 
+def _no_operator(helper: str) -> Callable[..., Any]:
+    def refuse(self: Symbol, *_: Any) -> Any:
+        raise RuleError(f"Tensors of a pattern have no operators; write g.{helper}(...) with {self.name!r} in it.")
+
+    return refuse
+
+
+for _name, _helper in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
+    setattr(Symbol, f"__{_name}__", _no_operator(_helper))
+    setattr(Symbol, f"__r{_name}__", _no_operator(_helper))
+Symbol.__matmul__ = _no_operator("matmul")
+Symbol.__neg__ = _no_operator("neg")
+
+
 class PatternGraph(Graph):
     """A `gs.Graph` that records what to look for."""
 

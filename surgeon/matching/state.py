@@ -11,16 +11,13 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
 from surgeon.matching.trace import Finding, Trace
+from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
 STEP_LIMIT = 20_000
 FLOAT32 = float(np.finfo(np.float32).eps)
 SAME_DEPTH = 6
-RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
-    | {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling"}
-)
 TRANSPARENT = frozenset({"Identity", "Dropout", "Cast"})
 
 

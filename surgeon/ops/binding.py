@@ -103,7 +103,8 @@ def missing(domain: str, name: str, opset: int | None) -> str:
 def _plan(domain: str, name: str, opset: int | None) -> _Plan:
     version = schema(domain, name, opset)
     if version is None:
-        raise OpsetError(missing(domain, name, opset))
+        versions = history(domain, name)
+        raise OpsetError(missing(domain, name, opset), versions[0].since_version if versions and not domain else None)
     if opset is not None and version.deprecated:
         where = spelled_domain(version.domain)
         raise RuleError(f"{name} is deprecated in {where} since opset {version.since_version}; use what replaced it.")

@@ -8,7 +8,7 @@ in files, are emptied first.
 from collections.abc import Iterable
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, checker
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
 
 from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of
 

@@ -238,3 +238,10 @@ def stated(dtypes: Mapping[str, object], rtol: float | None, atol: float | None)
     for dtype in dtypes:
         stated[f"{dtype} rtol"], stated[f"{dtype} atol"] = tolerance(dtype, rtol, atol)
     return stated
+
+
+def same_values(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are the same in dtype, shape and every element, NaN equal to NaN."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool(np.array_equal(a, b)) or (a.dtype.kind != "O" and a.tobytes() == b.tobytes())

@@ -16,7 +16,8 @@ from onnx import TensorProto, numpy_helper
 from surgeon.errors import SurgeonError
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.matching.state import RANDOM, TRANSPARENT
+from surgeon.matching.state import TRANSPARENT
+from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 from surgeon.prove.region import Region
 from surgeon.shaping.shapes import Shapes
@@ -28,7 +29,7 @@ SMALL = 4096  # elements: a larger weight is given random values, and read only 
 LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})  # of floats: these make data of integers
 MOST_NODES = 96  # beside the region's own
 TWIN_DEPTH = 6
-INTEGERS = frozenset(
+WHOLE = frozenset(
     {
         TensorProto.BOOL,
         TensorProto.INT8,
@@ -42,7 +43,7 @@ INTEGERS = frozenset(
     }
 )
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
-EXACT = INTEGERS - BYTES  # large constants of these are masks and indices, not weights: their values matter
+EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
 
 
 class CannotCut(SurgeonError):
@@ -153,13 +154,12 @@ class Cut:
         yield from self.captured(node)
 
     def captured(self, node: Node) -> Iterator[str]:
-        for body in node.scope.bodies:
-            if body.owner is node:
-                own = self.origin.scope(body)
-                for inner in own.nodes:
-                    yield from (name for name in self.reads(inner) if not own.defines(name))
-                outputs = [value.name for value in own.proto.output if isinstance(value, onnx.ValueInfoProto)]
-                yield from (name for name in outputs if name and not own.defines(name))
+        """The tensors that a node's bodies read from around them."""
+        for own in self.origin.bodies(node):
+            for inner in own.nodes:
+                yield from (name for name in self.reads(inner) if not own.defines(name))
+            outputs = [value.name for value in own.proto.output if isinstance(value, onnx.ValueInfoProto)]
+            yield from (name for name in outputs if name and not own.defines(name))
 
     def _reach(self, scope: Scope, name: str) -> None:
         """Find what a tensor is to the proof: known already, a constant, made by a node to include, or a leaf."""
@@ -180,7 +180,7 @@ class Cut:
 
     def _leaf(self, scope: Scope, name: str, key: Key) -> Leaf:
         facts = self.shapes.facts(self.origin.scope(scope), name)
-        value = self.shapes.value(self.origin.scope(scope), name) if facts.dtype in INTEGERS else None
+        value = self.shapes.value(self.origin.scope(scope), name) if facts.dtype in WHOLE else None
         return Leaf(self._names[key], scope, name, facts.dtype, facts.shape, value)
 
     def _go_back(self, leaf: Leaf) -> None:
@@ -209,7 +209,7 @@ class Cut:
         if not self._may_go_back(leaf):
             return False
         found = self.origin.producer(leaf.scope, leaf.tensor)
-        return leaf.dtype in INTEGERS or (found is not None and found[1].op in TRANSPARENT)
+        return leaf.dtype in WHOLE or (found is not None and found[1].op in TRANSPARENT)
 
     def _follows(self, leaf: Leaf) -> bool:
         """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length.
@@ -224,7 +224,7 @@ class Cut:
             if self.key(scope, name) in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
                 continue
             seen.add(self.key(scope, name))
-            if self.shapes.facts(self.origin.scope(scope), name).dtype in INTEGERS:
+            if self.shapes.facts(self.origin.scope(scope), name).dtype in WHOLE:
                 continue
             found = self.origin.producer(scope, name)
             if found is None or found[1].op in LOOKUPS or not self._may_hold(found[1]) or len(seen) > MOST_NODES:
@@ -240,7 +240,7 @@ class Cut:
         """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
         domain, op = split_op(node.op)
         known = schema(domain, op, None)
-        has_body = any(body.owner is node for body in node.scope.bodies)
+        has_body = bool(self.origin.bodies(node))
         return known is not None and op not in RANDOM.difference(TRANSPARENT) and not has_body
 
     def _twins(self) -> Iterator[Leaf]:

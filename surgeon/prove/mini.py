@@ -10,9 +10,9 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorPro
 from surgeon.indexing.scope import Node
 from surgeon.ops.walking import all_nodes
 from surgeon.prove.cut import CannotCut, Cut, Leaf
+from surgeon.running.inlining import IR_VERSION
 from surgeon.shaping.symbols import Size
 
-IR_VERSION = 10  # has local functions, bfloat16 and float8; what a node means hangs on opsets alone
 HEAVY = (AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
-from surgeon.feeding.dims import require_sizes
+from surgeon.feeding.dims import require_sizes, wanted_inputs
 from surgeon.feeding.user_inputs import read_inputs
+from surgeon.implementations import is_python, require_file
+from surgeon.ops.randomness import is_random
 from surgeon.prove.compare import dtype_name, require_tolerances, stated
 from surgeon.prove.layers import compare_layers
 from surgeon.prove.result import CheckResult, Layers, Outcome
@@ -17,8 +19,6 @@ from surgeon.prove.verdict import Verdict
 from surgeon.running.runtime import Session, SessionError, require_libraries
 
 __all__ = ["CheckResult", "ModelCheck", "Outcome", "check_model", "require_options"]
-
-_RANDOM = ("Random", "Multinomial", "Bernoulli")
 
 
 def require_options(
@@ -45,9 +45,9 @@ def require_options(
         if not Path(path).exists():
             raise UsageError(f"There are no inputs at {path}: give an .npz file or a folder of them.")
     for path in custom_ops:
-        if Path(path).suffix == ".py" and not Path(path).is_file():
-            raise UsageError(f"There is no file '{path}' of custom operators: give the path of a Python file.")
-    return require_libraries([path for path in custom_ops if Path(path).suffix != ".py"])
+        if is_python(path):
+            require_file(path)
+    return require_libraries([path for path in custom_ops if not is_python(path)])
 
 
 def check_model(
@@ -176,10 +176,9 @@ class ModelCheck:
     def _interface(self, session: Session) -> str:
         """Say how the rewritten model's inputs or outputs differ in name from the original's; empty if they do not."""
         other = self._other[0].upper() + self._other[1:]
-        given = {tensor.name for tensor in self._skeleton.graph.initializer}
-        feeds = self._trials.made[0].feeds
+        wanted, feeds = wanted_inputs(self._skeleton.graph), self._trials.made[0].feeds
         for name in feeds:
-            if name not in session.inputs and name not in given:
+            if name not in session.inputs and name in wanted:
                 return f"{other} has lost the input '{name}'."
         for name in session.inputs:
             if name not in feeds:
@@ -196,6 +195,6 @@ class ModelCheck:
     def _random_op(self) -> str:
         """Name a random operator of the main graph, if there is one, as the likely cause of answers that differ."""
         for node in self._skeleton.graph.node:
-            if node.op_type.startswith(_RANDOM) or (node.op_type == "Dropout" and len(node.input) == 3):
+            if is_random(node):
                 return f" ({node.op_type} '{node.name or node.output[0]}' is random)"
         return ""

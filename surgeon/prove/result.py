@@ -59,6 +59,15 @@ class CheckResult:
     layers: Layers | None = None
 
     @property
+    def proved(self) -> bool:
+        """Whether the two agree in all that was compared, and that told something."""
+        return self.outcome is Outcome.PROVED
+
+    def __bool__(self) -> bool:
+        """As `proved`, so that `assert surgeon.compare(a, b)` means what it says."""
+        return self.proved
+
+    @property
     def first_different(self) -> str:
         """The first inner tensor in topological order that leaves tolerance; empty if none does or none was asked."""
         return self.layers.first_different if self.layers is not None else ""

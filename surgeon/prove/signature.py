@@ -1,7 +1,8 @@
 """What makes two regions equal: structure, constants, dtypes and shapes.  Equal regions are proved once."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.schemas import schema
-from surgeon.prove.cut import EXACT, INTEGERS, SMALL, CannotCut, Cut, Leaf
+from surgeon.prove.cut import EXACT, SMALL, WHOLE, CannotCut, Cut, Leaf
 from surgeon.prove.region import Region
+from surgeon.shaping.facts import Facts, Values, is_unknown
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import Size, SizeError, substitute, symbol, symbols
 
-Signature = tuple[Hashable, ...]
+Signature = int  # regions with the same one are equal; good for the `Signatures` that gave it
+_ABSENT, _END = "", None  # stand between the names of tensors: an input that is left out, the end of a list
 
 
 class Signatures:
@@ -24,88 +27,117 @@ class Signatures:
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
-        self._owners: dict[int, set[Node | None]] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._versions: dict[int, int] = {}
         self._plain: dict[tuple[int, str], bool] = {}
-        self._versions: dict[int, tuple[tuple[str, int], ...]] = {}
-        self._constants: dict[tuple[int, str], Hashable] = {}
+        self._constants: dict[int, dict[str, int]] = {}
+        self._extents: dict[int, tuple[Facts, int | None]] = {}
 
     def of(self, region: Region, shapes: Shapes) -> Signature:
         """The signature of a region, whose inputs have the dtypes and shapes that `shapes` tells."""
-        scope, numbers = region.scope, dict[str, int]()
-        source = self._origin.scope(scope)
-        before = self._side(region.before, shapes, numbers, changed=bool(scope.redirected))
-        made = len(numbers)
-        inner = {name for node in region.before for name in node.outputs}
-        outputs = tuple([numbers.get(old, -1) for old, _ in region.outputs])
-        fresh = {name for node in region.after for name in node.outputs}
-        renamed = {name: number for name, number in numbers.items() if name not in fresh}
-        after = self._side(region.after, shapes, renamed, changed=False)
-        given = tuple([renamed.setdefault(new, len(renamed)) for _, new in region.outputs])
-        outside = [name for name in dict.fromkeys((*numbers, *renamed)) if name not in inner and name not in fresh]
-        unknown: dict[str, Size] = {}
-        facts = tuple([self._input(source, scope, name, shapes, unknown) for name in outside])
-        above = self._above(region, outside, shapes, unknown) if self._goes_back(region, outside, shapes) else None
-        if id(scope.versions) not in self._versions:
-            self._versions[id(scope.versions)] = tuple(sorted(scope.versions.items()))
-        versions = self._versions[id(scope.versions)]
-        return (versions, before, after, outputs, given, facts, above, made, region.slack)
+        scope = region.scope
+        versions = self._versions.get(id(scope.versions))
+        if versions is None:
+            versions = self._versions[id(scope.versions)] = self._number(tuple(sorted(scope.versions.items())))
+        made = {name for node in region.before for name in node.outputs}
+        fresh = _numbered((name for node in region.after for name in node.outputs), -1, -1)
+        names = self._names(region.before, changed=bool(scope.redirected))
+        numbers = _numbered(dict.fromkeys((_ABSENT, _END, *names)))
+        before = tuple(map(numbers.__getitem__, names))
+        old = tuple([numbers.get(name, -1) for name, _ in region.outputs])
+        names = [*self._names(region.after, changed=False), *[name for _, name in region.outputs]]
+        for name in names:
+            if name not in numbers:
+                numbers[name] = len(numbers)
+        outside = [name for name in numbers if name and name not in made and name not in fresh]
+        numbers |= fresh
+        after = tuple(map(numbers.__getitem__, names))
+        ops = tuple([node.op for node in (*region.before, *region.after)])
+        attributes = None if self._are_plain(versions, scope, ops) else self._attributes(versions, region, shapes)
+        facts, above = self._outside(region, outside, shapes)
+        return self._number((versions, ops, attributes, before, old, after, facts, above, region.slack))
 
-    def _side(self, nodes: Sequence[Node], shapes: Shapes, numbers: dict[str, int], changed: bool) -> Hashable:
-        """Ops, attributes and wiring of the nodes; tensors are numbered as they come."""
-        number, origin = numbers.setdefault, self._origin
-        found: list[Hashable] = []
+    def _number(self, content: Hashable) -> int:
+        """The same number for what is equal."""
+        return self._numbers.setdefault(content, len(self._numbers))
+
+    def _names(self, nodes: Sequence[Node], changed: bool) -> list[str | None]:
+        """What the nodes read and make, one after the other."""
+        names: list[str | None] = []
         for node in nodes:
-            inputs = origin.inputs(node) if changed else node.inputs
-            reads = tuple([number(name, len(numbers)) if name else -1 for name in inputs])
-            makes = tuple([number(name, len(numbers)) if name else -1 for name in node.outputs])
-            found.append((node.op, reads, makes, None if self._has_none(node) else _attributes(node, shapes)))
-        return tuple(found)
+            names += self._origin.inputs(node) if changed else node.inputs
+            names.append(_END)
+            names += node.outputs
+            names.append(_END)
+        return names
 
-    def _has_none(self, node: Node) -> bool:
-        """Whether the schema gives the op no attributes."""
-        key = (id(node.scope.versions), node.op)
-        if key not in self._plain:
-            domain, op = split_op(node.op)
-            known = schema(domain, op, node.scope.versions.get(domain))
-            self._plain[key] = known is not None and not known.attributes
-        return self._plain[key]
+    def _are_plain(self, versions: int, scope: Scope, ops: Iterable[str]) -> bool:
+        """Whether the schemas give none of the ops any attributes."""
+        for op in ops:
+            plain = self._plain.get((versions, op))
+            if plain is None:
+                domain, name = split_op(op)
+                known = schema(domain, name, scope.versions.get(domain))
+                plain = self._plain[versions, op] = known is not None and not known.attributes
+            if not plain:
+                return False
+        return True
 
-    def _input(self, source: Scope, scope: Scope, name: str, shapes: Shapes, unknown: dict[str, Size]) -> Hashable:
-        """A tensor from outside the region: a constant by value, a large weight or any other by dtype and shape."""
-        constant = self._known(source, scope, name)
-        if constant is not None:
-            return constant
-        facts = shapes.facts(source, name)
+    def _attributes(self, versions: int, region: Region, shapes: Shapes) -> Hashable:
+        nodes = (*region.before, *region.after)
+        plain = [self._are_plain(versions, region.scope, (node.op,)) for node in nodes]
+        return tuple([None if known else _attributes(node, shapes) for node, known in zip(nodes, plain, strict=True)])
+
+    def _outside(self, region: Region, names: Sequence[str], shapes: Shapes) -> tuple[Hashable, Hashable]:
+        """What tells the tensors from outside of a region, and what stands above them if the proof may rest on that.
+
+        A constant is told by its value, a large weight or any other tensor by dtype and shape.  The proof may hold only
+        for what stands above where a cut goes back from any of them.
+        """
+        scope, origin = region.scope, self._origin
+        source = origin.scope(scope)
+        constants = self._constants.setdefault(id(scope), {})
+        goes_back = any(map(origin.bodies, region.before))
+        unknown: dict[str, Size] = {}
+        ops: set[str] = set()
+        told: list[Hashable] = []
+        for name in names:
+            known = constants.get(name)
+            if known is None and (content := self._constant(source, scope, name)) is not None:
+                known = constants[name] = self._number(content)
+            if known is not None:
+                told.append(known)
+                continue
+            facts, is_weight = shapes.facts(source, name), origin.constants.is_constant(source, name)
+            value = shapes.value(source, name) if facts.dtype in WHOLE else None
+            told.append(self._told(source, name, facts, value, is_weight, unknown))
+            if facts.dtype in (EXACT if is_weight else WHOLE) and value is None:
+                goes_back = True
+            found = None if is_weight or goes_back else origin.producer(source, name)
+            if found is not None:
+                goes_back = found[1].op in TRANSPARENT or found[1].op in ops
+                ops.add(found[1].op)
+        return tuple(told), self._above(region, names, shapes, unknown) if goes_back else None
+
+    def _told(
+        self,
+        source: Scope,
+        name: str,
+        facts: Facts,
+        value: Values | None,
+        is_weight: bool,
+        unknown: dict[str, Size],
+    ) -> Hashable:
+        """A tensor that is no small constant; weights take other values than data."""
         if facts.shape is None:
             return (*facts, id(source.home(name)), name)
-        shape = tuple([_renamed(size, unknown) for size in facts.shape])
-        value = shapes.value(source, name) if facts.dtype in INTEGERS else None
-        if value is not None:
-            return (facts.dtype, shape, tuple([_renamed(x, unknown) for x in value.flat]))
-        return (facts.dtype, shape, self._origin.constants.is_constant(source, name))  # weights take other values
-
-    def _goes_back(self, region: Region, names: Sequence[str], shapes: Shapes) -> bool:
-        """Whether the proof may hold only for what stands above the inputs: whether a cut goes back from any."""
-        scope = region.scope
-        source = self._origin.scope(scope)
-        if id(scope) not in self._owners:
-            self._owners[id(scope)] = {body.owner for body in scope.bodies}
-        if not self._owners[id(scope)].isdisjoint(region.before):
-            return True
-        ops: set[str] = set()
-        for name in names:
-            if self._known(source, scope, name) is not None:
-                continue
-            dtype = shapes.facts(source, name).dtype
-            constant = self._origin.constants.is_constant(source, name)
-            if dtype in (EXACT if constant else INTEGERS) and shapes.value(source, name) is None:
-                return True
-            found = None if constant else self._origin.producer(scope, name)
-            if found is not None:
-                if found[1].op in TRANSPARENT or found[1].op in ops:
-                    return True
-                ops.add(found[1].op)
-        return False
+        known = self._extents.get(id(facts))  # kept beside: an id is good for as long as its object lives
+        if known is None:
+            has_own = any(map(is_unknown, facts.shape))
+            known = self._extents[id(facts)] = (facts, None if has_own else self._number(facts))
+        extent = known[1]
+        shape = (facts.dtype, *[_renamed(size, unknown) for size in facts.shape]) if extent is None else extent
+        return (shape, is_weight if value is None else tuple([_renamed(x, unknown) for x in value.flat]))
 
     def _above(self, region: Region, names: Sequence[str], shapes: Shapes, unknown: dict[str, Size]) -> Hashable:
         """What a cut takes in beside the region, with tensors numbered as they come; of no other region if it fails."""
@@ -130,15 +162,8 @@ class Signatures:
         given = shapes.call if held else None  # bodies may refer to the attributes of a function
         return (read, tuple(held), tuple(nodes), tuple(leaves), tuple(constants), given)
 
-    def _known(self, source: Scope, scope: Scope, name: str) -> Hashable:
-        """A small constant by its value; None for anything else."""
-        home = source.home(name)
-        key = (id(scope if home is None else home), name)
-        if key not in self._constants:
-            self._constants[key] = self._constant(source, scope, name)
-        return self._constants[key]
-
     def _constant(self, source: Scope, scope: Scope, name: str) -> Hashable:
+        """A small constant by its value; None for anything else."""
         if source.home(name) is None:
             tensor = scope.initializers.get(name)  # made for the replacement
             return None if tensor is None else _content(tensor)
@@ -153,6 +178,10 @@ class Signatures:
             return None
         text = array.dtype.kind == "O"
         return (array.dtype.name, array.shape, tuple(array.flat) if text else _short(array.tobytes()))
+
+
+def _numbered(names: Iterable[str | None], start: int = 0, step: int = 1) -> dict[str | None, int]:
+    return dict(zip(names, count(start, step), strict=False))
 
 
 def _extent(leaf: Leaf, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:

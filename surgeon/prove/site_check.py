@@ -1,17 +1,17 @@
 """Every region of a rewrite proved on its own; equal regions once, whatever the size of the model."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import onnx
 
-from surgeon.feeding.dims import free_dims, require_known, require_sizes
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope, qualified
 from surgeon.prove.cut import CannotCut, Cut
+from surgeon.prove.inner_values import InnerValues
 from surgeon.prove.proof import SiteProof, least
 from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
@@ -26,7 +26,7 @@ MOST_CONTEXTS = 256  # ways in which one local function is called
 
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
-Traced = Callable[[Sequence[str]], dict[str, np.ndarray]]
+Traced = Callable[[Sequence[str]], InnerValues]
 
 
 class SiteCheck:
@@ -46,6 +46,7 @@ class SiteCheck:
         self._in_vain: Counter[Signature] = Counter()
         self._calls: dict[int, list[Shapes]] = {}
         self._read = 0
+        self._untold = ""  # why one run of the model did not tell a rank
 
     def prove(self, regions: Sequence[Region]) -> list[SiteProof]:
         """One proof for each region, in order."""
@@ -101,15 +102,24 @@ class SiteCheck:
             if proof.outcome is Outcome.FAILED and self._in_vain[signature] < MOST_IN_VAIN:
                 proof = self._prove_in_context(region, shapes, proof)
                 self._in_vain[signature] += proof.outcome is Outcome.FAILED
+            elif proof.outcome is Outcome.FAILED:
+                proof = replace(
+                    proof, reason=f"{proof.reason}; {MOST_IN_VAIN} like it failed behind their own nodes too"
+                )
             proofs.append(proof)
         return least(proofs)
 
     def _prove(self, region: Region, shapes: Shapes) -> SiteProof:
         """Prove a region for inputs of any value; weights that are large are made up too."""
         try:
-            return prove_cut(Cut(region, self._origin, shapes), self._options)
+            proof = prove_cut(Cut(region, self._origin, shapes), self._options)
+            return replace(proof, reason=self._explained(proof.reason))
         except CannotCut as error:
-            return SiteProof(Outcome.UNPROVED, str(error))
+            return SiteProof(Outcome.UNPROVED, self._explained(str(error)))
+
+    def _explained(self, reason: str) -> str:
+        """A reason, and where it is an unknown rank why no run of the model told it."""
+        return f"{reason}, and {self._untold}" if self._untold and reason.startswith("the rank of ") else reason
 
     def _prove_in_context(self, region: Region, shapes: Shapes, failed: SiteProof) -> SiteProof:
         """Prove a region that fails for some inputs on those that its model can give it.
@@ -154,19 +164,13 @@ class SiteCheck:
                     unknown[leaf.tensor] = main
         if not unknown:
             return False
-        found = self._traced(list(unknown))
+        traced = self._traced(list(unknown))
+        found, self._untold = traced.values, traced.refusal.rstrip(".")
         tensors = {name: array for name, array in found.items() if name in unknown}  # a list comes as its elements
         for name, array in tensors.items():
             self._shapes.learn(unknown[name], name, _dtype_of(array), tuple(array.shape))
         self._calls.clear()
         return bool(tensors)
-
-
-def require_dims(skeleton: onnx.ModelProto, dims: Mapping[str, int]) -> None:
-    """Raise UsageError for a size that is negative, or of a dimension that no input of the model has."""
-    require_sizes(dims)
-    given = {tensor.name for tensor in skeleton.graph.initializer}
-    require_known(free_dims([value for value in skeleton.graph.input if value.name not in given]), dims)
 
 
 def _dtype_of(array: np.ndarray) -> int:

@@ -14,7 +14,7 @@ from onnx import FunctionProto
 from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.feeding.wants import OVERFLOWING
 from surgeon.indexing.scope import Node
-from surgeon.prove.compare import stated
+from surgeon.prove.compare import same_values, stated
 from surgeon.prove.cut import CannotCut, Cut
 from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
 from surgeon.prove.mini import MiniModels, mini_models
@@ -244,7 +244,7 @@ class _Proof:
         if not self.runs:
             again = first.run(feeds)
             for name, answer in original.items():
-                if not _same(answer, again[name]):
+                if not same_values(answer, again[name]):
                     raise CannotCut(f"two runs of the original nodes differ in {name!r}")
         self.runs += 1
         try:
@@ -297,11 +297,6 @@ class _Proof:
         if moved is None:
             return error
         return settled(moved=change(original if exact is None else exact, moved, original.dtype))
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two results are the same, NaN equal to NaN."""
-    return bool(np.array_equal(a, b)) or (a.dtype.kind != "O" and a.tobytes() == b.tobytes())
 
 
 def _all_nan(array: np.ndarray) -> bool:

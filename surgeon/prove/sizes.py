@@ -8,7 +8,7 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.feeding.dims import SIZES, kind_of
-from surgeon.prove.cut import INTEGERS, Cut
+from surgeon.prove.cut import WHOLE, Cut
 from surgeon.shaping.symbols import Size, SizeError, evaluate, symbols
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
@@ -156,7 +156,7 @@ def _pinned(cut: Cut) -> frozenset[int]:
         found.update(tensor.dims)
         if math.prod(tensor.dims) > 64:
             continue
-        if tensor.data_type in INTEGERS:
+        if tensor.data_type in WHOLE:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING:

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from surgeon.feeding.dims import require_known
 from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.feeding.user_inputs import InputSet
-from surgeon.prove.compare import TOLERANCES, dtype_name, tolerance
+from surgeon.prove.compare import TOLERANCES, dtype_name, same_values, tolerance
 from surgeon.prove.noise import measure
 from surgeon.running.runtime import Session, SessionError
 
@@ -203,13 +203,7 @@ class Trials:
 
 def _unrepeated(outputs: Mapping[str, np.ndarray], again: Mapping[str, np.ndarray]) -> list[str]:
     """Return the outputs that a second run did not repeat bit for bit (NaN equal to NaN)."""
-    return [name for name in outputs if name not in again or not _same(outputs[name], again[name])]
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    return bool(np.array_equal(a, b)) or (a.dtype.kind != "O" and a.tobytes() == b.tobytes())
+    return [name for name in outputs if name not in again or not same_values(outputs[name], again[name])]
 
 
 def _tells(outputs: Mapping[str, np.ndarray], usual: Mapping[str, np.ndarray], *, entirely: bool) -> bool:

@@ -3,7 +3,7 @@
 The rewrite and its explanation accept by this one function.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import TensorProto
 
@@ -62,7 +62,10 @@ class Acceptance:
             step = "target"
             self.splicer.require_writable(match, fragment)
         except OpsetError as error:
-            raise Declined(_finding("opset", compiled, match, str(error))) from error
+            needs = error.needs if match.scope.function is None else None
+            change = f"raise the opset: surgeon upgrade IN OUT --opset {needs}" if needs else ""
+            finding = replace(_finding("opset", compiled, match, str(error).rstrip(".")), change=change)
+            raise Declined(finding) from error
         except Refused as refusal:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
                 step = "dtype"
@@ -72,7 +75,7 @@ class Acceptance:
         except (Declined, SurgeonError):
             raise
         except Exception as error:
-            raise RewriteError(f"{broken(rule.name, error)} at node {match.root.label!r}; mend the rule.") from error
+            raise RewriteError(f"{broken(rule, error)} at node {match.root.label!r}; mend the rule.") from error
         return fragment
 
     def _too_old(self, match: Match, needs: int) -> Declined:

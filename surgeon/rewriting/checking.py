@@ -1,70 +1,261 @@
-"""The checks of one rewrite, and the clock that times its phases."""
+"""The checks of a run: every site proved, the whole models compared, what is at fault rolled back, the rest written."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import onnx
 
-from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
-from surgeon.file.model import Model
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.file.model import Patch
+from surgeon.file.save import save
+from surgeon.matching.match import Mismatch
 from surgeon.prove.result import CheckResult, Outcome
-from surgeon.rewriting.result import Report
+from surgeon.rewriting.clock import Clock
+from surgeon.rewriting.driver import Progress
+from surgeon.rewriting.options import Check, CheckOptions
+from surgeon.rewriting.proving import prove_sites
+from surgeon.rewriting.recipe import NOT_AGAIN
+from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
+from surgeon.rewriting.run import Run
+from surgeon.rewriting.whole_model import invalidity, model_check
+from surgeon.rewriting.write import patch_of
 
 if TYPE_CHECKING:
     from surgeon.prove.model_check import ModelCheck
 
-Check = Literal["sites", "model", "both", "none"]
-CHECKS = ("sites", "model", "both", "none")
+Written = onnx.ModelProto | Path
+Inspect = Callable[[Written], None]
+Write = Callable[[Patch, Inspect], Any]
+
+
+class _AtFault(Exception):
+    """The written model is wrong as a whole; nothing is renamed."""
+
+
+@dataclass(slots=True)
+class Checks:
+    """The checks of one run and what follows from them.
+
+    original: the source as ONNX Runtime gets it.  write: makes the result of a patch, after a look at what it wrote.
+    """
+
+    run: Run
+    report: Report
+    original: Written
+    check: Check
+    options: CheckOptions
+    require_proof: bool
+    expect: Mapping[str, int]
+    clock: Clock
+    progress: Progress | None
+    write: Write
+    _models: "ModelCheck | None" = field(default=None, init=False)
+    _found: "_Look | None" = field(default=None, init=False)
+
+    def prove(self) -> None:
+        """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
+        if self.check not in ("sites", "both") or not self.run.sites:
+            return
+        self._say("prove")
+        with self.clock.phase("prove"):
+            prove_sites(self.run, self.original, self.options)
+            failed = [site for site in self.run.sites if site.outcome == "failed"]
+            unproved = [site for site in self.run.sites if site.outcome == "unproved"] if self.require_proof else []
+            for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
+                for site in sites:
+                    site.undone = why
+            if failed or unproved:
+                self._roll_back([*failed, *unproved])
+
+    def finish(self) -> Any:
+        """Write what stands; a whole model that is wrong is searched for the sites at fault first."""
+        while True:
+            check_expected(self.report, self.expect)
+            try:
+                return self.write(patch_of(self.run.index), self._inspect)
+            except _AtFault:
+                with self.clock.phase("bisect"):
+                    culprits = self._culprits()
+                    if culprits:
+                        self._roll_back(culprits)
+            if not culprits:
+                self._give_up()
+
+    def _inspect(self, written: Written) -> None:
+        """Hold what was written against the original; raises _AtFault where it is wrong."""
+        if self.check == "none" or not self.run.sites:
+            return
+        self._say("check")
+        with self.clock.phase("check"):
+            found = self._look(written, layers=True)
+            if found.is_wrong and found.result is not None and self._is_meant():
+                found = found.meant(self._approximate())
+            self._note(found)
+            if found.is_wrong:
+                raise _AtFault
+            if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
+                self._give_up()
+
+    def _look(self, written: Written, *, layers: bool = False) -> "_Look":
+        """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.
+
+        layers: compare inner tensors too, where that is asked for.
+        """
+        complaint = invalidity(self.run.model, written)
+        if complaint is not None:
+            return _Look(True, f"it is invalid, {complaint}")
+        if self.check == "sites":
+            return _Look(False)
+        if self._models is None:
+            self._models = model_check(self.run.model, self.original, self.options)
+        result = self._models.check(written, layers=layers and self.options.layers)
+        return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
+
+    def _approximate(self) -> list[str]:
+        """The rules that change numbers on purpose and stand."""
+        inexact = {rule.name for rule in self.run.rules if rule.approximate}
+        return sorted({name for site in self.run.sites for name in site.rules if name in inexact})
+
+    def _exact_sites(self) -> list[Site]:
+        """The sites whose rules may only round."""
+        inexact = set(self._approximate())
+        return [site for site in self.run.sites if inexact.isdisjoint(site.rules)]
+
+    def _is_meant(self) -> bool:
+        """Whether the whole model differs only by what approximate rules change on purpose."""
+        exact = self._exact_sites()
+        return len(exact) < len(self.run.sites) and not self._fails(exact)
+
+    def _note(self, found: "_Look") -> None:
+        self._found = found
+        self.report.check = found.result
+        for site in self.run.sites:
+            site.check = found.result
+
+    def _fault(self, sites: int = 1) -> str:
+        """What is wrong with the whole model, as a clause.  sites: how many are at fault."""
+        return "" if self._found is None else self._found.told(sites)
+
+    def _culprits(self) -> list[Site]:
+        """The sites without which the whole model is right, found by halving; none where they are not to blame."""
+        from surgeon.prove.bisect import guilty
+
+        self._say("bisect")
+        exact = self._exact_sites()
+        culprits = guilty(exact if self._fails(exact) else self.run.sites, self._fails)
+        for site in culprits:
+            site.guilty, site.undone = True, f"the whole model is wrong with it: {self._fault(len(culprits))}"
+        return culprits
+
+    def _fails(self, sites: Sequence[Site]) -> bool:
+        """Whether the source with these sites alone rewritten is wrong; nothing of it stays on disk."""
+        try:
+            return self._is_wrong(self.run.again(sites)[0])
+        finally:
+            gc.collect()  # an index is full of cycles, and there are many trials
+
+    def _is_wrong(self, trial: Run) -> bool:
+        """Whether what a run makes of the source is wrong."""
+        if not trial.sites:
+            return self._look(self.original).is_wrong
+        patch = patch_of(trial.index)
+        if isinstance(self.original, onnx.ModelProto):
+            return self._look(patch.to_proto()).is_wrong
+
+        def look(written: Written) -> None:
+            raise _Seen(self._look(written).is_wrong)
+
+        try:
+            beside = self.original.with_name(f"{self.original.stem}.bisect.onnx")
+            save(self.run.model, patch, beside, external_data="share", check=look)
+        except _Seen as seen:
+            return seen.is_wrong
+        except ModelFileError:  # no room beside the source: look at it where the result will be
+            try:
+                self.write(patch, look)
+            except _Seen as seen:
+                return seen.is_wrong
+        raise AssertionError("saving looks at what it writes")
+
+    def _roll_back(self, sites: Sequence[Site]) -> None:
+        """Run again without these sites; what builds on them goes with them."""
+        gone = set(sites)
+        self.run, lost = self.run.again([site for site in self.run.sites if site not in gone])
+        for site in lost:
+            site.undone = "it builds on what was rolled back"
+        for site in (*lost, *self.run.sites):
+            site.check = None  # it was of a model that is no more
+        self.report.rolled_back += [*sites, *lost]
+        self.report.sites, self.report.check = self.run.sites, None
+        self.report.nodes_after = self.run.index.count_nodes()
+        self.report.misses = list(_misses_beside(self.report.rolled_back, self.run.driver.misses()))
+
+    def _give_up(self) -> NoReturn:
+        result = self.report.check
+        if result is not None and result.outcome is Outcome.UNPROVED:
+            reason = result.reason.rstrip(".")
+            raise CheckFailed(f"The rewritten model is not proved: {reason}; nothing was written.", self.report)
+        raise CheckFailed(
+            f"The rewritten model differs from the original and no site is to blame alone: {self._fault()}; "
+            "nothing was written.",
+            self.report,
+        )
+
+    def _say(self, phase: str) -> None:
+        if self.progress is not None:
+            self.progress(phase, len(self.run.sites))
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """How the numeric checks run.
+class _Look:
+    """What a look at a model found.  fault: what is wrong, as a clause.  result: of the run, where there was one."""
 
-    dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers, and
-    Python files that implement ops.  rtol, atol: tolerances in place of those by dtype.  inputs: for the check of the
-    whole model, files of the user's own data (.npz, or folders of them) in place of random ones.  layers: compare inner
-    tensors of the whole models too.
+    is_wrong: bool
+    fault: str = ""
+    result: CheckResult | None = None
+
+    def told(self, sites: int = 1) -> str:
+        """The fault and, where inner tensors were compared, where it shows first: with all sites at fault, not one."""
+        first = None if self.result is None else self.result.first_different
+        together = f"with all {sites:,} sites at fault " if sites > 1 else ""
+        return f"{self.fault}; {together}the first tensor to leave tolerance is {first!r}" if first else self.fault
+
+    def meant(self, rules: Sequence[str]) -> "_Look":
+        """The same where all that differs is the doing of approximate rules: nothing is proved, and nothing wrong."""
+        if self.result is None:
+            return self
+        plural = "s" * (len(rules) == 1)
+        reason = f"{self.told()}, as {' and '.join(rules)} change{plural} numbers on purpose; without, all agrees."
+        return _Look(False, "", replace(self.result, outcome=Outcome.UNPROVED, reason=reason))
+
+
+class _Seen(Exception):
+    """A trial has been looked at and is not to be kept."""
+
+    def __init__(self, is_wrong: bool) -> None:
+        super().__init__(is_wrong)
+        self.is_wrong = is_wrong
+
+
+def _misses_beside(gone: Sequence[Site], misses: Sequence[Mismatch]) -> Iterator[Mismatch]:
+    """The misses of a run without these sites that are not about them.
+
+    A rule that could have had the place of another, had that not come first, is told so once.
     """
-
-    dims: Mapping[str, int] = field(default_factory=dict)
-    seed: int = 0
-    custom_ops: Sequence[str | Path] = ()
-    rtol: float | None = None
-    atol: float | None = None
-    inputs: Sequence[str | Path] = ()
-    layers: bool = False
-
-    def require(self) -> None:
-        """Raise UsageError for options that mean nothing."""
-        if self != CheckOptions():
-            from surgeon.prove.model_check import require_options
-
-            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
-
-
-class Clock:
-    """Seconds by phase; a phase inside another does not count for the outer one."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._inner = [0.0]
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time what runs inside."""
-        start = time.perf_counter()
-        self._inner.append(0.0)
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent - self._inner.pop()
-            self._inner[-1] += spent
+    rules = {(step.rule, step.root.label) for site in gone for step in site.steps}
+    inside = {node.label for site in gone for step in site.steps for node in step.removed if node.original}
+    kept: dict[str, list[Mismatch]] = {}
+    for miss in misses:
+        if miss.reason == NOT_AGAIN and (miss.rule, miss.node) not in rules:
+            kept.setdefault(miss.rule, []).append(miss)
+        elif miss.node not in inside:
+            yield miss
+    for first, *more in kept.values():
+        others = f", and at {len(more):,} more place{'s' * (len(more) > 1)}" if more else ""
+        yield replace(first, reason=f"{first.reason}{others}; name this rule first, or alone")
 
 
 def check_expected(report: Report, expect: Mapping[str, int]) -> None:
@@ -85,39 +276,16 @@ def check_expected(report: Report, expect: Mapping[str, int]) -> None:
         raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)
 
 
-def invalidity(model: Model, written: onnx.ModelProto | Path) -> str | None:
-    """What is wrong with the structure of the written model that was not so in the original, or None."""
-    from surgeon.prove.structure import check_structure  # not at the top: a run without a check is spared its weight
-
-    with Model.open(written) as after:
-        complaints = check_structure(model.skeleton, after.skeleton)
-    return complaints[0].rstrip(".") if complaints else None
-
-
-def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOptions) -> "ModelCheck":
-    """The check of whole models under ONNX Runtime: one original, and any number to hold against it."""
-    from surgeon.prove.model_check import ModelCheck
-
-    return ModelCheck(
-        original,
-        model.skeleton,
-        seed=options.seed,
-        dims=options.dims,
-        custom_ops=options.custom_ops,
-        rtol=options.rtol,
-        atol=options.atol,
-        inputs=options.inputs,
-        layers=options.layers,
-    )
-
-
-def require_passed(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
-    """Raise CheckFailed, with the report, for a model that differs, or that is not proved where it has to be.
-
-    made: how the model came to be, "rewritten" or "upgraded".
-    """
-    reason = result.reason.rstrip(".")
-    if result.outcome is Outcome.FAILED:
-        raise CheckFailed(f"The {made} model differs from the original: {reason}; nothing was written.", report)
-    if result.outcome is Outcome.UNPROVED and require_proof:
-        raise CheckFailed(f"The {made} model is not proved: {reason}; nothing was written.", report)
+def complaint_of(report: Report) -> str:
+    """One sentence on what was rolled back; empty where nothing was."""
+    sites = report.rolled_back
+    if not sites:
+        return ""
+    total = len(sites) + len(report.sites)
+    count = f"{len(sites):,} of {total:,} site{'s' * (total != 1)} {'was' if len(sites) == 1 else 'were'} rolled back"
+    rest = f"the other {len(report.sites):,} stand{'s' * (len(report.sites) == 1)}"
+    if not report.sites:
+        rest = "nothing is left of the rewrite"
+    first = f"{sites[0].rule} at {sites[0].root}: {sites[0].reason}"
+    more = f", and {len(sites) - 1:,} more" if len(sites) > 1 else ""
+    return f"{count} ({first}{more}); {rest}."

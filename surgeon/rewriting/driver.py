@@ -9,12 +9,11 @@ from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Match, find
+from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
-from surgeon.rewriting.explaining import deepest, is_near, near_misses
 from surgeon.rewriting.fragment import Fragment
-from surgeon.rewriting.replay import Recipe
-from surgeon.rewriting.result import Miss, miss_of, miss_of_refusal
+from surgeon.rewriting.near_misses import deepest, is_near, near_misses
+from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import Splicer, Step
 from surgeon.rewriting.workshop import Workshop
@@ -56,7 +55,7 @@ class Driver:
     splicer: Splicer = field(init=False)
     acceptance: Acceptance = field(init=False)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
-    _refused: dict[tuple[str, str], Miss] = field(default_factory=dict)
+    _refused: dict[tuple[str, str], Mismatch] = field(default_factory=dict)
     _growth: int = 0
     _allowed_growth: int = 0
 
@@ -119,7 +118,7 @@ class Driver:
                 self.recipe.require(rule.name, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (Refused, Declined) as refusal:
-                self._refused[rule.name, match.root.label] = miss_of_refusal(rule.name, match, refusal)
+                self._refused[rule.name, match.root.label] = _refusal(rule, match, refusal)
                 return False
             built[:] = [fragment]
             return True
@@ -149,7 +148,7 @@ class Driver:
             )
         history.append(state)
 
-    def misses(self) -> list[Miss]:
+    def misses(self) -> list[Mismatch]:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
         misses = list(self._refused.values())
         fired = {step.rule for step in self.log}
@@ -158,7 +157,21 @@ class Driver:
             told = {miss.node for miss in misses if miss.rule == rule.name}
             if rule.name in fired or told:
                 near = [miss for miss in found if miss.matched > 1 and is_near(miss) and miss.node not in told]
-                misses += [miss_of(rule.name, miss) for miss in deepest(near)]
+                misses += deepest(near)
             elif found:
-                misses.append(miss_of(rule.name, found[0]))
+                misses.append(found[0])
         return misses
+
+
+def _refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
+    """A match that was found and must stay as it is."""
+    return Mismatch(
+        rule.name,
+        match.pattern.name,
+        match.root.label,
+        str(why),
+        match.pattern.where,
+        matched=len(match.nodes),
+        kind=why.finding.kind if isinstance(why, Declined) else "",
+        scope=match.scope.label,
+    )

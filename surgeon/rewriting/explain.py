@@ -16,7 +16,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.catalogue import flat, resolve
-from surgeon.rewriting.explaining import (
+from surgeon.rewriting.near_misses import (
     Explainer,
     Place,
     Way,
@@ -26,8 +26,8 @@ from surgeon.rewriting.explaining import (
     is_near,
     lacking,
     nearness,
-    places,
     plans,
+    possible_roots,
 )
 from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
 from surgeon.rewriting.rule import Rule
@@ -136,7 +136,7 @@ class _Work:
         """The misses in the whole model."""
         found: list[Place] = []
         for scope, compiled, accept in self._sources():
-            found += self.explainer.places(compiled, scope, places(compiled, scope, BREADTH), accept)
+            found += self.explainer.misses_at(compiled, scope, possible_roots(compiled, scope, BREADTH), accept)
         return apart(found, self.taken)
 
     def at(self, spots: list[Node]) -> Iterator[Mismatch]:
@@ -145,7 +145,7 @@ class _Work:
             self.explainer.covered = set()
             here = [node for node in spots if node.scope is scope]
             roots = [root for node in here for root in _roots(scope, compiled, node)]
-            found = sorted(self.explainer.places(compiled, scope, roots, accept), key=Place.order)
+            found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
             around = [place for place in found if any(node in place.best.nodes for node in here)]
             yield from (place.miss for place in (around or found)[:1])
 

@@ -111,6 +111,8 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     arguments, keywords = _arguments(function, match, 1)
     returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if returned is None:
+        raise RuleError(f"Replacement {function.__name__} returns None; end it with the tensor that it made.")
     if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
         raise RuleError(
             f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
@@ -122,9 +124,17 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
 
 
 def call_with_captures(function: Callable[..., Any], match: Match) -> None:
-    """Run a condition: a function of the match's captures, by name, or of the whole `match`."""
+    """Run a condition: a function of the match's captures, by name, or of the whole `match`.
+
+    Raises Refused when it calls `require` in vain, RuleError when it returns a verdict, which nobody would hear.
+    """
     arguments, keywords = _arguments(function, match, 0)
-    function(*arguments, **keywords)
+    returned = function(*arguments, **keywords)
+    if returned is not None:
+        raise RuleError(
+            f"Condition {function.__name__} returns {returned!r}, which says nothing; "
+            'call surgeon.require(condition, "why it must hold") in it.'
+        )
 
 
 def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[list[Any], dict[str, Any]]:

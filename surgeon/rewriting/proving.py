@@ -1,34 +1,42 @@
 """The sites of a run as regions to prove, and what came of it."""
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx
 
-from surgeon.file.model import Model
+from surgeon.feeding.dims import require_dims
 from surgeon.prove.region import Region
-from surgeon.rewriting.checking import CheckOptions
-from surgeon.rewriting.references import bodies_of
+from surgeon.rewriting.options import CheckOptions
+from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
 from surgeon.rewriting.run import Run
 
 
 def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOptions) -> None:
     """Prove every site of a run on its own and put the proofs into the sites."""
-    from surgeon.prove.site_check import SiteCheck, require_dims  # not at the top: without proof they are not needed
+    from surgeon.prove.inner_values import find_inner  # not at the top: without proof they are not needed
+    from surgeon.prove.site_check import SiteCheck
     from surgeon.prove.site_proof import ProofOptions
 
-    require_dims(run.model.skeleton, options.dims)
+    require_dims(run.model.skeleton.graph, options.dims)
     settings = ProofOptions(
         seed=options.seed,
         dims=options.dims,
         custom_ops=options.custom_ops,
         rtol=options.rtol,
         atol=options.atol,
-        bodies=bodies_of(run.driver.log, run.rules),
+        bodies=reference_functions(run.driver.log, run.rules),
     )
-    check = SiteCheck(run.index, settings, lambda names: _traced(run.model, original, names, options))
+    traced = partial(
+        find_inner,
+        original,
+        run.model.skeleton,
+        seed=options.seed,
+        dims=options.dims,
+        custom_ops=options.custom_ops,
+    )
+    check = SiteCheck(run.index, settings, traced)
     slack = {rule.name: rule.approximate for rule in run.rules}
     proofs = check.prove([_region(run, site, sum(slack[name] for name in site.rules)) for site in run.sites])
     for site, proof in zip(run.sites, proofs, strict=True):
@@ -52,11 +60,3 @@ def _region(run: Run, site: Site, slack: float) -> Region:
         if now in fresh or (now != name and scope.home(now) is not None):  # else nothing reads it any more
             outputs.append((name, now))
     return Region(scope, before, after, tuple(outputs), slack)
-
-
-def _traced(
-    model: Model, original: onnx.ModelProto | Path, names: Sequence[str], options: CheckOptions
-) -> dict[str, np.ndarray]:
-    from surgeon.prove.trace import traced
-
-    return traced(original, model.skeleton, names, seed=options.seed, dims=options.dims, custom_ops=options.custom_ops)

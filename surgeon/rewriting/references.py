@@ -10,11 +10,10 @@ from surgeon.indexing.scope import Node, split_op
 from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref, build
 from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.splice import Step, import_version
+from surgeon.running.inlining import PRIVATE_DOMAIN
 
-DOMAIN = "surgeon.reference"
 
-
-def bodies_of(steps: Iterable[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+def reference_functions(steps: Iterable[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
     """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
 
     The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
@@ -63,7 +62,7 @@ def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> Fun
     versions = step.scope.versions
     domains = {item.domain for item in nodes} | {""}
     imports = [helper.make_opsetid(name, versions.get(name) or import_version(name, "")) for name in sorted(domains)]
-    return helper.make_function(DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
+    return helper.make_function(PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
 
 
 def _nodes(reference: Fragment, given: dict[Ref, str]) -> tuple[list[onnx.NodeProto], list[str]]:

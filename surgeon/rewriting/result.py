@@ -1,13 +1,13 @@
 """What a rewrite did, as data: sites, near misses and the outcome of the checks."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from onnx import AttributeProto
 
 from surgeon.indexing.scope import Node
-from surgeon.matching.match import Match, Mismatch
+from surgeon.matching.match import Mismatch
 from surgeon.matching.state import plain
 from surgeon.prove.compare import OutputError
 from surgeon.prove.judge import TensorError
@@ -16,6 +16,7 @@ from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.splice import Step
 
 FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
+MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change")  # what JSON has of a miss
 
 
 class NodeInfo(NamedTuple):
@@ -125,32 +126,14 @@ class Site:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A rule that found nothing, or a place where it nearly matched, and why; the fields are those of a Mismatch."""
-
-    rule: str
-    node: str
-    reason: str
-    where: str
-    matched: int
-    total: int = 0
-    kind: str = ""
-    op: str = ""
-    change: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the miss as JSON can hold it."""
-        return asdict(self)
-
-
 @dataclass(slots=True)
 class Report:
     """What one rewrite did.
 
     selection: names of the rules run, by the name they were asked for.  sites: what stands.  rolled_back: what was
     taken back, as it failed or was not proved.  nodes: counts over all scopes.  check: the comparison of the whole
-    models, None when it was not asked for.  written: whether a file was.  seconds: by phase.
+    models, None when it was not asked for.  written: whether a file was.  misses: for each rule
+    that found nothing, or nearly matched, why.  seconds: by phase.
     """
 
     source: str
@@ -159,7 +142,7 @@ class Report:
     selection: dict[str, tuple[str, ...]]
     sites: list[Site] = field(default_factory=list)
     rolled_back: list[Site] = field(default_factory=list)
-    misses: list[Miss] = field(default_factory=list)
+    misses: list[Mismatch] = field(default_factory=list)
     nodes_before: int = 0
     nodes_after: int = 0
     check: CheckResult | None = None
@@ -235,7 +218,7 @@ class Report:
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
             "proofs": [proof.to_dict() for proof in self.proofs],
-            "misses": [miss.to_dict() for miss in self.misses],
+            "misses": [{key: getattr(miss, key) for key in MISS_KEYS} for miss in self.misses],
             "check": self.check.to_dict() if self.check is not None else None,
             "written": self.written,
             "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
@@ -264,28 +247,6 @@ def regions(steps: Sequence[Step]) -> list[list[Step]]:
     for step in steps:
         found.setdefault(first(step), []).append(step)
     return list(found.values())
-
-
-def miss_of(rule: str, found: Mismatch) -> Miss:
-    """A mismatch as the report holds it."""
-    return Miss(
-        rule,
-        found.node,
-        found.reason,
-        found.where,
-        found.matched,
-        found.total,
-        found.kind,
-        found.op,
-        found.change,
-    )
-
-
-def miss_of_refusal(rule: str, match: Match, refusal: Exception) -> Miss:
-    """A match that was found and refused, as the report holds it.  refusal: Declined, with its finding, or Refused."""
-    finding, total = getattr(refusal, "finding", None), len(match.nodes)
-    told = Miss(rule, match.root.label, str(refusal), match.pattern.where, total)
-    return told if finding is None else replace(told, kind=finding.kind)
 
 
 def _info(node: Node) -> NodeInfo:

@@ -16,9 +16,10 @@ from surgeon.file.model import Model, Patch
 from surgeon.file.save import save
 from surgeon.matching.match import Match
 from surgeon.rewriting.catalogue import flat, resolve
-from surgeon.rewriting.checking import CHECKS, Check, CheckOptions, Clock, check_expected
+from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
+from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Choice, Driver, Progress
-from surgeon.rewriting.judge_run import Inspect, Judge, complaint_of
+from surgeon.rewriting.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rule import TARGETS, Rule
 from surgeon.rewriting.run import Run, indexed
@@ -113,7 +114,7 @@ class _Settings:
             raise UsageError(f"There is no check {self.check!r}; choose one of {', '.join(CHECKS)}.")
         if self.check in ("sites", "none") and (self.options.inputs or self.options.layers):
             raise UsageError(
-                "Inputs and layers are for the check of the whole model, which is off; choose check='model' or 'both'."
+                "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
             )
         if self.require_proof and self.check == "none" and not self.dry_run:
             raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
@@ -155,21 +156,20 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
             report.written = True
             return to
 
-    original = Path(os.fspath(source)) if is_file else source
-    judge = Judge(
-        run,
-        report,
-        original,
-        settings.check,
-        settings.options,
-        settings.require_proof,
-        settings.expect,
-        clock,
-        settings.progress,
-        write,
+    checks = Checks(
+        run=run,
+        report=report,
+        original=Path(os.fspath(source)) if is_file else source,
+        check=settings.check,
+        options=settings.options,
+        require_proof=settings.require_proof,
+        expect=settings.expect,
+        clock=clock,
+        progress=settings.progress,
+        write=write,
     )
-    judge.prove()
-    result = judge.finish()
+    checks.prove()
+    result = checks.finish()
     if report.rolled_back and not settings.keep_going:
         raise CheckFailed(complaint_of(report), report, result)
     return result, report

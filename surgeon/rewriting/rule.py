@@ -123,7 +123,7 @@ class Rule:
             except SurgeonError:
                 raise
             except Exception as error:
-                raise RuleError(f"{broken(self.name, error)} while its pattern was traced; mend the rule.") from error
+                raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
         return self._compiled[function]
 
     def _all_forms(self) -> list[Form]:
@@ -133,10 +133,12 @@ class Rule:
         return f"<rule {self.name} ({self.where})>"
 
 
-def broken(rule: str, error: Exception) -> str:
-    """What a rule's own code raised, and where."""
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    return f"Rule {rule} broke ({Path(at.filename).name}:{at.lineno}, {type(error).__name__}: {error})"
+def broken(rule: "Rule", error: Exception) -> str:
+    """What a rule's own code raised, and where: its last line in the rule's file, else the very last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
+    at = (own or frames)[-1]
+    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {type(error).__name__}: {error})"
 
 
 def _best(forms: Sequence[Form], kinds: Sequence[str]) -> Form:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.rewriting.driver import Choice, Driver, Progress
-from surgeon.rewriting.replay import Recipe
+from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.result import Site, regions
 from surgeon.rewriting.rule import Rule
 

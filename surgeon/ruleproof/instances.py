@@ -20,10 +20,10 @@ from surgeon.ops.binding import missing
 from surgeon.ops.schemas import AttributeSpec, Schema, bind, schema
 from surgeon.ruleproof.dtypes import Dtypes
 from surgeon.ruleproof.variants import Variant
+from surgeon.running.inlining import IR_VERSION
 
 Shape = tuple[int | str, ...]
 
-IR_VERSION = 10  # the newest that every supported ONNX Runtime reads; opsets do not depend on it
 LEAST = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a division
 
 

@@ -18,8 +18,8 @@ from surgeon.matching.pattern import Pattern
 from surgeon.ops.schemas import history
 from surgeon.prove.proof import least
 from surgeon.prove.result import Outcome
-from surgeon.rewriting.checking import CheckOptions
-from surgeon.rewriting.explaining import explain
+from surgeon.rewriting.near_misses import misses_of_pattern
+from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rewrite import rewrite
 from surgeon.rewriting.rule import TARGETS, Plan, Rule
@@ -282,6 +282,6 @@ def _unfired(model: onnx.ModelProto, compiled: Compiled, report: Report) -> Find
     index = Index(Model.open(model))
     if next(find(index, compiled, index.scopes[0]), None) is not None:
         return Finding(Standing.SPARED, report.misses[0].reason if report.misses else "the rule refuses it")
-    misses = sorted(explain(index, compiled, index.scopes[0]), key=lambda miss: -miss.matched)
+    misses = sorted(misses_of_pattern(index, compiled, index.scopes[0]), key=lambda miss: -miss.matched)
     reason = f"{misses[0].reason} ({misses[0].where})" if misses else "no node is where the pattern could start"
     return Finding(Standing.NOT_MATCHED, reason)

@@ -16,9 +16,10 @@ from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.errors import GraphError
 from surgeon.ops.schema_tables import Schema, schema
+from surgeon.ops.walking import graphs_of
 from surgeon.running.formulas import FORMULAS
-from surgeon.running.inlining import bodies_of, inlined
-from surgeon.running.runtime import SessionError
+from surgeon.running.inlining import inlined
+from surgeon.running.runtime import SessionError, flatten
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
 """What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
@@ -103,7 +104,9 @@ class Evaluator:
             raise _refused(error) from error
         flat: dict[str, np.ndarray] = {}
         for name, result in zip(self.outputs, results, strict=True):
-            _flatten(name, result, self._declared[name], flat)
+            flatten(name, result, flat)
+            if name in flat:
+                flat[name] = _narrowed(flat[name], self._declared[name])
         return flat
 
 
@@ -194,7 +197,7 @@ def _plain(value: Any) -> Any:
 
 def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
     """Return the schema by which a node's dtypes are kept; None where they follow no plain rule."""
-    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(bodies_of(node), None) is not None:
+    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(graphs_of(node), None) is not None:
         return None
     return schema(node.domain, node.op_type, opsets.get(node.domain))
 
@@ -227,17 +230,11 @@ def _declared(port: onnx.ValueInfoProto) -> np.dtype[Any] | None:
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
 
 
-def _flatten(name: str, result: Any, declared: np.dtype[Any] | None, into: dict[str, np.ndarray]) -> None:
-    """Store a result, a sequence element by element.  Where a wider float crept in, it gets the one declared."""
-    if isinstance(result, list):
-        into[f"len({name})"] = np.asarray(len(result))
-        for position, element in enumerate(result):
-            _flatten(f"{name}[{position}]", element, None, into)
-        return
-    array = np.empty(0, dtype=np.float32) if result is None else np.asarray(result)
+def _narrowed(array: np.ndarray, declared: np.dtype[Any] | None) -> np.ndarray:
+    """Return an output in the dtype that is declared where a wider float crept in."""
     if declared in _FLOATS and array.dtype in _FLOATS and array.dtype.itemsize > declared.itemsize:
-        array = array.astype(declared)
-    into[name] = array
+        return array.astype(declared)
+    return array
 
 
 def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:

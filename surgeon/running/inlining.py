@@ -4,41 +4,21 @@ onnx's inliner does the work, after what it forgets is written out: attributes t
 default, and trailing inputs that a call omits.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
+from surgeon.ops.walking import nodes_of
 
 PRIVATE_DOMAIN = "surgeon.reference"
 """Where bodies live: under an operator's own name a runtime's schema wins over a body."""
+IR_VERSION = 10
+"""Of models made for proofs: the newest that every supported ONNX Runtime reads.  It has local functions, bfloat16 and
+float8; what a node means hangs on opsets alone."""
 _FIRST_IR_WITH_FUNCTIONS = 8
 _SPELT_OUT = "ai.onnx"  # the default domain by its full name, which onnx's evaluator does not know
-
-
-def all_nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
-    """Yield nodes and those of the bodies that they hold, at any depth."""
-    for node in nodes:
-        yield node
-        for graph in bodies_of(node):
-            yield from all_nodes(graph.node)
-
-
-def bodies_of(node: NodeProto) -> Iterator[GraphProto]:
-    """Yield the graphs that a node holds as attributes."""
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from attribute.graphs
-
-
-def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
-    """Yield all nodes of a model: of the graph, of its bodies, of its local functions."""
-    yield from all_nodes(model.graph.node)
-    for function in model.functions:
-        yield from all_nodes(function.node)
 
 
 def name_of(node: NodeProto) -> str:
@@ -137,13 +117,3 @@ def _complete(call: NodeProto, function: FunctionProto) -> None:
     if len(call.input) > len(function.input) or len(call.output) > len(function.output):
         raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function: drop the rest.")
     call.input.extend([""] * (len(function.input) - len(call.input)))
-
-
-def holds_half(model: ModelProto) -> bool:
-    """Whether some weight, input or Cast of the main graph is float16."""
-    graph, half = model.graph, TensorProto.FLOAT16
-    return (
-        any(tensor.data_type == half for tensor in graph.initializer)
-        or any(entry.type.tensor_type.elem_type == half for entry in graph.input)
-        or any(node.op_type == "Cast" and any(a.i == half for a in node.attribute) for node in graph.node)
-    )

@@ -20,9 +20,10 @@ from onnx import FunctionProto, ModelProto, NodeProto
 from surgeon.errors import GraphError
 from surgeon.implementations import Implementation
 from surgeon.ops.schema_tables import schema
+from surgeon.ops.walking import all_nodes, holds_half, nodes_of
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.formulas import FORMULAS
-from surgeon.running.inlining import all_nodes, holds_half, name_of, nodes_of, with_bodies
+from surgeon.running.inlining import name_of, with_bodies
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
 

@@ -10,9 +10,11 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from surgeon.errors import GraphError
+from surgeon.ops.randomness import ALWAYS_RANDOM
+from surgeon.ops.walking import all_nodes, graphs_of
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.formulas import FORMULAS
-from surgeon.running.inlining import all_nodes, bodies_of, inlined, with_bodies
+from surgeon.running.inlining import inlined, with_bodies
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Implementations, implemented
 
@@ -45,8 +47,6 @@ _QUANTISE = frozenset(
         *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"),
     )
 )
-# Operators of which no two runs are alike.
-_RANDOM = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"))
 
 # What ONNX Runtime runs in float64 by kernels of its own, although there is a formula for it here.  The others it runs
 # by function bodies, some of whose constants are float32.
@@ -82,7 +82,7 @@ def widened(mini: ModelProto) -> ModelProto | None:
 
 def _stays_narrow(node: NodeProto) -> bool:
     """Whether a node has no form in float64 that means the same."""
-    if node.domain == "ai.onnx.ml" or node.op_type in _QUANTISE or node.op_type in _RANDOM:
+    if node.domain == "ai.onnx.ml" or node.op_type in _QUANTISE or node.op_type in ALWAYS_RANDOM:
         return True
     if node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QOrdered")):
         return True
@@ -99,7 +99,7 @@ def _widen_graph(graph: GraphProto) -> None:
         _widen_tensor(sparse.values)
     for node in graph.node:
         _widen_node(node)
-        for body in bodies_of(node):
+        for body in graphs_of(node):
             _widen_graph(body)
 
 
@@ -177,7 +177,7 @@ class Reference:
         limit: float | None = None,
     ) -> None:
         refusals: list[str] = []
-        self._others = _engines(mini, bodies or {}, custom_ops, limit, refusals)
+        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals)
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))
@@ -228,7 +228,7 @@ class Reference:
         return None
 
 
-class _Engine:
+class _WideModel:
     """A widened model on what runs it."""
 
     def __init__(self, name: str, runner: Session | Evaluator, own: Implementations | None = None) -> None:
@@ -241,13 +241,13 @@ class _Engine:
             self._own.__exit__(None, None, None)
 
 
-def _engines(
+def _wide_models(
     mini: ModelProto,
     bodies: Mapping[str, FunctionProto],
     custom_ops: Sequence[Path | str],
     limit: float | None,
     refusals: list[str],
-) -> Iterator[_Engine]:
+) -> Iterator[_WideModel]:
     """Open in turn whatever takes the mini-model in float64; note in `refusals` what does not, and why."""
     for model in (mini, with_bodies(mini, bodies)) if bodies else (mini,):
         wide = widened(model)
@@ -257,7 +257,7 @@ def _engines(
         keys = {(node.domain, node.op_type) for node in all_nodes(wide.graph.node)}
         if not keys & ((FORMULAS.keys() - _EXACT_KERNELS) | _WRONG_BODIES):
             try:
-                yield _Engine("float64 under ONNX Runtime", Session(wide))
+                yield _WideModel("float64 under ONNX Runtime", Session(wide))
             except SessionError as refused:
                 refusals.append(f"ONNX Runtime: {refused.line.rstrip('.')}")
         try:
@@ -266,12 +266,12 @@ def _engines(
             refusals.append(refused.line.rstrip("."))
 
 
-def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float | None) -> _Engine:
+def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float | None) -> _WideModel:
     found = implemented(wide, custom_ops)
     if not found:
-        return _Engine("float64 under onnx's ReferenceEvaluator", Evaluator(wide))
+        return _WideModel("float64 under onnx's ReferenceEvaluator", Evaluator(wide))
     own = Implementations(wide, found, limit)
-    return _Engine(f"float64 by the Python implementation of {own.names}", Evaluator(wide, own.table()), own)
+    return _WideModel(f"float64 by the Python implementation of {own.names}", Evaluator(wide, own.table()), own)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -145,7 +145,7 @@ class Session:
             raise _refused(error) from error
         flat: dict[str, np.ndarray] = {}
         for name, result in zip(self.outputs, results, strict=True):
-            _flatten(name, result, flat)
+            flatten(name, result, flat)
         return flat
 
 
@@ -204,15 +204,15 @@ def _from_ort_value(value: Any) -> Any:
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-def _flatten(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
+def flatten(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
     """Store a result under its name, a sequence or map element by element.  An absent optional is an empty array."""
     if isinstance(result, list):
         into[f"len({name})"] = np.asarray(len(result))
         for position, element in enumerate(result):
-            _flatten(f"{name}[{position}]", element, into)
+            flatten(f"{name}[{position}]", element, into)
     elif isinstance(result, dict):
         into[f"keys({name})"] = np.asarray([str(key) for key in result], dtype=object)
         for key, element in result.items():
-            _flatten(f"{name}[{key}]", element, into)
+            flatten(f"{name}[{key}]", element, into)
     else:
         into[name] = np.empty(0, dtype=np.float32) if result is None else np.asarray(result)

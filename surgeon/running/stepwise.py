@@ -13,9 +13,10 @@ from onnx import GraphProto, ModelProto, NodeProto
 from surgeon.errors import GraphError
 from surgeon.implementations import Implementation, available
 from surgeon.ops.schema_tables import schema
+from surgeon.ops.walking import all_nodes, free_names, graphs_of, nodes_of
 from surgeon.running.evaluator import Evaluator, attributes_of
 from surgeon.running.formulas import FORMULAS
-from surgeon.running.inlining import all_nodes, bodies_of, inlined, nodes_of
+from surgeon.running.inlining import inlined
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.worker import Worker
 
@@ -121,7 +122,7 @@ def _dtypes(graph: GraphProto) -> Iterator[tuple[str, np.dtype[Any]]]:
         if number:
             yield port.name, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     for node in graph.node:
-        for body in bodies_of(node):
+        for body in graphs_of(node):
             yield from _dtypes(body)
 
 
@@ -175,7 +176,7 @@ class Stepwise:
             if self._own.computes(node):
                 results = dict(zip(node.output, self._own.compute(node, inputs), strict=False))
             else:
-                needed = {name: _value(values, name) for name in _needs(node)}
+                needed = {name: _value(values, name) for name in free_names(node)}
                 results = self._step(place, node, needed).run(
                     {name: array for name, array in needed.items() if name not in self._constants}
                 )
@@ -199,7 +200,7 @@ class Stepwise:
         return self._steps[key]
 
     def _opened(self, model: ModelProto, node: NodeProto) -> Session | Evaluator:
-        if not any(self._own.computes(inner) for body in bodies_of(node) for inner in all_nodes(body.node)):
+        if not any(self._own.computes(inner) for body in graphs_of(node) for inner in all_nodes(body.node)):
             try:
                 return Session(model, self._custom_ops)
             except SessionError as refused:
@@ -219,23 +220,6 @@ class Stepwise:
         graph = onnx.helper.make_graph([node], "node", inputs, outputs, constants)
         imports = list(self._model.opset_import)
         return onnx.helper.make_model(graph, opset_imports=imports, ir_version=self._model.ir_version)
-
-
-def _needs(node: NodeProto) -> list[str]:
-    """Return what a node reads, each once: its inputs, and what its bodies take from outside."""
-    names = dict.fromkeys(name for name in node.input if name)
-    for body in bodies_of(node):
-        names.update(dict.fromkeys(_free(body)))
-    return list(names)
-
-
-def _free(graph: GraphProto) -> Iterator[str]:
-    """Yield the names that a body reads and does not make."""
-    own = {port.name for port in graph.input} | {tensor.name for tensor in graph.initializer}
-    for node in graph.node:
-        yield from (name for name in _needs(node) if name not in own)
-        own.update(node.output)
-    yield from (port.name for port in graph.output if port.name not in own)
 
 
 def _value(values: Mapping[str, np.ndarray], name: str) -> np.ndarray:

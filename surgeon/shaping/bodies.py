@@ -8,7 +8,6 @@ from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.shaping.facts import BOOL, INT64, UNKNOWN, Draft, Evaluator, Facts, Open, Site, axis_of
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
-Bodies: TypeAlias = dict[Node, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
 
 
@@ -104,11 +103,7 @@ def functions_of(origin: Origin) -> Functions:
     return found
 
 
-def bodies_of(origin: Origin) -> Bodies:
-    """The bodies of each node that has any, by the attribute that holds them."""
-    found: Bodies = {}
-    for scope in origin.index.scopes:
-        if scope.owner is not None:
-            _, place = scope.address[-2]
-            found.setdefault(scope.owner, {})[scope.owner.proto.attribute[place].name] = origin.scope(scope)
-    return found
+def bodies_of(origin: Origin, node: Node) -> dict[str, Scope]:
+    """The bodies of a node, by the attribute that holds them."""
+    attributes: Any = node.proto.attribute if (found := origin.bodies(node)) else ()
+    return {attributes[scope.address[-2][1]].name: scope for scope in found}

@@ -115,12 +115,17 @@ def _skip_normalization(site: Site) -> Sequence[Facts]:
     return [Facts(dtype, shape), statistics, statistics, Facts(dtype, shape)]
 
 
-RULES: dict[str, Rule] = {
+_BY_FACTS: dict[str, Rule] = {
     **dict.fromkeys(_UNARY.split(), _unary),
     **dict.fromkeys(_BROADCAST.split(), _broadcasting),
     **dict.fromkeys(_TRUTHS.split(), _comparing),
     **dict.fromkeys(("Not", "IsNaN", "IsInf"), _test),
     "Where": _where,
+}
+BY_FACTS = frozenset(_BY_FACTS)
+
+RULES: dict[str, Rule] = {
+    **_BY_FACTS,
     "Cast": _cast,
     "CastLike": _cast_like,
     "Dropout": _dropout,

@@ -192,3 +192,4 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
 }
+BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)

@@ -5,10 +5,10 @@ in free dimensions of the inputs; the op's own rule; whatever else the file stat
 A dimension of which nothing is known is a symbol of its own, `?name[axis]`.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from onnx import AttributeProto
 
@@ -16,11 +16,12 @@ from surgeon.errors import SurgeonError
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
 from surgeon.shaping import bodies, values
-from surgeon.shaping.facts import BOOL, FLOATS, INTEGERS, UNKNOWN, Draft, Facts, Open, Site, Values, best, objects, sane
+from surgeon.shaping.facts import BOOL, FLOATS, INTEGERS, UNKNOWN, Draft, Facts, Open, Site, Values, best, sane
+from surgeon.shaping.frame import Frame
 from surgeon.shaping.inference import infer
-from surgeon.shaping.ratios import of_float
+from surgeon.shaping.repeats import Repeats
 from surgeon.shaping.rules import ODD, RULES
-from surgeon.shaping.stated import Stated
+from surgeon.shaping.stated import UNSTATED, Stated
 from surgeon.shaping.symbols import Size, symbol
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
@@ -35,24 +36,13 @@ class _Missing(Exception):
         self.tasks = tasks
 
 
-class _Frame(NamedTuple):
-    """One call of a local function: what its scope's inputs and attributes are."""
-
-    scope: Scope
-    facts: Mapping[str, Facts]
-    values: Mapping[str, Values | None]
-    attributes: Mapping[str, AttributeProto]
-    label: str
-    depth: int
-
-
 class Shapes:
     """Dtypes, shapes and values of the tensors of the source.  Nothing here raises for an odd graph.
 
     Scopes may be those of the index or of the origin.
     """
 
-    def __init__(self, origin: Origin, frame: _Frame | None = None, outer: "Shapes | None" = None) -> None:
+    def __init__(self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None) -> None:
         self.origin = origin
         self._frame, self._outer = frame, outer
         self._stated: Stated = Stated(origin) if outer is None else outer._stated
@@ -62,7 +52,7 @@ class Shapes:
         self._insides: dict[Node, Shapes] = {}
         self._learned_inside: dict[Node, dict[Key, Facts]] = {}
         self._functions: bodies.Functions = bodies.functions_of(origin) if outer is None else outer._functions
-        self._bodies: bodies.Bodies = bodies.bodies_of(origin) if outer is None else outer._bodies
+        self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
 
     def facts(self, scope: Scope, name: str) -> Facts:
         """The dtype and shape of a tensor, seen from a scope."""
@@ -116,12 +106,7 @@ class Shapes:
     @cached_property
     def call(self) -> Hashable:
         """What a call of the function gives it: calls of which this is equal see the same inside."""
-        if self._frame is None:
-            return None
-        scope, facts, found, attributes = self._frame[:4]
-        values = tuple(sorted((name, None if x is None else tuple(x.flat)) for name, x in found.items()))
-        given = tuple(sorted((name, item.SerializeToString()) for name, item in attributes.items()))
-        return (id(scope), tuple(sorted(facts.items())), values, given)
+        return None if self._frame is None else self._frame.key()
 
     def learn(self, scope: Scope, name: str, dtype: int | None, shape: tuple[int, ...]) -> None:
         """Take in a fact found by running the model; it goes before all but inputs and initializers."""
@@ -175,11 +160,13 @@ class Shapes:
                 waiting.pop()
                 continue
             try:
-                (self._find_value if is_value else self._find_facts)(home, name)
-            except _Missing as missing:
+                missing = self._find_value(home, name) if is_value else self._find_facts(home, name)
+            except _Missing as stopped:
+                missing = stopped.tasks
+            if missing:
                 begun.add(task)
-                waiting.extend(missing.tasks)
-                for other in begun.intersection(missing.tasks):
+                waiting.extend(missing)
+                for other in begun.intersection(missing):
                     self._give_up(other)
 
     def _give_up(self, task: Task) -> None:
@@ -210,7 +197,7 @@ class Shapes:
                 stored = home.sparse[name]
                 return Facts(stored.values.data_type, tuple(stored.dims))
             if stored is not None:
-                return Facts(stored.data_type, tuple(stored.dims))
+                return self._repeats.one(Facts(stored.data_type, tuple(stored.dims)))
         if self._learned and (home, name) in self._learned:
             return self._learned[home, name]
         _, complete = self._stated.draft(home, name)
@@ -221,15 +208,43 @@ class Shapes:
             return self._frame.facts.get(name, UNKNOWN)
         return self._stated.inputs.get(name) if home.parent is None and not home.is_function else None
 
-    def _find_facts(self, home: Scope, name: str) -> None:
-        if self._at_hand(home, name) is not None:
-            return
+    def _find_facts(self, home: Scope, name: str) -> Sequence[Task]:
+        """Find the facts of a tensor that are not at hand; returns what must be found before that, if anything."""
         node = home.producers.get(name)
         if node is None:
             self._facts[home, name] = self._settled(home, name, self._input_draft(home, name), Draft(*UNKNOWN))
-            return
-        site = Site(self, home, node, self.origin.inputs(node))
-        self._require(home, site.inputs)
+            return ()
+        inputs = self.origin.inputs(node)
+        given, missing = self._facts_of(home, inputs)
+        if missing:
+            return missing
+        may_repeat = self._stated.draft(home, name) is UNSTATED
+        found = self._repeats.find(home, node, given) if may_repeat else None
+        if found is None:
+            self._apply(Site(self, home, node, inputs))
+            found = self._facts[home, name]
+            if may_repeat:
+                found = self._repeats.keep(home, node, given, found)
+        self._facts[home, name] = found
+        return ()
+
+    def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[Facts], list[Task]]:
+        """The facts of a node's inputs, and what is still to be found."""
+        given, missing = [], []
+        for name in names:
+            found = self._facts.get((home, name))
+            if found is None:
+                source = home.home(name) if name else None
+                found = UNKNOWN if source is None else self._at_hand(source, name)
+                if found is None and source is not None:
+                    missing.append((False, source, name))
+                    continue
+            given.append(found or UNKNOWN)
+        return given, missing
+
+    def _apply(self, site: Site) -> None:
+        """Find the facts of all outputs of a node, those of whose inputs are known."""
+        home, node = site.scope, site.node
         drafts = self._by_rule(site)
         inferred: Sequence[Draft] = ()
         for place, output in enumerate(node.outputs):
@@ -241,15 +256,6 @@ class Shapes:
             other = sane(inferred[place]) if inferred else Draft(*UNKNOWN)
             self._facts[home, output] = self._settled(home, output, draft, other)
 
-    def _require(self, home: Scope, names: Sequence[str]) -> None:
-        tasks = []
-        for name in names:
-            source = home.home(name) if name else None
-            if source is not None and self._at_hand(source, name) is None:
-                tasks.append((False, source, name))
-        if tasks:
-            raise _Missing(tasks)
-
     def _by_rule(self, site: Site) -> Sequence[Draft | Facts]:
         try:
             called = self._called(site.node)
@@ -257,8 +263,8 @@ class Shapes:
                 inner = self._inside(site.scope, site.node, called)
                 outputs: Any = called.proto.output
                 return [] if inner is None else [inner.facts(called, name) for name in outputs]
-            if site.node in self._bodies and site.node.op in bodies.OWNERS:
-                return bodies.output_drafts(site, self, self._bodies[site.node])
+            if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
+                return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
             rule = RULES.get(site.node.op)
             return rule(site) if rule is not None else []
         except (*ODD, SurgeonError):
@@ -322,7 +328,7 @@ class Shapes:
             attributes.update({name: item for name, item in given if item is not None})
             outer = self._frame.label + "/" if self._frame is not None else ""
             depth = self._frame.depth + 1 if self._frame is not None else 1
-            made = Shapes(self.origin, _Frame(scope, facts, found, attributes, outer + call.label, depth), self)
+            made = Shapes(self.origin, Frame(scope, facts, found, attributes, outer + call.label, depth), self)
             made._learned = self._learned_inside.setdefault(call, {})
             self._insides[call] = made
         return self._insides[call]
@@ -334,7 +340,7 @@ class Shapes:
             self._solve((True, home, name))
         return self._values[home, name]
 
-    def _find_value(self, home: Scope, name: str) -> None:
+    def _find_value(self, home: Scope, name: str) -> Sequence[Task]:
         dtype, shape = self.need_facts(home, name)
         numbers = [size for size in shape or () if isinstance(size, int)]
         fixed = shape is not None and len(numbers) == len(shape)
@@ -342,12 +348,13 @@ class Shapes:
         # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
         if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > values.LIMIT):
             self._values[home, name] = None
-            return
+            return ()
+        blank = values.blank(dtype, numbers) if fixed else None
         node = home.producers.get(name)
         if node is None or name in home.inputs:
             found = self._value_of_input(home, name)
-            self._values[home, name] = found if found is not None else _blank(dtype, numbers, fixed)
-            return
+            self._values[home, name] = found if found is not None else blank
+            return ()
         site = Site(self, home, node, self.origin.inputs(node))
         results = self._by_value_rule(site)
         for place, output in enumerate(node.outputs):
@@ -357,7 +364,8 @@ class Shapes:
                     found = self._constant(home, name)
                 if found is not None and (found.size > values.LIMIT or (fixed and found.shape != tuple(numbers))):
                     found = None
-                self._values[home, name] = found if found is not None else _blank(dtype, numbers, fixed)
+                self._values[home, name] = found if found is not None else blank
+        return ()
 
     def _by_value_rule(self, site: Site) -> Sequence[Values | None]:
         try:
@@ -366,8 +374,8 @@ class Shapes:
                 inner = self._inside(site.scope, site.node, called)
                 outputs: Any = called.proto.output
                 return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
-            if site.node.op == "If" and site.node in self._bodies:
-                chosen = self._bodies[site.node].get(bodies.taken(site) or "")
+            if site.node.op == "If":
+                chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
                 proto: Any = None if chosen is None else chosen.proto
                 return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
             rule = values.RULES.get(site.node.op)
@@ -385,13 +393,4 @@ class Shapes:
             found = self.origin.constants.get(home, name)
         except (*ODD, SurgeonError):
             return None  # its data cannot be read, which whoever needs the data will say, or its op makes no sense
-        if found is None or found.array.size > values.LIMIT or found.array.dtype.kind not in "iubf":
-            return None
-        items = found.array.reshape(-1).tolist()
-        return objects(list(map(of_float, items)) if found.array.dtype.kind == "f" else items, found.array.shape)
-
-
-def _blank(dtype: int | None, sizes: Sequence[int], fixed: bool) -> Values | None:
-    """A value of which only the number of elements is known."""
-    count = prod(sizes)
-    return objects([None] * count, tuple(sizes)) if fixed and count and dtype in (*INTEGERS, BOOL) else None
+        return None if found is None else values.of_array(found.array)

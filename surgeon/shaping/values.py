@@ -19,6 +19,20 @@ from surgeon.shaping.symbols import Size, at_least, exact_quotient, floor_div, l
 LIMIT = 64  # elements; a larger tensor holds data, not sizes
 
 
+def of_array(array: np.ndarray) -> Values | None:
+    """A small constant as a value; None for a large one, and for what are no numbers."""
+    if array.size > LIMIT or array.dtype.kind not in "iubf":
+        return None
+    items = array.reshape(-1).tolist()
+    return objects(list(map(ratios.of_float, items)) if array.dtype.kind == "f" else items, array.shape)
+
+
+def blank(dtype: int | None, sizes: Sequence[int]) -> Values | None:
+    """A value of which only the number of elements is known; None for what holds no sizes."""
+    count = prod(sizes)
+    return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
+
+
 def _each(function: Callable[..., Any], *arrays: Values) -> Values:
     """The function on each element of arrays that broadcast; None where an element is unknown."""
 

@@ -24,12 +24,13 @@ from surgeon.indexing.index import GRAPH_FIELD, Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.ops.schemas import schema
 from surgeon.prove.result import CheckResult
-from surgeon.rewriting.checking import CheckOptions, invalidity, model_check, require_passed
+from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.rewrite import DataMode
+from surgeon.rewriting.whole_model import invalidity, model_check, require_passed
 from surgeon.rewriting.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.upgrading.lossless import Change, ir_version_for, judge, newest_opset
 
-IR_VERSION, ATTRIBUTE = 1, 5
+IR_VERSION_FIELD, ATTRIBUTE = 1, 5
 NAMED = 3  # nodes named for each op that blocks
 
 
@@ -116,7 +117,7 @@ def _plan(index: Index, opset: int, source: str, output: str) -> tuple[Upgrade, 
     plan.judge()
     plan.write(patch)
     if ir_version != index.ir_version:
-        patch.replace((), IR_VERSION, index.model.count((), IR_VERSION) - 1, [write_varint(ir_version)])
+        patch.replace((), IR_VERSION_FIELD, index.model.count((), IR_VERSION_FIELD) - 1, [write_varint(ir_version)])
     return done, patch
 
 

@@ -17,7 +17,7 @@ _MOST_SIZES = 4  # sets of sizes that are tried
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class InnerValues:
     """What one run showed.
 
     values      tensors by name.  One past the limit of memory is a view of a single zero: its shape and dtype are
@@ -31,7 +31,7 @@ class Trace:
     refusal: str = ""
 
 
-def traced(
+def find_inner(
     model: Path | ModelProto,
     skeleton: ModelProto,
     names: Sequence[str],
@@ -40,25 +40,11 @@ def traced(
     dims: Mapping[str, int] | None = None,
     custom_ops: Sequence[Path | str] = (),
     limit_bytes: int = _MOST_BYTES,
-) -> dict[str, np.ndarray]:
-    """Return the values that `trace` finds; empty when the model does not run."""
-    return trace(model, skeleton, names, seed=seed, dims=dims, custom_ops=custom_ops, limit_bytes=limit_bytes).values
-
-
-def trace(
-    model: Path | ModelProto,
-    skeleton: ModelProto,
-    names: Sequence[str],
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    custom_ops: Sequence[Path | str] = (),
-    limit_bytes: int = _MOST_BYTES,
-) -> Trace:
+) -> InnerValues:
     """Run what these tensors of the main graph need of the model, once, and return their values.
 
     Only the nodes and weights that lead to the tensors are loaded, so that operators behind them need no kernel; where
-    ONNX Runtime does not load even these, the longest run of tensors in the graph's order that it does load is traced.
+    ONNX Runtime does not load even these, the longest run of tensors in the graph's order that it does load is fetched.
     `names` may hold inputs of the graph; names that the graph does not make are left out.  Sizes of free dimensions
     and the inputs are those of a check: see `surgeon.feeding.inputs`.  At most `limit_bytes` of values are kept.
 
@@ -66,53 +52,52 @@ def trace(
     """
     wanted = set(names)
     inner = [name for name in made_in(skeleton) if name in wanted]
-    libraries = [path for path in custom_ops if Path(path).suffix != ".py"]
     try:
         plan = InputPlan(skeleton)
         size_sets = [*plan.size_sets(dims or {}), *plan.fallback_sets(dims or {})][:_MOST_SIZES]
         sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (Values.USUAL, Values.TAME))
         try:
-            return _attempt(model, libraries, sets, names, inner, limit_bytes)
+            return _attempt(model, custom_ops, sets, names, inner, limit_bytes)
         except SessionError as refused:
             refusal = f"ONNX Runtime does not load the model: {refused.line}"
-        loading = _loading(model, inner, libraries)
-        found = _attempt(model, libraries, sets, names, loading, limit_bytes)
+        loading = _loading(model, inner, custom_ops)
+        found = _attempt(model, custom_ops, sets, names, loading, limit_bytes)
         return replace(found, refusal=refusal)
     except InputsUnknown as unknown:
-        return Trace(refusal=f"Inputs cannot be made: {unknown.reason}.")
+        return InnerValues(refusal=f"Inputs cannot be made: {unknown.reason}.")
     except ModelFileError as error:
-        return Trace(refusal=str(error))
+        return InnerValues(refusal=str(error))
 
 
 def _attempt(
     model: Path | ModelProto,
-    libraries: Sequence[Path | str],
+    custom_ops: Sequence[Path | str],
     sets: Iterable[dict[str, np.ndarray]],
     names: Sequence[str],
     inner: Sequence[str],
     limit: int,
-) -> Trace:
-    """Trace on the first of the sets of inputs that the model accepts; raises SessionError when it does not load."""
+) -> InnerValues:
+    """Run on the first of the sets of inputs that the model accepts; raises SessionError when it does not load."""
     if not inner:
         feeds = next(iter(sets))
-        return Trace({name: feeds[name] for name in names if name in feeds})
+        return InnerValues({name: feeds[name] for name in names if name in feeds})
     refusal = ""
-    with exposing(model, inner, alone=True) as exposed, Session(exposed, libraries) as session:
+    with exposing(model, inner, alone=True) as exposed, Session(exposed, custom_ops) as session:
         for feeds in sets:
             try:
                 return _run(session, feeds, names, inner, limit)
             except SessionError as refused:
                 refusal = refusal or f"The model does not run on the inputs made for it: {refused.line}"
-    return Trace(refusal=refusal)
+    return InnerValues(refusal=refusal)
 
 
-def _loading(model: Path | ModelProto, names: Sequence[str], libraries: Sequence[Path | str]) -> list[str]:
+def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequence[Path | str]) -> list[str]:
     """Return the tensors up to where ONNX Runtime refuses what they need; it is known to refuse all together."""
     good, bad = 0, len(names)
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            with exposing(model, names[:middle], alone=True) as exposed, Session(exposed, libraries):
+            with exposing(model, names[:middle], alone=True) as exposed, Session(exposed, custom_ops):
                 good = middle
         except SessionError:
             bad = middle
@@ -121,7 +106,7 @@ def _loading(model: Path | ModelProto, names: Sequence[str], libraries: Sequence
 
 def _run(
     session: Session, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
-) -> Trace:
+) -> InnerValues:
     found = {name: feeds[name] for name in names if name in feeds}
     shapes_only: set[str] = set()
     for _, values in fetch(session, feeds, inner):
@@ -132,4 +117,4 @@ def _run(
                 shapes_only.add(name)
                 array = np.broadcast_to(np.zeros((), array.dtype), array.shape)
             found[name] = array
-    return Trace(found, frozenset(shapes_only))
+    return InnerValues(found, frozenset(shapes_only))

@@ -8,16 +8,12 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 from math import nan
-from typing import Any
 
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.advice import fixed
-from surgeon.matching.chain import (
-    Chain,
-    Matcher,
-    Next,
-    Term,
+from surgeon.matching.chain import FLIP, Chain, Folded, Matcher, Next, Term
+from surgeon.matching.chain_findings import (
     gave_up,
     held_already,
     legacy,
@@ -31,7 +27,7 @@ from surgeon.matching.chain import (
     other_number,
     raised,
 )
-from surgeon.matching.chain_parts import (
+from surgeon.matching.chain_nodes import (
     agrees,
     could_stand_in,
     divides_as_floats,
@@ -64,8 +60,7 @@ def chain_matcher(chain: Chain) -> Matcher:
         if single is not None and _one_operand(state, chain, single, node, then):
             return True
         pending = operands_of(node, 1, chain.family)
-        flip = -1.0 if node.op == "Neg" and chain.family is PRODUCT else None
-        constants = ((flip, 0.0, 0, False, 1, ""),) if flip else ()
+        constants = (FLIP,) if node.op == "Neg" and chain.family is PRODUCT else ()
         if _cut(state, chain, pending, (), constants, then):
             return True
         del state.nodes[mark:]
@@ -120,14 +115,14 @@ def _opened(
     sign: int,
     pending: tuple[tuple[str, int], ...],
     leaves: tuple[tuple[str, int], ...],
-    constants: tuple[Any, ...],
+    constants: tuple[Folded, ...],
     then: Next,
 ) -> bool:
     """Go on with the operands of a node of another domain in its place."""
     state.nodes.append(node)
     mark = len(state.nodes)
     if split_op(node.op)[1] == "Neg" and chain.family is PRODUCT:
-        constants = (*constants, (-1.0, 0.0, 0, False, 1, ""))
+        constants = (*constants, FLIP)
     if _cut(state, chain, (*operands_of(node, sign, chain.family), *pending), leaves, constants, then):
         return True
     del state.nodes[mark - 1 :]
@@ -146,7 +141,7 @@ def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next)
     if found is None or its_sign != term.sign or found[2] or not found[3]:
         return False
     total = combine(chain.family, chain.identity, found[0], sign)
-    if not agrees(chain, total, found[1] / 2, ((*found, sign, ""),)):
+    if not agrees(chain, total, found[1] / 2, ()):  # of one constant the total says all
         return False
     return (term.heads is None or made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
 
@@ -156,7 +151,7 @@ def _cut(
     chain: Chain,
     pending: tuple[tuple[str, int], ...],
     leaves: tuple[tuple[str, int], ...],
-    constants: tuple[Any, ...],
+    constants: tuple[Folded, ...],
     then: Next,
 ) -> bool:
     """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
@@ -171,7 +166,7 @@ def _cut(
         if node is None or (node.op in CONSTANT_OPS and may_fold(producers, node)):
             number = scalars[name] if name in scalars else state.scalar(name)
             if number is not None:
-                constants = (*constants, (*number, sign, name))
+                constants = (*constants, Folded(*number, sign, name))
                 continue
         if len(leaves) > wanted:
             return state.trace is not None and state.missed(number_of_operands(state, chain, (*leaves, (name, sign))))
@@ -204,7 +199,7 @@ def _cut(
             state.nodes.append(node)
             inner = constants
             if node.op == "Neg" and chain.family is PRODUCT:
-                inner = (*constants, (-1.0, 0.0, 0, False, 1, ""))
+                inner = (*constants, FLIP)
             if _cut(state, chain, (*operands_of(node, sign, chain.family), *pending), leaves, inner, then):
                 return True
             del state.nodes[mark:]
@@ -213,7 +208,7 @@ def _cut(
 
 
 def _settle(
-    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Any, ...], then: Next
+    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Folded, ...], then: Next
 ) -> bool:
     """The tree is cut: compare the constants, then give each operand a leaf."""
     if state.trace is not None:
@@ -225,10 +220,10 @@ def _settle(
         if state.trace is None:
             return False
         state.missed(number_of_operands(state, chain, leaves))
-        return missing == -1 and not any(item[5] for item in constants) and _no_constant(state, chain, leaves, then)
-    for chosen in combinations([item for item in constants if item[5]], missing):
+        return missing == -1 and not any(item.name for item in constants) and _no_constant(state, chain, leaves, then)
+    for chosen in combinations([item for item in constants if item.name], missing):
         rest = tuple(item for item in constants if not any(item is one for one in chosen))
-        more = tuple((item[5], item[4]) for item in chosen)
+        more = tuple((item.name, item.sign) for item in chosen)
         if _compare(state, chain, (*leaves, *more), rest, then):
             return True
     return False
@@ -249,7 +244,7 @@ def _compare(
     state: State,
     chain: Chain,
     leaves: tuple[tuple[str, int], ...],
-    constants: tuple[Any, ...],
+    constants: tuple[Folded, ...],
     then: Next,
     excused: int = 0,
 ) -> bool:
@@ -272,7 +267,7 @@ def _compare(
                 return False
             again = partial(_compare, state, chain, leaves, constants, then, 1)
             return state.excused(other_number(state, chain, constants), again)
-    elif not any(item[5] for item in constants):
+    elif not any(item.name for item in constants):
         return state.trace is not None and state.missed(no_number(chain))
     is_risky = excused < 2 and not is_float and is_product
     if is_risky and not divides_as_floats(state, chain, leaves, divides, len(constants)):

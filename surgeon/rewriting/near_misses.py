@@ -35,7 +35,7 @@ class Explainer:
     rule: str
     covered: set[Node] = field(default_factory=set)
 
-    def places(
+    def misses_at(
         self, compiled: Compiled, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
     ) -> "list[Place]":
         """The deepest miss at each root that no other explains already."""
@@ -174,19 +174,19 @@ def near_misses(index: Index, rule: Rule, target: str, limit: int = TRIED) -> li
     found: list[Place] = []
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
-            roots = islice(places(compiled, scope, 1), max(0, limit - len(found)))
+            roots = islice(possible_roots(compiled, scope, 1), max(0, limit - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            found += explainer.places(compiled, scope, roots, accept)
+            found += explainer.misses_at(compiled, scope, roots, accept)
     return list(apart(found)) or lacking(index, rule, target)[:1]
 
 
-def explain(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
+def misses_of_pattern(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
     missing = _absent("", compiled, [scope])
-    if missing is not None and next(places(compiled, scope, 1), None) is None:
+    if missing is not None and next(possible_roots(compiled, scope, 1), None) is None:
         yield missing
     else:
-        yield from apart(Explainer(index, "").places(compiled, scope, places(compiled, scope, 1)))
+        yield from apart(Explainer(index, "").misses_at(compiled, scope, possible_roots(compiled, scope, 1)))
 
 
 def _accept_or_decline(accept: Accept, match: Match) -> object:
@@ -240,7 +240,7 @@ def _order(group: frozenset[str]) -> tuple[int, list[str]]:
     return len(group), sorted(group)
 
 
-def places(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[Node]:
+def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[Node]:
     """Nodes at which a pattern may start, or would if ops were of another domain.
 
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.

@@ -1,11 +1,10 @@
 """What a chain asks of the nodes and constants of a model, before any choice between them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
-from surgeon.matching.chain import Chain, Term
+from surgeon.matching.chain import Chain, Folded, Term
 from surgeon.matching.flatten import SUM
 from surgeon.matching.state import RTOL, TRANSPARENT, State
 
@@ -43,13 +42,14 @@ def may_fold(producers: dict[str, Node], node: Node) -> bool:
     return True
 
 
-def agrees(chain: Chain, total: float, eps: float, constants: tuple[Any, ...]) -> bool:
+def agrees(chain: Chain, total: float, eps: float, constants: tuple[Folded, ...]) -> bool:
     if chain.number == chain.identity:
-        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself.
-        return all(item[0] == chain.identity for item in constants)
+        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself,
+        # or no more than the sign, which is exact both ways.
+        return total == chain.identity and all(abs(item.number) == chain.identity for item in constants)
     allowed = chain.rtol if chain.rtol is not None else max(RTOL, eps)
     most = CANCELS * abs(chain.number)
-    if len(constants) > 1 and chain.family is SUM and any(abs(item[0]) > most for item in constants):
+    if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):
         return False  # large constants that nearly cancel take digits away from what is added between them
     return abs(total - chain.number) <= allowed * abs(chain.number)
 

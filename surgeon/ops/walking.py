@@ -1,0 +1,64 @@
+"""Walks over plain ONNX messages: the graphs that nodes hold, the nodes in them, the names that they take.
+
+What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+"""The kinds of attribute that hold graphs."""
+WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+"""The operators of the default domain that hold graphs."""
+
+
+def graphs_in(attribute: AttributeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that an attribute holds."""
+    if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
+        yield attribute.g
+    yield from attribute.graphs
+
+
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that a node holds: its bodies, not those inside them."""
+    for attribute in node.attribute:
+        yield from graphs_in(attribute)
+
+
+def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Yield nodes and those of the bodies that they hold, at any depth, a node before those inside it."""
+    for node in nodes:
+        yield node
+        for graph in graphs_of(node):
+            yield from all_nodes(graph.node)
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Yield all nodes of a model: of the graph, of its bodies, of its local functions."""
+    yield from all_nodes(model.graph.node)
+    for function in model.functions:
+        yield from all_nodes(function.node)
+
+
+def free_names(node: NodeProto) -> list[str]:
+    """Return what a node reads, each name once: its inputs, and what its bodies take from outside of themselves."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for graph in graphs_of(node):
+        own = {value.name for value in graph.input}
+        own.update(tensor.name for tensor in graph.initializer)
+        own.update(sparse.values.name for sparse in graph.sparse_initializer)
+        own.update(name for inner in graph.node for name in inner.output)
+        names.update((name, None) for inner in graph.node for name in free_names(inner) if name not in own)
+        names.update((value.name, None) for value in graph.output if value.name not in own)
+    return list(names)
+
+
+def holds_half(model: ModelProto) -> bool:
+    """Whether some weight, input or Cast of the main graph is float16."""
+    graph, half = model.graph, TensorProto.FLOAT16
+    return (
+        any(tensor.data_type == half for tensor in graph.initializer)
+        or any(entry.type.tensor_type.elem_type == half for entry in graph.input)
+        or any(node.op_type == "Cast" and any(a.i == half for a in node.attribute) for node in graph.node)
+    )

@@ -1,0 +1,41 @@
+"""How a rewrite is checked: which checks there are, and what they take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from surgeon.feeding.user_inputs import paths_of
+
+Check = Literal["sites", "model", "both", "none"]
+CHECKS = ("sites", "model", "both", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How the numeric checks run.
+
+    dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers, and
+    Python files that implement ops.  rtol, atol: tolerances in place of those by dtype.  inputs: for the check of the
+    whole model, files of the user's own data (.npz, or folders of them) in place of random ones.  layers: compare inner
+    tensors of the whole models too.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    custom_ops: Sequence[str | Path] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    inputs: Sequence[str | Path] = ()
+    layers: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("custom_ops", "inputs"):  # one path by itself is a list of one
+            object.__setattr__(self, name, paths_of(getattr(self, name)))
+
+    def require(self) -> None:
+        """Raise UsageError for options that mean nothing."""
+        if self != CheckOptions():
+            from surgeon.prove.model_check import require_options
+
+            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)

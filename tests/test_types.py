@@ -1,0 +1,42 @@
+"""Dtypes that nothing states: found by the ops that tie them to a weight or an input."""
+
+import pytest
+from onnx import TensorProto
+
+from surgeon.indexing.types import Types
+from surgeon.testing import parse
+from tests.models import index_of
+
+LAYERS = 100
+
+
+def deep(layer: str):
+    """Layers that each read the last one; no inner tensor is stated."""
+    header = f"(float16[n, 2] s0) => (float16[n, 2] s{LAYERS}) <float16[2, 2] w = {{1, 1, 1, 1}}>"
+    return parse(header + "{" + "".join(layer.format(i=i, next=i + 1) for i in range(LAYERS)) + "}")
+
+
+def test_a_dtype_comes_down_a_row_of_ops_that_keep_it():
+    index = index_of(deep("s{next} = Tanh(s{i}) "))
+    assert index.types.dtype(index.main, f"s{LAYERS - 1}") == TensorProto.FLOAT16
+    assert index.types.is_float(index.main, f"s{LAYERS - 1}")
+
+
+def test_the_dtype_of_a_branch_is_found_behind_the_other_inputs():
+    """Neither input of the sum is stored; the first one leads nowhere."""
+    index = index_of(
+        parse(
+            """<ir_version: 9, opset_import: ["" : 17, "my" : 1]> agraph (float16[n] x) => (float16[n] y)
+            { a = my.Odd(x) t = Neg(a) e = Neg(x) s = Add(t, e) y = Relu(s) }"""
+        )
+    )
+    assert index.types.dtype(index.main, "s") == TensorProto.FLOAT16
+
+
+@pytest.mark.parametrize("question", ["dtype", "is_float"])
+def test_a_weight_tells_a_dtype_without_a_walk_over_the_data(question, monkeypatch):
+    looks, own = [], Types._own
+    monkeypatch.setattr(Types, "_own", lambda self, *place: looks.append(place[1]) or own(self, *place))
+    index = index_of(deep("m{next} = MatMul(s{i}, w) t{next} = Neg(m{next}) s{next} = Relu(t{next}) "))
+    assert getattr(index.types, question)(index.main, f"t{LAYERS - 1}")
+    assert len(looks) <= 6, looks
