@@ -75,7 +75,9 @@ class Checks:
         while True:
             check_expected(self.report, self.expect)
             try:
-                return self.write(patch_of(self.run.index), self._inspect)
+                with self.clock.phase("write"):
+                    patch = patch_of(self.run.index)
+                return self.write(patch, self._inspect)
             except _AtFault:
                 with self.clock.phase("bisect"):
                     culprits = self._culprits()

@@ -82,6 +82,8 @@ class Site:
     @property
     def rules(self) -> tuple[str, ...]:
         """All rules that wrote here, in order."""
+        if len(self.steps) == 1:  # as nearly always, and asked of all sites
+            return (self.steps[0].rule,)
         return tuple(dict.fromkeys(step.rule for step in self.steps))
 
     @property
