@@ -106,9 +106,11 @@ class Splicer:
         return step
 
     def _builds_on(self, step: Step) -> Sequence[Step]:
-        gone = (*step.removed, *step.orphans)
-        found = [node.step for node in gone if node.step is not None]
+        found = [node.step for node in step.match.nodes if node.step is not None]
+        if step.orphans:
+            found += [node.step for node in step.orphans if node.step is not None]
         if self._redirectors:
+            gone = (*step.removed, *step.orphans)
             found += [earlier for node in gone for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
 
