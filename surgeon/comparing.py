@@ -9,9 +9,9 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
 from surgeon.feeding.dims import free_dims, input_dims, wanted_inputs
-from surgeon.feeding.user_inputs import paths_of
 from surgeon.file.model import Model
 from surgeon.prove.result import CheckResult, Outcome
+from surgeon.rewriting.options import paths_of
 
 
 def compare(

@@ -1,6 +1,7 @@
 """Small builders that the tests of the engine share."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -11,6 +12,7 @@ from surgeon.indexing.index import Index
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
 from surgeon.matching.pattern import trace
+from surgeon.prove.model_check import CheckResult, ModelCheck
 from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.result import Report
 from surgeon.testing import parse
@@ -73,3 +75,10 @@ def ops(proto: Any) -> list[str]:
             if attribute.HasField("g"):
                 found += ops(attribute.g)
     return found
+
+
+def check_model(
+    original: Path | onnx.ModelProto, rewritten: Path | onnx.ModelProto, skeleton: onnx.ModelProto, **settings: Any
+) -> CheckResult:
+    """A ModelCheck for one rewritten model."""
+    return ModelCheck(original, skeleton, **settings).check(rewritten)

@@ -10,8 +10,9 @@ from onnx import ModelProto, numpy_helper
 
 from surgeon.errors import UsageError
 from surgeon.feeding.user_inputs import read_inputs
-from surgeon.prove.model_check import ModelCheck, check_model
+from surgeon.prove.model_check import ModelCheck
 from surgeon.prove.result import Outcome
+from tests.models import check_model
 from tests.test_model_check import body, read
 
 TWO = read(

@@ -12,10 +12,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from surgeon.errors import UsageError
 from surgeon.feeding.dims import evaluate, require_dims, wanted_inputs
 from surgeon.feeding.inputs import InputsUnknown, synthesise
-from surgeon.prove.model_check import check_model
 from surgeon.prove.result import Outcome
 from surgeon.running.runtime import Session, SessionError
 from tests import exports
+from tests.models import check_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
 TABLE = "<float[7, 2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14}>"

@@ -15,9 +15,9 @@ from surgeon.prove import exposing as exposing_module
 from surgeon.prove import layers as layers_module
 from surgeon.prove.exposing import exposing
 from surgeon.prove.inner_values import find_inner
-from surgeon.prove.model_check import check_model
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.running.runtime import Session
+from tests.models import check_model
 from tests.test_model_check import body, read
 
 STEPS = "a = Relu(x) b = {op}<{attribute}>(a) c = Abs(b) d = Shape(c) e = Add(c, x) y = Sigmoid(e)"

@@ -13,9 +13,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
 from surgeon.prove.compare import compare, tolerance
-from surgeon.prove.model_check import ModelCheck, check_model
+from surgeon.prove.model_check import ModelCheck
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.running.runtime import Session
+from tests.models import check_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'
 ERF = """<{t} r = {{1.4142135}}, {t} one = {{1}}, {t} half = {{0.5}}>

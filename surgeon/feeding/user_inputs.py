@@ -155,8 +155,3 @@ def _fitted(source: Path, array: np.ndarray, entry: ValueInfoProto) -> np.ndarra
                 "give an array of that shape."
             )
     return np.ascontiguousarray(array.astype(wanted, copy=False)).reshape(array.shape)
-
-
-def paths_of(given: "str | Path | Sequence[str | Path]") -> Sequence[str | Path]:
-    """Paths as a list, also where one is given by itself."""
-    return (given,) if isinstance(given, (str, Path)) else given

@@ -254,8 +254,10 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     return tuple(patterns)
 
 
-def walk(values: Sequence[Value | None]) -> Iterator[Value]:
-    """Every value below the given ones, each once."""
+def walk(
+    values: Sequence[Value | None], under: "Callable[[Value], Sequence[Value | None]] | None" = None
+) -> Iterator[Value]:
+    """Every value below the given ones, each once.  under: the values one step below, `below` unless told."""
     seen: set[int] = set()
     stack = list(values)
     while stack:
@@ -264,7 +266,7 @@ def walk(values: Sequence[Value | None]) -> Iterator[Value]:
             continue
         seen.add(id(value))
         yield value
-        stack.extend(below(value))
+        stack.extend((under or below)(value))
 
 
 def below(value: Value) -> tuple[Value | None, ...]:

@@ -20,6 +20,7 @@ from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 from surgeon.prove.region import Region
+from surgeon.shaping.facts import INTEGERS
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import Size
 
@@ -29,19 +30,7 @@ SMALL = 4096  # elements: a larger weight is given random values, and read only 
 LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})  # of floats: these make data of integers
 MOST_NODES = 96  # beside the region's own
 TWIN_DEPTH = 6
-WHOLE = frozenset(
-    {
-        TensorProto.BOOL,
-        TensorProto.INT8,
-        TensorProto.INT16,
-        TensorProto.INT32,
-        TensorProto.INT64,
-        TensorProto.UINT8,
-        TensorProto.UINT16,
-        TensorProto.UINT32,
-        TensorProto.UINT64,
-    }
-)
+WHOLE = INTEGERS | {TensorProto.BOOL}
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
 EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
 
@@ -71,10 +60,10 @@ class Leaf:
 class Cut:
     """A region with all that its proof needs.
 
-    real_weights: read large weights instead of making them up; reads_weights: whether there were any;
-    bakes: whether the replacement holds large constants of its own.  depth: how many
-    more nodes to go back from each leaf that follows from integers.  constants: by their names in the mini-models.
-    prefix: nodes of the source that both mini-models begin with, in order.  Raises CannotCut.
+    real_weights: read large weights instead of making them up; reads_weights: whether there were any.  bakes: whether
+    the replacement holds large constants of its own.  depth: how many more nodes to go back from each leaf that follows
+    from integers.  constants: by their names in the mini-models.  prefix: nodes of the source that both mini-models
+    begin with, in order.  Raises CannotCut.
     """
 
     region: Region
@@ -170,7 +159,7 @@ class Cut:
             if key in self._names:
                 continue
             self._names[key] = self._fresh(name)
-            if self._is_constant(scope, name, key):
+            if self._take_constant(scope, name, key):
                 continue
             leaf = self._leaf(scope, name, key)
             if leaf.value is None and self._leads_back(leaf):
@@ -287,7 +276,7 @@ class Cut:
         arrays = [value.array for value in found if value is not None]
         return len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and bool(np.array_equal(arrays[0], arrays[1]))
 
-    def _is_constant(self, scope: Scope, name: str, key: Key) -> bool:
+    def _take_constant(self, scope: Scope, name: str, key: Key) -> bool:
         """Take in a constant by its value; a large weight becomes a leaf."""
         origin, home = self.origin, self.origin.scope(scope)
         if home.home(name) is None:

@@ -18,7 +18,7 @@ from surgeon.prove.trials import Trial, Trials
 from surgeon.prove.verdict import Verdict
 from surgeon.running.runtime import Session, SessionError, require_libraries
 
-__all__ = ["CheckResult", "ModelCheck", "Outcome", "check_model", "require_options"]
+__all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
 
 
 def require_options(
@@ -48,34 +48,6 @@ def require_options(
         if is_python(path):
             require_file(path)
     return require_libraries([path for path in custom_ops if not is_python(path)])
-
-
-def check_model(
-    original: Path | ModelProto,
-    rewritten: Path | ModelProto,
-    skeleton: ModelProto,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    custom_ops: Sequence[Path | str] = (),
-    rtol: float | None = None,
-    atol: float | None = None,
-    inputs: Sequence[Path | str] = (),
-    layers: bool = False,
-) -> CheckResult:
-    """Run both models on the same inputs and compare every output: a ModelCheck for one rewritten model."""
-    check = ModelCheck(
-        original,
-        skeleton,
-        seed=seed,
-        dims=dims,
-        custom_ops=custom_ops,
-        rtol=rtol,
-        atol=atol,
-        inputs=inputs,
-        layers=layers,
-    )
-    return check.check(rewritten)
 
 
 class ModelCheck:

@@ -16,7 +16,6 @@ from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
 from surgeon.rewriting.options import Check, CheckOptions
-from surgeon.rewriting.proving import prove_sites
 from surgeon.rewriting.recipe import NOT_AGAIN
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
 from surgeon.rewriting.run import Run
@@ -59,6 +58,8 @@ class Checks:
         """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
         if self.check not in ("sites", "both") or not self.run.sites:
             return
+        from surgeon.rewriting.proving import prove_sites  # not at the top: a run without proofs is spared its weight
+
         self._say("prove")
         with self.clock.phase("prove"):
             prove_sites(self.run, self.original, self.options)

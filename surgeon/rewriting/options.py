@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from surgeon.feeding.user_inputs import paths_of
-
 Check = Literal["sites", "model", "both", "none"]
 CHECKS = ("sites", "model", "both", "none")
 
@@ -39,3 +37,8 @@ class CheckOptions:
             from surgeon.prove.model_check import require_options
 
             require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+
+
+def paths_of(given: "str | Path | Sequence[str | Path]") -> Sequence[str | Path]:
+    """Paths as a list, also where one is given by itself."""
+    return (given,) if isinstance(given, (str, Path)) else given

@@ -6,7 +6,10 @@ from pathlib import Path
 import onnx
 
 from surgeon.feeding.dims import require_dims
+from surgeon.prove.inner_values import find_inner
 from surgeon.prove.region import Region
+from surgeon.prove.site_check import SiteCheck
+from surgeon.prove.site_proof import ProofOptions
 from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
@@ -15,10 +18,6 @@ from surgeon.rewriting.run import Run
 
 def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOptions) -> None:
     """Prove every site of a run on its own and put the proofs into the sites."""
-    from surgeon.prove.inner_values import find_inner  # not at the top: without proof they are not needed
-    from surgeon.prove.site_check import SiteCheck
-    from surgeon.prove.site_proof import ProofOptions
-
     require_dims(run.model.skeleton.graph, options.dims)
     settings = ProofOptions(
         seed=options.seed,

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto
 
 from surgeon.indexing.scope import Node
 from surgeon.matching.match import Mismatch
 from surgeon.matching.state import plain
-from surgeon.prove.compare import OutputError
-from surgeon.prove.judge import TensorError
-from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.splice import Step
+
+if TYPE_CHECKING:
+    from surgeon.prove.compare import OutputError
+    from surgeon.prove.judge import TensorError
+    from surgeon.prove.proof import SiteProof
 
 FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
 MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change")  # what JSON has of a miss
@@ -43,7 +45,7 @@ class Site:
     """
 
     steps: Sequence[Step]
-    proof: SiteProof | None = None
+    proof: "SiteProof | None" = None
     check: CheckResult | None = None
     undone: str = ""
     guilty: bool = False
@@ -61,7 +63,7 @@ class Site:
         return "unchecked" if found is None else found.outcome.value
 
     @property
-    def error(self) -> TensorError | OutputError | None:
+    def error(self) -> "TensorError | OutputError | None":
         """The worst error measured: of the site's own outputs, else of the whole model's."""
         found = self.check if self.guilty and self.check is not None else self.proof or self.check
         return None if found is None else found.worst
@@ -170,7 +172,7 @@ class Report:
         return self.outcome in ("proved", "unchanged")
 
     @property
-    def proofs(self) -> list[SiteProof]:
+    def proofs(self) -> "list[SiteProof]":
         """The proofs of all sites, equal ones once."""
         found = {id(site.proof): site.proof for site in (*self.sites, *self.rolled_back) if site.proof is not None}
         return list(found.values())

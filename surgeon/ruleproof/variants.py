@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surgeon.matching.pattern import AnyOf, Named, Operation, Output, Pattern, Value, Var
+from surgeon.matching.pattern import AnyOf, Named, Operation, Output, Pattern, Value, Var, walk
 
 MOST_VARIANTS = 24
 
@@ -77,22 +77,19 @@ def _identity(pattern: Pattern, variant: Variant) -> Any:
 
 def reachable(pattern: Pattern, variant: Variant) -> Iterator[Value]:
     """Every value that a pattern has under a variant, parameters of attributes among them, each once, outputs first."""
-    seen: set[int] = set()
-    stack: list[Value | None] = list(reversed(pattern.outputs))
-    while stack:
-        value = stack.pop()
-        if value is None or id(value) in seen:
-            continue
-        seen.add(id(value))
-        yield value
+
+    def under(value: Value) -> list[Value | None]:
         if isinstance(value, AnyOf):
-            stack.append(value.forms[variant.forms.get(id(value), 0)])
-        elif isinstance(value, Named):
-            stack.append(value.value)
-        elif isinstance(value, Output):
+            return [value.forms[variant.forms.get(id(value), 0)]]
+        if isinstance(value, Named):
+            return [value.value]
+        if isinstance(value, Output):
             operation = value.operation
             extra = [item for item in operation.attributes.values() if isinstance(item, Var)]
-            stack.extend(reversed([*operation.inputs, operation.rest, *extra]))
+            return [*operation.inputs, operation.rest, *extra][::-1]
+        return []
+
+    return walk(pattern.outputs[::-1], under)
 
 
 def operations(pattern: Pattern, variant: Variant) -> list[Operation]:
