@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from surgeon import implementations
 from tests import exports
 
 if TYPE_CHECKING:
@@ -29,3 +30,12 @@ def real_export(request: pytest.FixtureRequest) -> tuple[exports.Case, Path, exp
     """One real export: its case, the file, and what torch ran."""
     path, truth = exports.export(request.param)
     return request.param, path, truth
+
+
+@pytest.fixture
+def forget_implementations():
+    """What a test registers is forgotten after it."""
+    before = dict(implementations.available())
+    yield
+    implementations._registered.clear()
+    implementations._registered.update(before)

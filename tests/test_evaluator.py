@@ -1,0 +1,77 @@
+"""onnx's evaluator as surgeon runs it: quiet, and with a sentence for what it refuses."""
+
+import gc
+import weakref
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from surgeon.running import oracles
+from surgeon.running.evaluator import Evaluator
+from surgeon.running.runtime import SessionError
+from tests.oracle_models import X, answer, model
+
+
+def test_the_evaluator_is_quiet(recwarn, capfd):
+    mini = model("(float[n] x) => (float[n] y, float[n] z) { y = Log(x); z = Div(x, x) }")
+    with Evaluator(mini) as evaluator:
+        answers = evaluator.run({"x": np.array([-1, 0, np.inf], dtype=np.float32)})
+    assert np.isnan(answers["z"]).tolist() == [False, True, True]
+    assert not recwarn.list
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_evaluator_refuses():
+    """One line each, without the wrappings of onnx's."""
+    mini = model("(float[n] x, float[n] z) => (float[n] y) { y = Add(x, z) }")
+    with Evaluator(mini) as evaluator:
+        with pytest.raises(SessionError, match="Input 'z' is not fed: give a value for it"):
+            evaluator.run({"x": X})
+        with pytest.raises(SessionError, match="could not be broadcast together"):
+            evaluator.run({"x": X, "z": X[:3]})
+    with pytest.raises(SessionError, match="no such operator") as refused:
+        Evaluator(model("(float[n] x) => (float[n] y) { y = trt.plugins.MyGelu(x) }"))
+    assert refused.value.missing
+
+
+def test_functions_in_any_order_with_defaults_and_omitted_inputs():
+    """onnx's own evaluator knows neither."""
+    mini = model(
+        """(float[n] x) => (float[n] y) { y = my.outer(x) }
+        <domain: "my", opset_import: ["" : 17, "my" : 1]> outer <beta: float = 3.0> (a) => (c)
+        { c = my.inner<alpha: float = @beta>(a) }
+        <domain: "my", opset_import: ["" : 17]> inner <alpha: float = 2.0> (a, most) => (c)
+        { k = Constant<value_float: float = @alpha>(); b = Mul(a, k); c = Clip(b, "", most) }"""
+    )
+    with Evaluator(mini) as evaluator:
+        np.testing.assert_array_equal(evaluator.run({"x": X})["y"], 3 * X)
+
+
+def test_onnxs_domain_by_its_full_name():
+    text = '<ir_version: 8, opset_import: ["ai.onnx" : 17]> g (bfloat16[n] x) => (bfloat16[n] y) { y = ai.onnx.Neg(x) }'
+    _, _, answers = answer(onnx.parser.parse_model(text), {"x": X.astype(ml_dtypes.bfloat16)})
+    np.testing.assert_array_equal(answers["y"], -X.astype(ml_dtypes.bfloat16))
+
+
+def test_an_attribute_that_onnx_takes_for_an_error_of_its_own():
+    """A cast to no type: what onnx raises is none of its own errors."""
+    mini = model("(float16[n] x) => (float[n] y) { y = Cast<to = 0>(x) }")
+    with pytest.raises(SessionError, match="Invalid tensor data type 0"):
+        oracles._require_types(mini)
+
+
+def test_an_evaluator_that_is_left_is_gone():
+    """Its nodes and it hold each other: weights would stay until the garbage collector comes."""
+    mini = model("(float[n] x) => (float[n] y) { a = Relu(x) y = Exp(a) }")
+    gc.collect()
+    gc.disable()
+    try:
+        with Evaluator(mini) as evaluator:
+            evaluator.run({"x": X})
+            engine = weakref.ref(evaluator._engine)
+        assert engine() is None
+    finally:
+        gc.enable()
