@@ -359,3 +359,29 @@ def test_why_no_run_told_a_rank_is_said():
     model.graph.value_info.append(helper.make_tensor_value_info("m", TensorProto.FLOAT, None))
     _, report = surgeon.rewrite(model, relu_once)
     assert "the rank of 'm' is unknown, and ONNX Runtime does not load the model:" in report.doubts[0]
+
+
+def test_both_overloads_of_a_function_are_taken_along():
+    """Two functions of one name, told apart by overload alone: without both, the region would not run."""
+    model = parse(
+        """<ir_version: 10, opset_import: ["" : 17, "local" : 1]> agraph (float[n] x) => (float[n] y)
+        { a = local.act(x) b = local.act(a) r = Relu(b) y = Relu(r) }
+        <domain: "local", opset_import: ["" : 17]> act (p) => (q) { q = Sin(p) }"""
+    )
+    model.functions.add().CopyFrom(model.functions[0])
+    model.functions[1].overload = model.graph.node[1].overload = "second"
+    model.functions[1].node[0].op_type = "Cos"
+
+    def twice(g, x):
+        return g.relu(g.relu(g.op("local::act", g.op("local::act", x))))
+
+    @rule(patterns=[twice])
+    def right(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.cos(g.sin(x)))
+
+    @rule(patterns=[twice])
+    def wrong(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.sin(g.sin(x)))
+
+    assert surgeon.rewrite(model, right)[1].outcome == "proved"
+    assert surgeon.rewrite(model, wrong, keep_going=True)[1].outcome == "failed"

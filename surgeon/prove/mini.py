@@ -8,12 +8,12 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.indexing.scope import Node
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import GRAPHS, all_nodes, graphs_in
 from surgeon.prove.cut import CannotCut, Cut, Leaf
 from surgeon.running.inlining import IR_VERSION
 from surgeon.shaping.symbols import Size
 
-HEAVY = (AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
+HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _resolve(cut: Cut, proto: NodeProto) -> None:
                 kept[-1].CopyFrom(given)
                 kept[-1].name = item.name
             continue
-        for graph in (item.g, *item.graphs) if item.type in HEAVY[:2] else ():
+        for graph in graphs_in(item):
             for inner in graph.node:
                 _resolve(cut, inner)
         kept.append(item)
@@ -137,12 +137,12 @@ def _model(
 def _functions(cut: Cut, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
     """The local functions that the nodes call, also from one another."""
     model = cut.origin.model
-    by_name = {(item.domain, item.name): item for item in model.skeleton.functions}
-    found: dict[tuple[str, str], FunctionProto] = {}
+    by_name = {(item.domain, item.name, item.overload): item for item in model.skeleton.functions}
+    found: dict[tuple[str, str, str], FunctionProto] = {}
     waiting = list(all_nodes(nodes))
     while waiting:
         node = waiting.pop()
-        key = (node.domain, node.op_type)
+        key = (node.domain, node.op_type, node.overload)
         if key in by_name and key not in found:
             found[key] = FunctionProto.FromString(model.full(by_name[key]))
             waiting += all_nodes(found[key].node)
