@@ -110,8 +110,9 @@ class _Proof:
         minis = mini_models(self.cut)
         plan = InputPlan(minis.before, names=False)
         self._plain = plan.edged
+        bodies = self._bodies(minis.before, self.cut.before)
         try:
-            first = open_oracle(minis.before, self.options.custom_ops, self._bodies(minis.before, self.cut.before))
+            first = open_oracle(minis.before, self.options.custom_ops, bodies)
         except SessionError as error:
             return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
         with first:
@@ -125,7 +126,7 @@ class _Proof:
                 self.oracle, self.independent = second.name, first.independent and second.independent
                 if first.name not in (second.name, *KERNELS):
                     self.oracle += f", the original under {first.name}"
-                self.reference = self._reference(minis.before)
+                self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
                 failure = self._run_all(plan, minis, first, second)
@@ -160,10 +161,10 @@ class _Proof:
                 found[name] = body
         return found
 
-    def _reference(self, model: onnx.ModelProto) -> Reference | None:
+    def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Reference | None:
         """The original in higher precision; None where nothing computes it."""
         try:
-            return Reference(model, self._bodies(model, self.cut.before), custom_ops=self.options.custom_ops)
+            return Reference(model, bodies, custom_ops=self.options.custom_ops)
         except SessionError:
             return None
 
