@@ -148,7 +148,8 @@ class Checks:
 
         self._say("bisect")
         exact = self._exact_sites()
-        culprits = guilty(exact if self._fails(exact) else self.run.sites, self._fails)
+        are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact)  # all of them together are known to fail
+        culprits = guilty(exact if are_to_blame else self.run.sites, self._fails)
         for site in culprits:
             site.guilty, site.undone = True, f"the whole model is wrong with it: {self._fault(len(culprits))}"
         return culprits
