@@ -248,11 +248,12 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[N
     if not compiled.required:
         yield from (node for node in scope.live_nodes() if compiled.heads[0] is None or node.op in compiled.heads[0])
         return
-    groups = [
-        group if _has(scope, group) else _namesakes(scope, group) for group in sorted(compiled.required, key=_order)
-    ]
-    if not all(groups):
-        return
+    groups: list[frozenset[str]] = []
+    for wanted in sorted(compiled.required, key=_order):
+        group = wanted if _has(scope, wanted) else _namesakes(scope, wanted)
+        if not group:
+            return
+        groups.append(group)
     groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
     way = Way(scope, compiled)
     seen: set[Node] = set()
@@ -322,9 +323,10 @@ def _has(scope: Scope, group: frozenset[str]) -> bool:
 
 
 def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
-    """The same ops in other domains, as far as the scope has nodes of them."""
+    """The same names in other domains, as far as the scope has nodes of them; it has none of the ops themselves."""
     names = {split_op(op)[1] for op in group}
-    return frozenset(op for op in scope.by_op if split_op(op)[1] in names and _has(scope, frozenset({op})))
+    others = (op for op in scope.by_op if op not in group and split_op(op)[1] in names)
+    return frozenset(op for op in others if _has(scope, frozenset({op})))
 
 
 def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
