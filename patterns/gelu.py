@@ -2,6 +2,7 @@
 
 from math import pi, sqrt
 
+from patterns._numbers import no_double
 from surgeon import Graph, Tensor, require, rule
 
 
@@ -10,7 +11,12 @@ def exact(g: Graph, x: Tensor) -> Tensor:
     return g.mul(x, 0.5, g.add(g.erf(g.div(x, sqrt(2))), 1.0))
 
 
-@rule(patterns=[exact])
+def complement(g: Graph, x: Tensor) -> Tensor:
+    """x · ½ · erfc(−x/√2), where erfc(z) is 1 − erf(z)."""
+    return g.mul(x, 0.5, g.sub(1.0, g.erf(g.div(x, -sqrt(2)))))
+
+
+@rule(patterns=[exact, complement])
 def gelu(g: Graph, x: Tensor) -> Tensor:
     """Fuse the exact GELU into one Gelu node.
 
@@ -25,14 +31,10 @@ def _(g: Graph, x: Tensor) -> Tensor:
     return g.gelu(x)
 
 
-def cube(g: Graph, x: Tensor) -> Tensor:
-    """x³, as a power or as products."""
-    return g.any_of(g.pow(x, 3), g.mul(x, x, x))
-
-
 def tanh_approximation(g: Graph, x: Tensor) -> Tensor:
     """x · ½ · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))."""
-    inner = g.mul(sqrt(2 / pi), g.add(x, g.mul(0.044715, cube(g, x))))
+    cubic = g.any_of(g.mul(0.044715, g.pow(x, 3)), g.mul(0.044715, x, x, x), g.mul(0.044715, g.mul(x, g.pow(x, 2))))
+    inner = g.mul(sqrt(2 / pi), g.add(x, cubic))
     return g.mul(x, 0.5, g.add(g.tanh(inner), 1.0))
 
 
@@ -41,11 +43,6 @@ def tanh_factored(g: Graph, x: Tensor) -> Tensor:
     square = g.any_of(g.mul(0.044715, x, x), g.mul(0.044715, g.pow(x, 2)))
     inner = g.mul(sqrt(2 / pi), x, g.add(1.0, square))
     return g.mul(x, 0.5, g.add(g.tanh(inner), 1.0))
-
-
-def no_double(x: Tensor) -> None:
-    """The constants of one node are float32: the standard's own body and ORT's kernels have them so."""
-    require(x.dtype != "float64", "the constants of the one node are float32, too coarse for a double")
 
 
 @rule(patterns=[tanh_approximation, tanh_factored], conditions=[no_double])

@@ -6,6 +6,7 @@ Every change you asked for, nothing else, and each one proved.
     path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
 """
 
+from surgeon import searches
 from surgeon.comparing import compare
 from surgeon.errors import (
     CheckFailed,
@@ -56,4 +57,5 @@ __all__ = [
     "require",
     "rewrite",
     "rule",
+    "searches",
 ]

@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import Refused, RuleError
 from surgeon.ops.naming import helper_name, operator_of
 from surgeon.ops.schemas import bind, operators, schema
+from surgeon.words import find_word, words
 
 Tensor: TypeAlias = gs.Tensor
 Constant: TypeAlias = gs.Constant
@@ -57,13 +58,20 @@ class Graph(gs.Graph):
         helper = user_helper(name, self.helper_opset(), self.home)
         if helper is not None:
             return lambda *args, **kwargs: helper(self, *args, **kwargs)
+        word = find_word(name)
+        if word is not None:
+            return lambda *args: self.say(name, word, args)
         operator = operator_of(name)
         if operator is not None:
             domain, op = operator
             return lambda *args, **kwargs: self.call(domain, op, args, kwargs)
-        near = difflib.get_close_matches(name, list(_vocabulary()), n=3)
+        near = difflib.get_close_matches(name, [*words(), *_vocabulary()], n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
         raise UnknownHelper(f"No helper is called {name!r}; {hint}")
+
+    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Use a word of the vocabulary (`surgeon.words`)."""
+        return word(self, *args)
 
     def helper_opset(self) -> int | None:
         """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
@@ -112,6 +120,29 @@ class Graph(gs.Graph):
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
         return tensor
+
+    def shared(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+        return tensor
+
+    def named(self, tensor: Tensor) -> Tensor:
+        """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
+        return tensor
+
+    def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
+        """A tensor of a pattern of which more must hold: `predicate(tensor, *others)` calls `require`.
+
+        others: parameters of the pattern, captured tensors, or plain values.
+        """
+        return tensor
+
+    def any_tensor(self) -> Tensor:
+        """An input of a pattern that may be any tensor."""
+        return self.literal(np.zeros(0, np.int64))
+
+    def any_number(self) -> Tensor:
+        """An input of a pattern that may be any scalar constant."""
+        return self.literal(1.0)
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""

@@ -18,15 +18,16 @@ class Tensor:
     name: str
     dtype: Any
     shape: Any
-    rank: int | None
+    rank: Any
+    sizes: Any
+    elements: Any
     inputs: list[Any]
     outputs: list[Any]
     is_constant: bool
+    values: npt.NDArray[Any]
 
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""
-
-    values: npt.NDArray[Any]
 
 _TensorLike: TypeAlias = Tensor | npt.ArrayLike
 _DType: TypeAlias = int | str | type[Any] | np.dtype[Any]
@@ -45,6 +46,8 @@ class Graph(gs.Graph):
 
     def __init__(self, *, opset: int | None = None, versions: dict[str, int] | None = None, home: str = "") -> None:
         """Make an empty graph."""
+    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Use a word of the vocabulary (`surgeon.words`)."""
     def helper_opset(self) -> int | None:
         """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
     def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -59,6 +62,16 @@ class Graph(gs.Graph):
         """A node that may be left out in a pattern (its first input then stands for it); left out in a replacement."""
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
+    def shared(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+    def named(self, tensor: Tensor) -> Tensor:
+        """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
+    def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
+        """A tensor of a pattern of which more must hold: `predicate(tensor, *others)` calls `require`."""
+    def any_tensor(self) -> Tensor:
+        """An input of a pattern that may be any tensor."""
+    def any_number(self) -> Tensor:
+        """An input of a pattern that may be any scalar constant."""
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
@@ -67,6 +80,42 @@ class Graph(gs.Graph):
         self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int
     ) -> list[Any]:
         """Add one node whose arguments are already sorted into inputs and attributes."""
+    def square(self, x: Tensor) -> Tensor:
+        """x²: Pow by 2, or x times itself."""
+    def cube(self, x: Tensor) -> Tensor:
+        """x³: Pow by 3, or products."""
+    def square_root(self, x: Tensor) -> Tensor:
+        """√x: Sqrt, or Pow by ½."""
+    def rsqrt(self, x: Tensor) -> Tensor:
+        """1/√x: the reciprocal of a square root, or Pow by −½."""
+    def over_root(self, x: Tensor, v: Tensor) -> Tensor:
+        """x/√v: divided by a square root, or multiplied by its reciprocal."""
+    def sum_over(self, x: Tensor, axes: Any) -> Tensor:
+        """The sum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+    def maximum_over(self, x: Tensor, axes: Any) -> Tensor:
+        """The maximum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+    def mean_over(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """The mean over axes, which stay with size 1: by one reduction, or a sum divided by the number of elements."""
+    def mean_last(self, x: Tensor) -> Tensor:
+        """The mean over the last axis, which stays with size 1."""
+    def centred(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """x less its mean over axes; the mean perhaps taken in a wider dtype."""
+    def variance_over(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
+    def maybe_wider(self, x: Tensor) -> Tensor:
+        """x, perhaps cast to a float dtype that holds all its values, as norms of half precision are on their ..."""
+    def maybe_narrower(self, x: Tensor) -> Tensor:
+        """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
+    def softplus_of(self, x: Tensor) -> Tensor:
+        """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or ..."""
+    def relu_of(self, x: Tensor) -> Tensor:
+        """max(x, 0): Relu, Max, or Clip without an upper bound."""
+    def negative_part(self, x: Tensor) -> Tensor:
+        """min(x, 0): Min, or Clip without a lower bound."""
+    def clamp(self, x: Tensor, low: Any, high: Any) -> Tensor:
+        """min(max(x, low), high) with low ≤ high: Clip, or Max and Min in either order; from 0 on also Relu and Min."""
+    def by_sign(self, x: Tensor, above: Any, below: Any) -> Tensor:
+        """Above zero one value, below it another: Where, by any comparison, for values that are equal at zero."""
     def abs(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Abs`, opset 1, changed at 6, 13."""
     def acos(self, input: _TensorLike) -> Tensor:
@@ -382,7 +431,7 @@ class Graph(gs.Graph):
         self, x: _TensorLike, scale: _TensorLike, b: _TensorLike | None = None, *, outputs: int, axis: int = -1,
         epsilon: float = 1e-05, stash_type: int = 1
     ) -> tuple[Tensor, ...]:
-        """`ai.onnx::LayerNormalization`, opset 17."""
+        """`ai.onnx::LayerNormalization`, opset 1, changed at 17."""
     def leaky_relu(self, x: _TensorLike, *, alpha: float = 0.01) -> Tensor:
         """`ai.onnx::LeakyRelu`, opset 1, changed at 6, 16."""
     def less(self, a: _TensorLike, b: _TensorLike) -> Tensor:
@@ -469,7 +518,7 @@ class Graph(gs.Graph):
     def mean(self, *data: _TensorLike) -> Tensor:
         """`ai.onnx::Mean`, opset 1, changed at 6, 8, 13."""
     def mean_variance_normalization(self, x: _TensorLike, *, axes: int | Sequence[int] = [0, 2, 3]) -> Tensor:
-        """`ai.onnx::MeanVarianceNormalization`, opset 9, changed at 13."""
+        """`ai.onnx::MeanVarianceNormalization`, opset 1, changed at 9, 13."""
     def mel_weight_matrix(
         self, num_mel_bins: _TensorLike, dft_length: _TensorLike, sample_rate: _TensorLike,
         lower_edge_hertz: _TensorLike, upper_edge_hertz: _TensorLike, *, output_datatype: _DType = 1
@@ -1964,7 +2013,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`ai.onnx::TfIdfVectorizer`, opset 9."""
     def thresholded_relu(self, x: _TensorLike, *, alpha: float = 1.0) -> Tensor:
-        """`ai.onnx::ThresholdedRelu`, opset 10, changed at 22."""
+        """`ai.onnx::ThresholdedRelu`, opset 1, changed at 10, 22."""
     def tile(self, input: _TensorLike, repeats: _TensorLike) -> Tensor:
         """`ai.onnx::Tile`, opset 1, changed at 6, 13."""
     def top_k(

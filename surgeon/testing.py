@@ -28,7 +28,7 @@ class Case:
     """One model and what a rule, or several in order, should do with it.
 
     sites: how many places are rewritten.  why: for a spare, words of the reason that the report gives.  check: prove
-    every site and run both models under ONNX Runtime (False only for what it cannot run).
+    every site and run both models under ONNX Runtime (False only for what it cannot run).  ep: the execution provider.
     """
 
     rules: Rule | Sequence[Rule]
@@ -38,6 +38,7 @@ class Case:
     why: str = ""
     target: str = "ort"
     check: bool = True
+    ep: str | None = None
 
     def __str__(self) -> str:
         return self.title
@@ -59,6 +60,7 @@ def check_fires(case: Case) -> Report:
         case.model,
         _rules(case),
         target=case.target,
+        ep=case.ep,
         check=_check(case),
         options=CheckOptions(seed=1),
     )
@@ -72,7 +74,7 @@ def check_fires(case: Case) -> Report:
     if case.check:
         assert report.outcome == "proved", "; ".join(report.doubts)
     _assert_rest_untouched(case.model, after, report)
-    again, second = rewrite(after, _rules(case), target=case.target, check="none")
+    again, second = rewrite(after, _rules(case), target=case.target, ep=case.ep, check="none")
     assert not second.sites, "a second run finds more"
     assert again.SerializeToString() == after.SerializeToString()
     return report
@@ -81,7 +83,7 @@ def check_fires(case: Case) -> Report:
 def check_spares(case: Case) -> Report:
     """Assert that no rule fires, that no byte changes, and that the report says why.  Returns the report."""
     before = case.model.SerializeToString()
-    after, report = rewrite(case.model, _rules(case), target=case.target, check="none")
+    after, report = rewrite(case.model, _rules(case), target=case.target, ep=case.ep, check="none")
     assert not report.sites, f"fired at {report.sites[0].root}"
     assert after.SerializeToString() == before, "nothing matched, yet the bytes differ"
     reasons = [miss.reason for miss in report.misses]
@@ -93,7 +95,7 @@ def _check(case: Case) -> Check:
     """Every site, and the whole model too; that one knows nothing of what a rule may change on purpose."""
     if not case.check:
         return "none"
-    return "sites" if any(rule.approximate for rule in _rules(case)) else "both"
+    return "sites" if any(not rule.is_exact for rule in _rules(case)) else "both"
 
 
 def _rules(case: Case) -> list[Rule]:

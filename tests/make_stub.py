@@ -1,10 +1,12 @@
 """Write surgeon/graph.pyi, the typed face of the helpers: `python tests/make_stub.py`.
 
-The stub repeats what surgeon/graph.py declares, without bodies, and adds one method per operator to `Graph`.  Every
-method follows the newest schema; a parameter that moved from attribute to input stands where the input is.
+The stub repeats what surgeon/graph.py declares, without bodies, and adds one method per word and per operator to
+`Graph`.  An operator's follows its newest schema; a parameter that moved from attribute to input stands where the input
+is.
 """
 
 import ast
+import inspect
 import json
 import keyword
 import re
@@ -19,6 +21,7 @@ from onnx import AttributeProto
 from surgeon.graph import ASSOCIATIVE
 from surgeon.ops.naming import all_helpers, snake_case
 from surgeon.ops.schema_tables import AttributeSpec, Formal, Schema, history, ort_version, spelled_domain
+from surgeon.words import find_word, words
 
 SOURCE = Path(__file__).resolve().parent.parent / "surgeon" / "graph.py"
 STUB = SOURCE.with_suffix(".pyi")
@@ -36,15 +39,16 @@ class Tensor:
     name: str
     dtype: Any
     shape: Any
-    rank: int | None
+    rank: Any
+    sizes: Any
+    elements: Any
     inputs: list[Any]
     outputs: list[Any]
     is_constant: bool
+    values: npt.NDArray[Any]
 
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""
-
-    values: npt.NDArray[Any]
 
 _TensorLike: TypeAlias = Tensor | npt.ArrayLike
 _DType: TypeAlias = int | str | type[Any] | np.dtype[Any]
@@ -94,6 +98,18 @@ def method(name: str, schema: Schema) -> str:
     one = _signature(name, schema, "", "Tensor", "...")
     several = _signature(name, schema, "outputs: int", "tuple[Tensor, ...]", doc)
     return f"    @overload\n{one}    @overload\n{several}"
+
+
+def word_method(name: str) -> str:
+    """The declaration of one word, indented as a method."""
+    function = find_word(name)
+    first, *rest = list(inspect.signature(function).parameters.values())
+    texts = [
+        "self",
+        *(str(one).replace("onnx_graphsurgeon.ir.tensor.", "").replace("collections.abc.", "") for one in rest),
+    ]
+    doc = _first_line(inspect.getdoc(function), WIDTH - 14)
+    return f'    def {name}({", ".join(texts)}) -> Tensor:\n        """{doc}"""\n'
 
 
 def _doc(schema: Schema) -> str:
@@ -189,6 +205,7 @@ def _bare(node: ast.FunctionDef | ast.ClassDef, indent: str = "") -> str:
     bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
     text = "".join(_member(one, indent + "    ") for one in node.body)
     if node.name == "Graph":
+        text += "".join(word_method(name) for name in words())
         text += "".join(method(name, history(*kind)[-1]) for name, kind in sorted(all_helpers().items()))
     return f"{indent}class {node.name}{bases}:\n{shown}\n{text or f'{indent}    ...'}".rstrip() + "\n"
 

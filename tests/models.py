@@ -11,7 +11,7 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
-from surgeon.matching.pattern import trace
+from surgeon.matching.recording import trace
 from surgeon.prove.model_check import CheckResult, ModelCheck
 from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.result import Report

@@ -16,18 +16,20 @@ FLOORS = (
     "implementations",
     "file: wire edits payloads records values foreign external copying atomic model save",
     "ops: walking randomness schema_tables attributes naming binding node_check schemas",
+    "words",
     "graph",
     "indexing: scope constants types index origin",
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
-    "reducing making attention rules values inference stated repeats shapes",
-    "matching: pattern trace state advice flatten chain chain_findings chain_nodes chain_search captures "
-    "arguments standing_in compile templates blockers match",
-    "running: runtime inlining formulas evaluator worker stepwise precision oracles",
+    "reducing making attention rules values inference stated repeats shapes seen",
+    "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
+    "arguments standing_in search compile templates blockers roots match",
+    "running: runtime kernels inlining formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
     "inner_values proof region cut mini pins sizes signature site_proof site_check",
-    "rewriting: clock options fragment placing splice write rule catalogue workshop acceptance near_misses result "
-    "recipe driver run references whole_model proving checking rewrite explain",
+    "searches: repeats neutral folding",
+    "rewriting: clock options fragment placing splice write rule catalogue runnable workshop acceptance near_misses "
+    "result recipe driver run references whole_model proving checking rewrite explain",
     "ruleproof: variants dtypes instances layouts opsets result together zero_size without_shapes cases prover",
     "comparing",
     "upgrading: lossless upgrade",

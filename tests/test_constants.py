@@ -40,12 +40,20 @@ def value(model, name, scope=0):
         ("u = Unsqueeze(two, axes) c = Shape(u)", np.array([1])),
         ("c = Reshape(two, one)", np.array([2], np.float32)),
         ("c = Cast<to = 16>(two)", ml_dtypes.bfloat16(2)),
+        ("c = Concat<axis = 0>(one, axes, one)", np.array([1, 0, 1])),
+        ("s = Concat<axis = 0>(pair, pair) r = Reshape(s, square) c = Transpose(r)", np.array([[1, 1], [2, 2]])),
+        ("r = Reshape(pair, row) c = Transpose<perm = [1, 0]>(r)", np.array([[1], [2]])),
+        ("c = Slice(pair, minus_one, least, axes, minus_one)", np.array([2, 1])),
+        ("c = Slice(pair, one, most)", np.array([2])),
+        ("c = ConstantOfShape<value = int64[1] {7}>(pair)", np.array([[7, 7]])),
+        ("c = ConstantOfShape(one)", np.zeros(1, np.float32)),
     ],
 )
 def test_what_folds(body, wanted):
     constants = (
         "float two = {2}, float seven_f = {7}, int64 seven = {7}, int64 minus = {-2}, int64[1] axes = {0}, "
-        "int64[1] one = {1}"
+        "int64[1] one = {1}, int64[2] pair = {1, 2}, int64[2] square = {2, 2}, int64[2] row = {1, 2}, "
+        "int64[1] minus_one = {-1}, int64[1] least = {-9223372036854775807}, int64[1] most = {9223372036854775807}"
     )
     found = value(graph(f"{body} y = Neg(x)", constants=constants), "c")
     assert found.dtype == np.asarray(wanted).dtype or found.dtype == object
@@ -64,10 +72,14 @@ def test_what_folds(body, wanted):
         "c = Reshape(two, zeros)",
         "c = Shape<start = 0>(two)",
         "c = my.Sqrt(two)",
+        "c = Concat<axis = 0>(zeros, x)",
+        "c = ConstantOfShape(many)",
+        "c = Slice(zeros, zeros, ends)",
     ],
 )
 def test_what_does_not_fold(body):
-    constants = "float two = {2}, int64 seven = {7}, int64 zero = {0}, int64[1] zeros = {0}"
+    constants = "float two = {2}, int64 seven = {7}, int64 zero = {0}, int64[1] zeros = {0}, int64[1] many = {2000}, "
+    constants += "int64[2] ends = {1, 2}"
     assert value(graph(f"{body} y = Neg(x)", constants=constants, header=opset(17)), "c") is None
 
 

@@ -12,7 +12,8 @@ from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.console.explain_command import explanation_lines
 from surgeon.console.report import pattern_line
 from surgeon.matching.match import Mismatch
-from surgeon.matching.pattern import Output, trace, walk
+from surgeon.matching.pattern import Output, walk
+from surgeon.matching.recording import trace
 from surgeon.rewriting.explain import Explanation, explain, explanations
 from tests.models import graph, make, opset
 

@@ -168,6 +168,15 @@ def test_large_inputs_may_overflow_the_reference_too() -> None:
     assert not ask([1, 1], [INF, 1], [1, 1], overflowing=True).ok
 
 
+def test_over_the_top_the_sign_of_infinity_is_chance() -> None:
+    """Partial sums overflow both ways and meet as NaN in one order, and in another as infinity of either sign."""
+    assert ask([NAN, 1], [-INF, 1], [1e39, 1], overflowing=True).ok
+    assert ask([NAN, 1], [INF, 1], [-1e39, 1], overflowing=True).ok
+    assert not ask([NAN, 1], [INF, 1], [-1e39, 1]).ok
+    assert not ask([INF, 1], [-INF, 1], [1e39, 1], overflowing=True).ok
+    assert not ask([NAN, 1], [5, 1], [1e39, 1], overflowing=True).ok
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_deviations_are_in_the_outputs_own_units(dtype: str) -> None:
     """One number further is one unit in the last place, at 1, just below 1, at subnormals, and relative to itself."""

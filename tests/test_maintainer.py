@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from patterns.gelu import gelu
 from surgeon import Constant, Graph, Tensor
-from surgeon.matching.pattern import trace
+from surgeon.matching.recording import trace
 from tests.models import graph, index_of, make, matches, ops, opset, run
 
 GELU = "d{i} = Div({x}, sqrt2) e{i} = Erf(d{i}) a{i} = Add(e{i}, one) m{i} = Mul({x}, a{i}) {y} = Mul(m{i}, half)"

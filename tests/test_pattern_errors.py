@@ -5,7 +5,7 @@ import pytest
 
 import surgeon
 from surgeon import Graph, RuleError, Tensor
-from surgeon.matching.pattern import trace
+from surgeon.matching.recording import trace
 from surgeon.testing import parse
 from tests.models import graph, make, opset, run
 

@@ -174,3 +174,40 @@ def test_a_hundred_thousand_nodes_take_a_moment() -> None:
     started = time.perf_counter()
     assert check_structure(before, after) == []
     assert time.perf_counter() - started < 2.0
+
+
+ORT_ONLY = (
+    '<ir_version: 8, opset_import: ["" : {opset}]> agraph (float[n, 4] x) => (float[n, 4] y) '
+    "<float[4] s = {{1, 1, 1, 1}}> {{ y = {node} }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "complaint"),
+    [
+        (17, "SimplifiedLayerNormalization(x, s)", ""),
+        (13, "LayerNormalization(x, s)", ""),
+        (17, "SimplifiedLayerNormalization<eps = 1.0>(x, s)", "no attribute 'eps'"),
+        (17, "SimplifiedLayerNormalization(x)", "has at least 2 inputs"),
+        (17, "SimplifiedLayerNorm(x, s)", "No Op registered"),
+    ],
+)
+def test_ops_that_only_ort_knows_are_held_against_its_schemas(opset, node, complaint):
+    """onnx.checker knows no such op in the default domain; ONNX Runtime does, and so do its schemas."""
+    after = parser.parse_model(ORT_ONLY.format(opset=opset, node=node))
+    before = parser.parse_model(ORT_ONLY.format(opset=opset, node="Add(x, s)"))
+    found = check_structure(before, after)
+    assert bool(found) == bool(complaint)
+    assert complaint in " ".join(found)
+
+
+@pytest.mark.parametrize(("attribute", "is_good"), [("epsilon", True), ("eps", False)])
+def test_ops_that_only_ort_knows_are_checked_inside_functions(attribute, is_good):
+    """The rest of the function is still checked by onnx.checker."""
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17, "local" : 1]> agraph (float[n, 4] x, float[4] s) => (float[n, 4] y) '
+        '{{ y = local.norm(x, s) }} <domain: "local", opset_import: ["" : 17]> norm (x, s) => (y) {{ {body} }}'
+    )
+    before = parser.parse_model(text.format(body="y = Mul(x, s)"))
+    after = parser.parse_model(text.format(body=f"y = SimplifiedLayerNormalization<{attribute} = 1.0>(x, s)"))
+    assert (not check_structure(before, after)) == is_good

@@ -66,6 +66,12 @@ def main() -> None:
 @click.option(
     "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="Where the model is to run."
 )
+@click.option(
+    "--ep",
+    metavar="NAME",
+    help="The execution provider that runs the model: cpu, cuda, dml, tensorrt, or any; write only what it has kernels "
+    "for.  [default: cpu where the target is ONNX Runtime, else any]",
+)
 @click.option("--only", multiple=True, metavar="PATTERN", help="Rewrite only where a node's name fits.")
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave alone what a node's name fits.")
 @click.option("--expect", type=Pair(), multiple=True, help="Write only if a rule fires this many times, else exit 3.")
@@ -255,12 +261,12 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
     from surgeon.console.manual import print_list, print_manual
-    from surgeon.rewriting.catalogue import all_rules, flat, resolve
+    from surgeon.rewriting.catalogue import all_rules, flat, groups, resolve
 
     if name is None:
         if prove:
             raise UsageError("Say which rules to prove, as in: surgeon rules gelu --prove.")
-        print_list(all_rules(), sys.stdout)
+        print_list(all_rules(), groups(), sys.stdout)
         return
     found = flat(resolve(name))
     if prove and not _prove_rules(found, targets, custom_ops):

@@ -31,14 +31,17 @@ SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does
 @click.option(
     "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="As for surgeon rewrite."
 )
+@click.option("--ep", metavar="NAME", help="As for surgeon rewrite.")
 @click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
 @reading
-def explain(source: str, names: Sequence[str], node: str | None, top: int, target: str, as_json: bool) -> None:
+def explain(
+    source: str, names: Sequence[str], node: str | None, top: int, target: str, ep: str | None, as_json: bool
+) -> None:
     """Say where rules nearly fire in MODEL, nearest misses first, what stands against it, and what would mend it.
 
     Nothing is written.  Example: surgeon explain in.onnx --rules gelu
     """
-    found = explanations(source, names, target=target, node=node, top=top)
+    found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     if as_json:
         import json
 

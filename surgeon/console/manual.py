@@ -1,20 +1,24 @@
 """The printed manual: the list of all rules, and one rule with before and after drawn from the rule itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
 
 from surgeon.console.console import console_for
-from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, trace
+from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.matching.recording import trace
 from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.rule import TARGETS, Form, Rule
+from surgeon.words import find_word
 
 NEWEST = 10**6  # an opset at which every form may be written
 
 
-def print_list(found: Iterable[tuple[str, str, Rule]], stream: TextIO) -> None:
-    """Print every rule by pack and file: name, summary, and the targets with the opset they need."""
+def print_list(
+    found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO
+) -> None:
+    """Print every rule by pack and file: name, summary, and the targets with the opset they need; then the groups."""
     from rich.table import Table
     from rich.text import Text
 
@@ -32,6 +36,14 @@ def print_list(found: Iterable[tuple[str, str, Rule]], stream: TextIO) -> None:
         table.add_column(ratio=1, overflow="fold")
         for rule in rules:
             table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
+        console.print(table)
+    if groups:
+        console.print(Text("\ngroups", style="bold"))
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(min_width=width + 2, overflow="fold")
+        table.add_column(overflow="fold")
+        for name, members in groups.items():
+            table.add_row(f"  {name}", ", ".join(members))
         console.print(table)
     if not files:
         console.print("No rule pack is installed.")
@@ -56,8 +68,11 @@ def manual_lines(rule: Rule) -> Iterator[str]:
             f"  It is approximate: it may change outputs by {rule.approximate:g}, and by {rule.approximate:g} of their "
             "largest magnitude."
         )
+    yield from (f"  It differs on purpose, for inputs of {kind}: {how}." for kind, how in rule.differs.items())
     yield ""
     yield "Before"
+    if rule.search is not None:
+        yield f"  found by a search: {rule.search.summary}"
     for function in rule.patterns:
         note = _first_line(function.__doc__)
         yield f"  {function.__name__}{': ' + note if note else ''}"
@@ -69,6 +84,11 @@ def manual_lines(rule: Rule) -> Iterator[str]:
     yield "After"
     for target in TARGETS.values():
         yield from (f"  {line}" for line in _target_lines(rule, target.name))
+    spoken = sorted({said.word for function in rule.patterns for one in trace(function) for said in one.said.values()})
+    if spoken:
+        yield ""
+        yield "Words"
+        yield from (f"  {word}: {_first_line(find_word(word).__doc__)}" for word in spoken)
     if rule.conditions:
         yield ""
         yield "Conditions"
@@ -79,7 +99,7 @@ def manual_lines(rule: Rule) -> Iterator[str]:
 
 def summary(rule: Rule) -> str:
     """The first line of the docstring."""
-    return _first_line(rule.doc) + (" (approximate)" if rule.approximate else "")
+    return _first_line(rule.doc) + ("" if rule.is_exact else " (approximate)")
 
 
 def targets_text(rule: Rule) -> str:
@@ -100,7 +120,7 @@ def _forms(rule: Rule, target: str) -> Iterator[Form]:
         plan = rule.plan(target, below)
         if isinstance(plan, str) or plan.needs is not None:
             return
-        if not (plan.form.function is rule.patterns[0] and _is_placeholder(plan.form)):
+        if not (plan.form.function in rule.patterns[:1] and _is_placeholder(plan.form)):
             yield plan.form
         below = plan.form.opset - 1
 
@@ -136,7 +156,7 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
         yield f"{label}{lines[0]}{since}"
         yield from (" " * 11 + line for line in lines[1:])
     plan = rule.plan(target, NEWEST)
-    if forms and not isinstance(plan, str):
+    if forms and not isinstance(plan, str) and rule.search is None:
         known = [compiled.pattern for compiled in plan.sources if compiled.pattern.function not in rule.patterns]
         if known:
             yield " " * 11 + f"also in place of {', '.join(draw(pattern)[-1] for pattern in known)}"
@@ -165,6 +185,7 @@ class _Drawing:
 
     def __init__(self, pattern: Pattern, written: bool) -> None:
         self._written = written
+        self.said = {} if written else pattern.said
         self._shared = _shared(pattern, written)
         self._names: dict[int, str] = {}
         self.lines: list[str] = []
@@ -173,6 +194,9 @@ class _Drawing:
         """A value as an expression."""
         if value is None:
             return "-"
+        said = self.said.get(id(value))
+        if said is not None:
+            return f"{said.word}({', '.join(self._argument(item) for item in said.arguments)})"
         if isinstance(value, Var):
             return f"*{value.name}" if value.kind == "rest" else value.name
         if isinstance(value, Literal):
@@ -180,8 +204,12 @@ class _Drawing:
         if isinstance(value, AnyOf):
             return self._any_of(value)
         if isinstance(value, Named):
-            return f"{value.name}: {self.text(value.value)}"
+            inner = self.text(value.value)
+            return inner if value.name.startswith("_") else f"{value.name}: {inner}"
         return self._output(value)
+
+    def _argument(self, item: Any) -> str:
+        return self.text(item) if isinstance(item, Value) else _attribute_text(item)
 
     def _any_of(self, value: AnyOf) -> str:
         first = value.forms[0]
@@ -253,7 +281,10 @@ def _shared(pattern: Pattern, written: bool) -> set[int]:
     expanded: set[int] = set()
     while values:
         value = values.pop()
-        if isinstance(value, Output):
+        said = None if written else pattern.said.get(id(value))
+        if said is not None:
+            values.extend(item for item in said.arguments if isinstance(item, Value))
+        elif isinstance(value, Output):
             key = id(value.operation)
             uses[key] = uses.get(key, 0) + 1
             if key in expanded:

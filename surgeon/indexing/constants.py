@@ -300,6 +300,42 @@ def _shape(node: Node, arrays: list[Any]) -> Array | None:
     return np.asarray(arrays[0].shape, np.int64)
 
 
+def _transpose(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("perm")
+    if item is None:
+        return np.asarray(arrays[0].T)
+    return None if item.ref_attr_name else np.asarray(np.transpose(arrays[0], list(item.ints)))
+
+
+def _concat(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("axis")
+    if item is None or item.ref_attr_name or any(array is None for array in arrays):
+        return None
+    return np.concatenate(arrays, item.i)
+
+
+def _slice(node: Node, arrays: list[Any]) -> Array | None:
+    """Slice-10 and later, whose bounds are inputs; numpy clamps them as ONNX does."""
+    if len(arrays) < 3 or arrays[1] is None or arrays[2] is None:
+        return None
+    starts, ends, axes, steps = (
+        None if len(arrays) <= place or arrays[place] is None else [int(item) for item in arrays[place].reshape(-1)]
+        for place in (1, 2, 3, 4)
+    )
+    found = [slice(None)] * arrays[0].ndim
+    for place, (start, end) in enumerate(zip(starts or (), ends or (), strict=True)):
+        found[axes[place] if axes else place] = slice(start, end, steps[place] if steps else 1)
+    return np.asarray(arrays[0][tuple(found)])
+
+
+def _constant_of_shape(node: Node, arrays: list[Any]) -> Array | None:
+    item = node.attribute("value")
+    if prod(arrays[0].tolist()) > FOLD_LIMIT or (item is not None and item.ref_attr_name):
+        return None
+    value = np.zeros(1, np.float32) if item is None else onnx.numpy_helper.to_array(item.t)
+    return np.full(arrays[0].tolist(), value.reshape(()), value.dtype)
+
+
 FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     "Identity": lambda _, arrays: np.asarray(arrays[0]),
     "Cast": _cast,
@@ -318,5 +354,9 @@ FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     "Squeeze": _squeeze,
     "Reshape": _reshape,
     "Shape": _shape,
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Slice": _slice,
+    "ConstantOfShape": _constant_of_shape,
 }
 CONSTANT_OPS = frozenset({"Constant", *FOLDS})

@@ -28,6 +28,7 @@ class Index:
         proto = model.skeleton
         self.ir_version = int(proto.ir_version)
         self.scopes: list[Scope] = []
+        self.notes: dict[type, Any] = {}  # what later floors have found out of the model, by its kind
         versions = _versions(proto.opset_import)
         self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
         self._fill(self.main)

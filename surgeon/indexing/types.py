@@ -42,9 +42,19 @@ class Types:
         self._model, self._constants, self._scopes = model, constants, scopes
         self._stated: dict[int, Infos] = {}
         self._inferred: dict[int, Infos] | None = None
+        self._known: dict[int, dict[str, int]] = {}  # a tensor keeps its dtype under its name
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The element type, or None where nothing tells it."""
+        known = self._known.setdefault(id(scope), {})
+        if name not in known:
+            found = self._dtype(scope, name)
+            if not found:
+                return None
+            known[name] = found
+        return known[name]
+
+    def _dtype(self, scope: Scope, name: str) -> int | None:
         for reader in scope.consumers.get(name, ())[:2]:  # the quick road: a weight or constant beside it
             if reader.op in ONE_TYPE and reader.scope is scope:
                 for beside in reader.inputs:
@@ -55,7 +65,7 @@ class Types:
         if found is None:
             info = self._info_inferred(scope, name)
             found = info.type.tensor_type.elem_type if info is not None else None
-        return found or None
+        return found
 
     def shape(self, scope: Scope, name: str) -> tuple[Dim, ...] | None:
         """The shape with symbols where dims are symbolic, or None where the rank is unknown."""
@@ -109,7 +119,10 @@ class Types:
             waiting += [(home, source) for source in reversed(fresh)]
 
     def _own(self, home: Scope, name: str, node: Node | None) -> int | None:
-        """The dtype that the file or the node itself states."""
+        """The dtype that the file or the node itself states, or that was found before."""
+        known = self._known.get(id(home), {}).get(name)
+        if known is not None:
+            return known
         stored = home.initializers.get(name)
         if stored is not None:
             return int(stored.data_type)
@@ -145,11 +158,27 @@ class Types:
     def _infer(self) -> dict[int, Infos]:
         """Run onnx's shape inference over the whole skeleton; what it cannot type stays unknown."""
         try:
-            model = onnx.shape_inference.infer_shapes(self._model.skeleton, data_prop=True)
+            model = onnx.shape_inference.infer_shapes(_without_defaults(self._model.skeleton), data_prop=True)
         except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
             # The input's own type errors are not ours to report here: what is stated still counts.
             return {}
         return {id(scope): Infos(_at(model, scope.address)) for scope in self._scopes if scope.function is None}
+
+
+def _without_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model less the initializers that a caller may override: onnx's inference takes them for constants.
+
+    Before version 4 of the IR every initializer is an input too, and none can be overridden.
+    """
+    inputs = {value.name for value in model.graph.input}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in inputs]
+    if model.ir_version < 4 or len(kept) == len(model.graph.initializer):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
+    return copy
 
 
 def _at(model: onnx.ModelProto, address: Any) -> Any:

@@ -43,7 +43,7 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
     optional = {
         place: value for place, value in enumerate(operation.inputs) if isinstance(value, Var) and value.optional
     }
-    literals = [place for place, value in enumerate(operation.inputs) if isinstance(value, Literal)]
+    literals = [place for place, value in enumerate(operation.inputs) if _is_number(value)]
     checks_rank = bool(literals) and operation.op in BROADCASTING and not operation.domain
     free = operation.op in COMMUTATIVE and not operation.domain and 1 < len(matchers) <= PERMUTED_INPUTS
     line = (operation.where, label_of(operation), id(operation))
@@ -97,6 +97,11 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
         return run(state, node, inputs, 0, then)
 
     return match
+
+
+def _is_number(value: Value | None) -> bool:
+    """Whether a value is a constant that stands in the pattern, or a number that it captures."""
+    return isinstance(value, Literal) or (isinstance(value, Var) and value.kind == "scalar")
 
 
 def _input_name(operation: Operation, node: Node, place: int) -> str:
@@ -168,7 +173,7 @@ def _match_parameter(state: State, node: Node, name: str, value: Value | None, t
             return then()
         return state.trace is not None and state.excused(_attribute(value.where, "", node, name, wanted, found), then)
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
-        return bind_number(state, value, found, then)
+        return then() if _held_axes(state, node, name, value, found) else bind_number(state, value, found, then)
     if isinstance(value, Var) and value.optional and found is None:
         return bind_nothing(state, value, then)
     if state.trace is None:
@@ -210,7 +215,12 @@ def attributes_matcher(operation: Operation) -> Callable[[State, Node], Finding 
     how many names were bound before.
     """
     wanted, others = operation.attributes, operation.others
-    parameters = set(_moved_parameters(operation).values())
+    given_in = operation.inputs
+    parameters = {
+        name
+        for place, name in _moved_parameters(operation).items()
+        if place < len(given_in) and given_in[place] is not None
+    }
     parts = operation.outputs if label_of(operation) == "Split" else 0
 
     def wrong(state: State, node: Node) -> Iterator[Finding]:
@@ -222,7 +232,7 @@ def attributes_matcher(operation: Operation) -> Callable[[State, Node], Finding 
             elif isinstance(value, Var):
                 if value.name not in state.bound:
                     state.bound[value.name] = (found,)
-                elif not is_held(state, value, found):
+                elif not is_held(state, value, found) and not _held_axes(state, node, name, value, found):
                     yield another_number(state, value.name, state.bound[value.name], found)
             elif not _same_value(state, node, name, found, value):
                 yield _attribute(operation.where, label_of(operation), node, name, value, found)
@@ -302,12 +312,18 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
 
 def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:
     """Whether a constant input names the wanted axes."""
-    value = state.index.constants.get(state.scope, name) if isinstance(wanted, Literal) else None
-    return (
-        isinstance(wanted, Literal)
-        and value is not None
-        and _same_value(state, node, "axes", value.array.tolist(), wanted.value.tolist())
-    )
+    value = state.index.constants.get(state.scope, name) if isinstance(wanted, (Literal, Var)) else None
+    if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
+        return False
+    if isinstance(wanted, Var):
+        return _held_axes(state, node, "axes", wanted, value.array.tolist())
+    return isinstance(wanted, Literal) and _same_value(state, node, "axes", value.array.tolist(), wanted.value.tolist())
+
+
+def _held_axes(state: State, node: Node, name: str, var: Var, found: Any) -> bool:
+    """Whether a variable stands for these axes already, counted from the other end perhaps."""
+    held = state.bound.get(var.name)
+    return name in AXES and type(held) is tuple and _same_value(state, node, name, found, held[0])
 
 
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.advice import fewer_uses
 from surgeon.matching.compile import Compiled
-from surgeon.matching.state import Several, State
+from surgeon.matching.state import TRANSPARENT, Several, State
 from surgeon.matching.trace import Finding, Kind
 
 
-def is_closed(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> bool:
-    """Whether no inner tensor must stay: what `escapes` tells, as a quick yes or no."""
+def is_closed(
+    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], among: tuple[Node, ...] | None = None
+) -> bool:
+    """Whether no inner tensor must stay: what `escapes` tells, as a quick yes or no.  among: asked of these alone."""
     inside = set(nodes)
     held, consumers = state.scope.held, state.scope.consumers
-    for node in nodes:
+    for node in nodes if among is None else among:
         for name in node.outputs:
             if name and name not in names:
                 if name in held:
@@ -22,6 +24,62 @@ def is_closed(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> 
                     if reader not in inside and reader.alive:
                         return False
     return True
+
+
+ASIDE_LIMIT = 24
+
+
+def with_asides(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> tuple[Node, ...]:
+    """The nodes of a match and those beside it that only serve it, such as the arithmetic for the shape of a Reshape.
+
+    Such a node reads an inner tensor, and all that is made of what it makes ends in the match.  Where there is anything
+    else, or too much, the nodes alone.
+    """
+    inside, scope = set(nodes), state.scope
+    waiting = [reader for node in nodes for name in node.outputs if name not in names for reader in scope.readers(name)]
+    found: dict[Node, None] = {}
+    while waiting:
+        node = waiting.pop()
+        if node in inside or node in found:
+            continue
+        if node.scope is not scope or len(found) == ASIDE_LIMIT or scope.held.keys() & set(node.outputs):
+            return nodes
+        found[node] = None
+        readers = [reader for name in node.outputs for reader in scope.readers(name)]
+        if not readers:
+            return nodes
+        waiting += readers
+    return tuple(sorted((*nodes, *found), key=lambda node: node.slot))
+
+
+def passed_by(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> set[Node]:
+    """Nodes that change nothing and were only looked through, which somebody else reads: they stay.
+
+    What such a node reads must be there without the match: an input of it, an output, or made by another one.
+    """
+    explicit = {id(node) for node in state.made.values()}
+    found: set[Node] = set()
+    for node in nodes:
+        if node.op not in TRANSPARENT or id(node) in explicit or is_closed(state, nodes, names, (node,)):
+            continue
+        source = state.producers.get(node.inputs[0])
+        if source is None or source not in nodes or source in found or node.inputs[0] in names:
+            found.add(node)
+    return found
+
+
+def staying(state: State, shared: frozenset[int], nodes: tuple[Node, ...], names: tuple[str, ...]) -> set[Node]:
+    """Matched nodes that stay: shared ones of which somebody else uses what they make, and what those read."""
+    inside = set(nodes)
+    made = (state.made[key] for key in shared if key in state.made)
+    waiting = [node for node in made if not is_closed(state, nodes, names, (node,))]
+    found: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in inside and node not in found:
+            found.add(node)
+            waiting += [state.producers[name] for name in node.inputs if name in state.producers]
+    return found
 
 
 def escapes(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Iterator[Finding]:
@@ -75,7 +133,7 @@ def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> Find
     for key, held in state.bound.items():
         for name in (held,) if isinstance(held, str) else held if isinstance(held, Several) else ():
             source = state.producers.get(name)
-            if source is not None and source in nodes and key not in compiled.pattern.inner:
+            if source is not None and source in nodes and key not in compiled.pattern.loose:
                 told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
                 wanted = f"{key!r} from outside the match"
                 return Finding("escape", "", wanted, f"the result of {source.op}", "", told, at=source.label)

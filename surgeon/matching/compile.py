@@ -1,11 +1,13 @@
 """A traced pattern as closures: each takes the state, a tensor's name and what is still to match after it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Any, TypeVar
 
+from surgeon.errors import RuleError
 from surgeon.indexing.scope import Node, qualified
 from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
@@ -14,11 +16,13 @@ from surgeon.matching.chain_nodes import ordered
 from surgeon.matching.chain_search import chain_matcher
 from surgeon.matching.flatten import Flat, flatten
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
+from surgeon.matching.search import Search
 from surgeon.matching.standing_in import other_op
 from surgeon.matching.state import TRANSPARENT, State
 from surgeon.matching.trace import Finding
 from surgeon.ops.randomness import RANDOM
 
+Answer = TypeVar("Answer")
 Attributes = Callable[[State, Node], Finding | None]
 
 
@@ -26,23 +30,26 @@ Attributes = Callable[[State, Node], Finding | None]
 class Compiled:
     """A pattern ready to run.
 
-    outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position.
+    outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
     heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
-    the pattern in each chain, by where the state keeps its node.
+    the pattern in each chain, by where the state keeps its node.  shared: where the state keeps nodes that may stay.
+    search: what finds the places in place of all that.
     """
 
     pattern: Pattern
     outputs: tuple[Matcher, ...]
-    keys: tuple[tuple[int, int] | None, ...]
+    keys: tuple[tuple[tuple[int, int], ...], ...]
     heads: tuple[frozenset[str] | None, ...]
     required: frozenset[frozenset[str]]
     allowed: frozenset[str] | None
     depth: int
     is_plain: bool
     sizes: dict[int, int]
+    shared: frozenset[int] = frozenset()
+    search: Search | None = None
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -53,14 +60,47 @@ def compile_pattern(pattern: Pattern) -> Compiled:
     return Compiled(
         pattern,
         outputs,
-        tuple(compiler.key(value) for value in pattern.outputs),
+        tuple(tuple(compiler.keys(value)) for value in pattern.outputs),
         tuple(compiler.heads(value) for value in pattern.outputs),
         compiler.required(root),
         compiler.allowed(),
         max(map(compiler.depth, pattern.outputs)) + 2,
         _is_plain(pattern.outputs),
         {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
+        _shared(compiler),
     )
+
+
+def compile_search(search: Search) -> Compiled:
+    """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
+    pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
+    nothing = frozenset[frozenset[str]]()
+    return Compiled(pattern, (), ((),), (frozenset(),), nothing, frozenset(), 0, False, {}, search=search)
+
+
+def _shared(compiler: "_Compiler") -> frozenset[int]:
+    """The operations of nodes that may stay.  Raises RuleError for sums and products, which match in any order."""
+    found: set[int] = set()
+    for value in compiler.values:
+        if isinstance(value, Output) and value.operation.is_shared:
+            if compiler.flat(value) is not None:
+                where, op = value.operation.where, value.operation.op
+                raise RuleError(f"{where}: {op} cannot be shared, as sums and products match in any order of operands.")
+            found.add(id(value.operation))
+    return frozenset(found)
+
+
+def _once(method: Callable[["_Compiler", Any], Answer]) -> Callable[["_Compiler", Any], Answer]:
+    """Ask a method of a value once: values are shared, and words that nest share them many times over."""
+
+    def asked(self: "_Compiler", value: Any) -> Answer:
+        key = method.__name__, id(value)
+        if key not in self.answers:
+            self.answers[key] = method(self, value)
+        answer: Answer = self.answers[key]
+        return answer
+
+    return asked
 
 
 class _Compiler:
@@ -72,6 +112,7 @@ class _Compiler:
         self.uses = _uses(pattern)
         self.flats: dict[int, Flat | None] = {}
         self.matchers: dict[int, Matcher] = {}
+        self.answers: dict[tuple[str, int], Any] = {}
 
     def flat(self, value: Output) -> Flat | None:
         """The chain this output spells, or None."""
@@ -200,12 +241,17 @@ class _Compiler:
             return " or ".join(dict.fromkeys(self.label(form) for form in value.forms))
         return self.label(value.value) if isinstance(value, Named) else "a constant"
 
-    def key(self, value: Value) -> tuple[int, int] | None:
-        """Where the state keeps the node that makes this output."""
-        while isinstance(value, Named):
-            value = value.value
-        return (id(value.operation), value.position) if isinstance(value, Output) else None
+    def keys(self, value: Value) -> Iterator[tuple[int, int]]:
+        """Where the state keeps the node that makes this output, and its position: one for each form of it."""
+        if isinstance(value, Output):
+            yield id(value.operation), value.position
+        elif isinstance(value, Named):
+            yield from self.keys(value.value)
+        elif isinstance(value, AnyOf):
+            for form in value.forms:
+                yield from self.keys(form)
 
+    @_once
     def heads(self, value: Value) -> frozenset[str] | None:
         """Ops that can make a value; None when anything can."""
         if isinstance(value, Named):
@@ -223,6 +269,7 @@ class _Compiler:
         flat = self.flat(value)
         return flat.family if flat else frozenset({qualified(value.operation.domain, value.operation.op)})
 
+    @_once
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
         """Groups of ops of which a match needs one each."""
         if isinstance(value, Named):
@@ -230,8 +277,10 @@ class _Compiler:
         if isinstance(value, AnyOf):
             forms = [self.required(form) for form in value.forms]
             common = frozenset.intersection(*forms)
-            first = [min(form, key=len) for form in forms if form]
-            return common or (frozenset({frozenset().union(*first)}) if len(first) == len(forms) else frozenset())
+            others = [form - common for form in forms]
+            if not all(others):
+                return common
+            return common | {frozenset[str]().union(*(min(form, key=_rarity) for form in others))}
         if not isinstance(value, Output):
             return frozenset()
         flat = self.flat(value)
@@ -254,6 +303,7 @@ class _Compiler:
                 found |= heads
         return frozenset(found)
 
+    @_once
     def depth(self, value: Value | None) -> int:
         """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
         if isinstance(value, Named):
@@ -268,6 +318,11 @@ class _Compiler:
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
 
 
+def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
+    """Sorts groups of ops by how many there are to choose from; the same for equal groups in any order."""
+    return len(group), sorted(group)
+
+
 def _other_output(state: State, label: str, where: str, position: int, name: str) -> Finding:
     what, spot = state.sighting(name)
     return Finding("operand", where, f"output {position} of {label}", what, spot, op=label)
@@ -278,6 +333,8 @@ def _is_plain(outputs: tuple[Value, ...]) -> bool:
         return False
     for value in walk(outputs):
         if isinstance(value, Var) and (value.kind != "tensor" or value.optional):
+            return False
+        if isinstance(value, Output) and value.operation.is_shared:
             return False
         if isinstance(value, Output) and (value.operation.attributes or value.operation.rest or value.operation.others):
             return False

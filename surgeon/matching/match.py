@@ -14,14 +14,17 @@ from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.indexing.types import Dim
-from surgeon.matching.blockers import comes_back, escapes, is_closed, swallowed
+from surgeon.matching.blockers import comes_back, escapes, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.compile import Compiled
-from surgeon.matching.pattern import Pattern
+from surgeon.matching.pattern import Named, Pattern, Var
+from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb
+from surgeon.matching.search import Search
 from surgeon.matching.state import TRANSPARENT, Several, State
 from surgeon.matching.templates import Template, template_of
 from surgeon.matching.trace import Finding, Kind, Trace
+from surgeon.shaping.seen import shapes_of
+from surgeon.shaping.symbols import Size
 
-CLIMB_LIMIT = 4096
 _SLOT = attrgetter("slot")
 
 
@@ -75,6 +78,21 @@ class Captured(gs.Variable):
         return None if self.shape is None else len(self.shape)
 
     @property
+    def sizes(self) -> tuple[Size, ...] | None:
+        """The shape as evaluated: equal sizes are equal whatever the free dims are; None where the rank is unknown."""
+        self._match.inspected = True
+        self._match.asked_last = ("shape", self._name)
+        return shapes_of(self._match.index).facts(self._match.scope, self._name).shape
+
+    @property
+    def elements(self) -> list[Size] | None:
+        """The elements of a small tensor of integers, in order, as sizes; None where one of them is unknown."""
+        self._match.inspected = True
+        self._match.asked_last = ("values", self._name)
+        found = shapes_of(self._match.index).value(self._match.scope, self._name)
+        return None if found is None else list(found.reshape(-1))
+
+    @property
     def values(self) -> np.ndarray[Any, np.dtype[Any]]:
         """The value of a constant, read from the file now.  Raises Refused for a tensor that is none."""
         self._match.inspected = True
@@ -97,8 +115,9 @@ class Match:
     """A place where a pattern fits.
 
     nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
-    of a number or list, Several tensor names for *rest, or None for an input left out.  asked_dtype, inspected: whether
-    somebody looked at the dtype, or at more, of a captured tensor; asked_last: at what, and of which, the last time.
+    of a number or list, Several tensor names for *rest, or None for an input left out.  kept: nodes that it rests on
+    and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or at more, of a captured tensor;
+    asked_last: at what, and of which, the last time.
     """
 
     index: Index
@@ -107,6 +126,7 @@ class Match:
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
     bound: dict[str, Any]
+    kept: tuple[Node, ...] = ()
     inspected: bool = False
     asked_dtype: bool = False
     asked_last: tuple[str, str] | None = None
@@ -116,6 +136,11 @@ class Match:
         """The node that makes the first output."""
         return self.scope.producers[self.outputs[0]]
 
+    @property
+    def opset(self) -> int:
+        """The version of ai.onnx in force where it fits, 0 where none is imported."""
+        return self.scope.opset or 0
+
     def __getitem__(self, name: str) -> Any:
         """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
         held = self.bound[name]
@@ -124,6 +149,13 @@ class Match:
         if isinstance(held, Several):
             return [Captured(item, self, (name, position)) for position, item in enumerate(held)]
         return held[0] if isinstance(held, tuple) else held
+
+    def require_claims(self) -> None:
+        """Raise Refused where something that the pattern says of its tensors does not hold."""
+        for claim in self.pattern.claims:
+            if claim.name in self.bound:
+                others = [self[item.name] if isinstance(item, (Named, Var)) else item for item in claim.others]
+                claim.predicate(self[claim.name], *others)
 
     def tensor(self, key: tuple[str, int]) -> str:
         """The name of a captured tensor; key: the capture and, for *rest, the position in it."""
@@ -178,6 +210,9 @@ def find(
 
     accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
     """
+    if compiled.search is not None:
+        yield from _searched(index, compiled, compiled.search, scope, accept)
+        return
     tried: set[Node] = set()
     template: Template | None = None
     for anchor in anchors(compiled, scope):
@@ -208,9 +243,21 @@ def match_at(
     index: Index, compiled: Compiled, root: Node, accept: Accept | None = None, trace: Trace | None = None
 ) -> Match | None:
     """The match whose first output is made by this node, or None."""
+    if compiled.search is not None:
+        places = _searched(index, compiled, compiled.search, root.scope, None)
+        return next((match for match in places if match.root is root and (accept is None or accept(match))), None)
     attempt = _Attempt(compiled, State(index, root.scope, trace), accept, None)
     attempt.run(root)
     return attempt.found
+
+
+def _searched(index: Index, compiled: Compiled, search: Search, scope: Scope, accept: Accept | None) -> Iterator[Match]:
+    """What a search finds, as matches; a place of which a node went in the meantime is none any more."""
+    for place in search.find(index, scope):
+        if all(node.alive for node in (*place.nodes, *place.kept)):
+            match = Match(index, scope, compiled.pattern, place.nodes, place.outputs, dict(place.bound), place.kept)
+            if accept is None or accept(match):
+                yield match
 
 
 class _Attempt:
@@ -228,8 +275,8 @@ class _Attempt:
 
     def run(self, root: Node) -> None:
         """Try to match with the first output made by this node."""
-        key = self.compiled.keys[0]
-        position = key[1] if key is not None else 0
+        keys = self.compiled.keys[0]
+        position = keys[0][1] if keys else 0
         name = root.outputs[position] if position < len(root.outputs) else ""
         if name:
             self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
@@ -250,10 +297,21 @@ class _Attempt:
             return False
         state = self.state
         nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
+        kept: tuple[Node, ...] = ()
+        if self.compiled.shared:
+            stays = staying(state, self.compiled.shared, nodes, names)
+            kept = tuple(node for node in nodes if node in stays)
+            nodes = tuple(node for node in nodes if node not in stays)
+        if not is_closed(state, nodes, names):
+            passed = passed_by(state, nodes, names)
+            kept = (*kept, *(node for node in nodes if node in passed))
+            nodes = tuple(node for node in nodes if node not in passed)
+        if self.compiled.pattern.claims and not is_closed(state, nodes, names):
+            nodes = with_asides(state, nodes, names)
         blocked = _blocked(state, self.compiled, nodes, names)
         if state.trace is None and blocked is not None:
             return False
-        match = Match(state.index, state.scope, self.compiled.pattern, nodes, names, dict(state.bound))
+        match = Match(state.index, state.scope, self.compiled.pattern, nodes, names, dict(state.bound), kept)
         is_accepted = self.accept is None or self.accept(match)
         if state.trace is None or (is_accepted and blocked is None and state.trace.excuse is None):
             self.found = match if is_accepted else None
@@ -276,46 +334,15 @@ def _told(
     return trace.complete(state.nodes, state.made, [trace.placed(finding) for finding in against])
 
 
-def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
-    """Nodes of the op that the pattern needs and the scope has fewest of."""
-    if not compiled.required:
-        return list(scope.live_nodes())
-    by_op = scope.by_op
-    rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
-    return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
-
-
-def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
-    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
-    heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
-    found: list[Node] = []
-    level, seen = [anchor], {anchor}
-    for _ in range(compiled.depth):
-        above: list[Node] = []
-        for node in level:
-            if heads is None or node.op in heads:
-                found.append(node)
-            for name in node.outputs:
-                for reader in consumers.get(name, ()):
-                    if allowed is not None and reader.op not in allowed:
-                        continue
-                    if reader.alive and reader not in seen and reader.scope is scope:
-                        seen.add(reader)
-                        (level if reader.op in TRANSPARENT else above).append(reader)
-        if not above or len(seen) > CLIMB_LIMIT:
-            break
-        level = above
-    return found
-
-
 def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:
     """Match the next output: the node it belongs to if that is known, else readers of what is bound."""
     state, compiled, place = attempt.state, attempt.compiled, len(names)
-    matcher, key = compiled.outputs[place], compiled.keys[place]
-    node = state.made.get(key[0]) if key is not None else None
-    if key is not None and node is not None and key[1] < len(node.outputs):
-        name = node.outputs[key[1]]
-        return matcher(state, name, partial(attempt.finish, (*names, name)))
+    matcher = compiled.outputs[place]
+    for key, position in compiled.keys[place]:
+        node = state.made.get(key)
+        if node is not None and position < len(node.outputs):
+            name = node.outputs[position]
+            return matcher(state, name, partial(attempt.finish, (*names, name)))
     near = [name for name in _near(state, compiled, place) if name not in names]
     if any(matcher(state, name, partial(attempt.finish, (*names, name))) for name in near):
         return True
@@ -327,8 +354,8 @@ def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:
 
 def _near(state: State, compiled: Compiled, place: int) -> list[str]:
     """Tensors that could be a further output: made above what is bound, by an op that heads it."""
-    heads, key = compiled.heads[place], compiled.keys[place]
-    position = key[1] if key is not None else 0
+    heads, keys = compiled.heads[place], compiled.keys[place]
+    position = keys[0][1] if keys else 0
     tensors = [held for held in state.bound.values() if isinstance(held, str)]
     tensors += [name for node in state.nodes for name in node.outputs]
     homes = [(state.scope.home_of_read(name) or state.scope, name) for name in dict.fromkeys(tensors)]

@@ -25,6 +25,7 @@ Kind = Literal[
     "escape",
     "graph output",
     "opset",
+    "kernel",
     "schema",
     "target",
     "absent",

@@ -33,6 +33,22 @@ def check_node(
     return found
 
 
+def output_dtypes(node: onnx.NodeProto, opset: int, dtype_of: Callable[[str], int | None]) -> list[int | None]:
+    """The `TensorProto.DataType` of each output as far as the schema ties it to the inputs, else None."""
+    if node.op_type == "Cast" and not node.domain:
+        return [next((item.i for item in node.attribute if item.name == "to"), None)]
+    version = schema(node.domain, node.op_type, opset)
+    if version is None:
+        return [None] * len(node.output)
+    bound: dict[str, int | None] = {}
+    for index, name in enumerate(node.input):
+        formal = version.input_at(index)
+        if name and formal is not None and not bound.get(formal.type):
+            bound[formal.type] = dtype_of(name)
+    formals = [version.output_at(index) for index in range(len(node.output))]
+    return [None if formal is None else bound.get(formal.type) for formal in formals]
+
+
 def _arity(
     version: Schema,
     kind: str,

@@ -96,15 +96,26 @@ def spelled_domain(domain: str) -> str:
 def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
     """The newest version of an operator that is not newer than `opset` (None: the newest of all).
 
-    In the default domain ONNX's own operators come first, then those that only ONNX Runtime knows.  None means that
+    In the default domain ONNX's own operators come first, then those that only ONNX Runtime knows, at all or at so old
+    an opset (LayerNormalization below 17).  None means that
     there is no such operator, or none as old as `opset`; `history` tells the two apart.
     """
     domain = plain_domain(domain)
     if domain != MICROSOFT and defs.has(name, domain):
-        return _from_onnx(domain, name, opset)
+        found = _from_onnx(domain, name, opset)
+        if found is not None:
+            return found
     versions = _from_ort(domain, name)
     fitting = [one for one in versions if opset is None or one.since_version <= opset]
     return fitting[-1] if fitting else None
+
+
+@cache
+def only_ort_knows(domain: str, name: str, opset: int) -> bool:
+    """Whether an operator of the default domain is ONNX Runtime's own at this opset; onnx.checker refuses it then."""
+    if plain_domain(domain) or schema("", name, opset) is None:
+        return False
+    return not defs.has(name) or _from_onnx("", name, opset) is None
 
 
 @cache

@@ -5,7 +5,7 @@ This module only gathers: `schema_tables` holds the schemas, `binding` sorts arg
 
 from surgeon.ops.attributes import dtype_number, element_type, type_string
 from surgeon.ops.binding import Call, bind
-from surgeon.ops.node_check import check_node
+from surgeon.ops.node_check import check_node, output_dtypes
 from surgeon.ops.schema_tables import (
     VARIADIC,
     AttributeSpec,
@@ -15,6 +15,7 @@ from surgeon.ops.schema_tables import (
     history,
     knows_domain,
     moved,
+    only_ort_knows,
     operators,
     schema,
 )
@@ -33,7 +34,9 @@ __all__ = [
     "history",
     "knows_domain",
     "moved",
+    "only_ort_knows",
     "operators",
+    "output_dtypes",
     "schema",
     "type_string",
 ]

@@ -2,7 +2,9 @@
 
 onnx.checker stops at the first error and its cost grows with the graph, so it is given one piece at a time: the
 model's frame, each new initializer, each new node, each changed function.  Payloads that were cut out, or that lie
-in files, are emptied first.
+in files, are emptied first.  Operators of the default domain that ONNX Runtime alone knows, such as
+SimplifiedLayerNormalization, and LayerNormalization below opset 17, are held against its schemas: onnx.checker refuses
+them whatever they say.
 """
 
 from collections.abc import Iterable
@@ -10,10 +12,12 @@ from collections.abc import Iterable
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
 
+from surgeon.ops.schemas import check_node, only_ort_knows
 from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of
 
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
+_UNCHECKED = "surgeon.unchecked"  # onnx.checker passes what is in a domain that it does not know
 _WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
 
 
@@ -102,6 +106,9 @@ def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str |
     """Return onnx.checker's complaint of one node, or None; its bodies are left to be checked node by node."""
     if domain_of(node.domain) not in context.opset_imports:
         return None  # said once already, for the domain
+    opset = context.opset_imports[domain_of(node.domain)]
+    if only_ort_knows(node.domain, node.op_type, opset):
+        return next(iter(check_node(node, opset, lambda _: None)), None)
     if node.domain == "ai.onnx" or any(attribute.type in _WEIGHTY for attribute in node.attribute):
         node = _lightened(node)
     try:
@@ -167,10 +174,16 @@ def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
     """Return onnx.checker's complaint of a local function, or None."""
     light = FunctionProto()
     light.CopyFrom(function)
+    imports = imports_of(function.opset_import)
     for node in light.node:
+        if only_ort_knows(node.domain, node.op_type, imports.get("", 1)):
+            complaint = next(iter(check_node(node, imports[""], lambda _: None, True)), None)
+            if complaint is not None:
+                return complaint
+            node.domain = _UNCHECKED
         node.CopyFrom(_lightened(node))
     try:
-        checker.check_function(light, _context(ir_version, imports_of(function.opset_import)))
+        checker.check_function(light, _context(ir_version, {**imports, _UNCHECKED: 1}))
     except checker.ValidationError as error:
         return _first_line(error)
     return None

@@ -97,7 +97,7 @@ def judge(
     `rtol` and `atol` replace the dtype's own tolerance where given; `slack` is added to both.
     `overflowing` says that the inputs are finite but large: where the reference is not finite, it overflowed too, and
     nothing is held against it (log(1 + exp(x)) does at 1e4, Softplus does not, and is right); where the original
-    overflowed to infinity, the result may be NaN.
+    overflowed to infinity, the result may be NaN, and the other way round, where the reference is not NaN.
 
     A float passes within atol + slack + (rtol + slack) * scale + 4 * max(moved, own) of the reference, `own` being the
     original's largest error (if `overflowing`, only up to a hundredth of the scale: more is no rounding); or no further
@@ -283,8 +283,10 @@ class _Floats:
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))
 
     def _overflowed_too(self) -> np.ndarray:
-        """Where the result is NaN and the original infinite: once over the top, infinities may meet on the way."""
-        return np.asarray((self.kind_b == _NAN) & ((self.kind_a == _INF) | (self.kind_a == _MINUS_INF)))
+        """Where of result and original one is NaN, the other infinite: over the top, infinities may meet on the way."""
+        nan = (self.kind_b == _NAN) & ((self.kind_a == _INF) | (self.kind_a == _MINUS_INF))
+        infinite = (self.kind_a == _NAN) & ((self.kind_b == _INF) | (self.kind_b == _MINUS_INF))
+        return np.asarray(nan | (infinite & (self.kind != _NAN)))
 
     def _say_unlike(self, unlike: np.ndarray) -> str:
         """Say where NaN, infinity and finite numbers do not agree: the commonest such case; empty for none."""

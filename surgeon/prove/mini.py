@@ -42,9 +42,25 @@ def mini_models(cut: Cut) -> MiniModels:
             after.append(helper.make_node("Identity", [source], [old]))
         elif new not in made:
             raise CannotCut(f"nothing makes {old!r} any more")
+    if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read what is handed on in place of another's
+        after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
     sides = [_model(cut, nodes, inputs, names) for nodes in (before, after)]
     return MiniModels(sides[0], sides[1], {text: size for size, text in dims.items()})
+
+
+def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
+    """Nodes behind those that make what they read, else in the order given."""
+    waiting, done = list(nodes), list[NodeProto]()
+    unmade = {name for node in waiting for name in node.output}
+    while waiting:
+        ready = [node for node in waiting if unmade.isdisjoint(node.input)]
+        if not ready:
+            raise CannotCut("its nodes wait for one another")
+        unmade.difference_update(name for node in ready for name in node.output)
+        waiting = [node for node in waiting if not unmade.isdisjoint(node.output)]
+        done += ready
+    return done
 
 
 def _input(leaf: Leaf, dims: dict[Size, str]) -> onnx.ValueInfoProto:

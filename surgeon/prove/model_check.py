@@ -11,7 +11,8 @@ from surgeon.feeding.dims import require_sizes, wanted_inputs
 from surgeon.feeding.user_inputs import read_inputs
 from surgeon.implementations import is_python, require_file
 from surgeon.ops.randomness import is_random
-from surgeon.prove.compare import dtype_name, require_tolerances, stated
+from surgeon.ops.walking import holds_half
+from surgeon.prove.compare import dtype_name, require_tolerances, stated, tolerance
 from surgeon.prove.layers import compare_layers
 from surgeon.prove.result import CheckResult, Layers, Outcome
 from surgeon.prove.trials import Trial, Trials
@@ -55,7 +56,8 @@ class ModelCheck:
 
     `skeleton` is the original without its large payloads: enough to make inputs from.  The two models are never held
     at once.  `dims` sets free dimensions by name.  `rtol` and `atol` replace the tolerance of each dtype: an element
-    may differ by atol + rtol * scale, the scale being the output's largest magnitude in the original.
+    may differ by atol + rtol * scale, the scale being the output's largest magnitude in the original.  In a model that
+    holds float16 all outputs have the tolerance of float16.
 
     `inputs` are the user's: .npz files with an array by the name of each input, folders of these, or folders of ONNX
     test data.  With them no others are made.  `layers`: inner tensors are compared too.
@@ -85,6 +87,8 @@ class ModelCheck:
         self._libraries = require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
         self._original = original
         self._skeleton = skeleton
+        if holds_half(skeleton):  # what is computed in float16 has its digits, also where an output is cast up
+            rtol, atol = tolerance("float16", rtol, atol)
         self._rtol = rtol
         self._atol = atol
         self._layers = layers

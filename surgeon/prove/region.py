@@ -11,7 +11,7 @@ class Region:
 
     before: nodes of the source that rules replaced.  after: nodes that came and stayed.  outputs: for each tensor of
     the source that is still needed, the tensor that holds its value now.  slack: how far the rules may change outputs
-    on purpose, see `surgeon.prove.judge`.
+    on purpose, see `surgeon.prove.judge`; apart: the kinds of inputs for which they do so beyond that, by name.
     """
 
     scope: Scope
@@ -19,3 +19,4 @@ class Region:
     after: tuple[Node, ...]
     outputs: tuple[tuple[str, str], ...]
     slack: float = 0.0
+    apart: frozenset[str] = frozenset()

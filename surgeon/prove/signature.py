@@ -45,7 +45,7 @@ class Signatures:
         numbers = _numbered(dict.fromkeys((_ABSENT, _END, *names)))
         before = tuple(map(numbers.__getitem__, names))
         old = tuple([numbers.get(name, -1) for name, _ in region.outputs])
-        names = [*self._names(region.after, changed=False), *[name for _, name in region.outputs]]
+        names = [*self._names(region.after, changed=bool(scope.redirected)), *[name for _, name in region.outputs]]
         for name in names:
             if name not in numbers:
                 numbers[name] = len(numbers)
@@ -55,7 +55,7 @@ class Signatures:
         ops = tuple([node.op for node in (*region.before, *region.after)])
         attributes = None if self._are_plain(versions, scope, ops) else self._attributes(versions, region, shapes)
         facts, above = self._outside(region, outside, shapes)
-        return self._number((versions, ops, attributes, before, old, after, facts, above, region.slack))
+        return self._number((versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart))
 
     def _number(self, content: Hashable) -> int:
         """The same number for what is equal."""

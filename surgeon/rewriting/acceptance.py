@@ -1,4 +1,4 @@
-"""Whether a match may be rewritten: by the rule's conditions, the form at this opset, the schemas, and the names.
+"""Whether a match may be rewritten: by the rule's conditions, the form at this opset, schemas, kernels, and names.
 
 The rewrite and its explanation accept by this one function.
 """
@@ -15,6 +15,7 @@ from surgeon.matching.trace import Finding, Kind
 from surgeon.ops.node_check import check_node
 from surgeon.rewriting.fragment import Fragment, call_with_captures
 from surgeon.rewriting.rule import Plan, Rule, broken
+from surgeon.rewriting.runnable import NoKernel, had_kernels, later_opset, provider_of
 from surgeon.rewriting.splice import Splicer, import_version
 from surgeon.rewriting.workshop import Workshop
 
@@ -22,61 +23,104 @@ KINDS: dict[str, Kind] = {"dtype": "dtype", "shape": "shape condition"}
 
 
 class Declined(Exception):
-    """A match may not be rewritten.  finding: why; advice: what to do, for a sentence that has no room elsewhere."""
+    """A match may not be rewritten.
 
-    def __init__(self, finding: Finding, advice: str = "") -> None:
+    finding: why; advice: what to do, for a sentence that has no room elsewhere.  is_of_form: another form of the rule
+    might do.  fragment: what would be written, where the execution provider has no kernel for it and all else is well.
+    """
+
+    def __init__(
+        self, finding: Finding, advice: str = "", *, is_of_form: bool = False, fragment: Fragment | None = None
+    ) -> None:
         super().__init__(finding.sentence + advice)
-        self.finding = finding
+        self.finding, self.is_of_form, self.fragment = finding, is_of_form, fragment
 
 
 @dataclass(slots=True)
 class Acceptance:
-    """Accepts matches of one model by building their replacements; edits nothing."""
+    """Accepts matches of one model by building their replacements; edits nothing.
+
+    provider: the execution provider that must have kernels for what is written, None for any.
+    """
 
     index: Index
     target: str
     workshop: Workshop
     splicer: Splicer
+    provider: str | None = None
 
     @classmethod
-    def over(cls, index: Index, target: str) -> "Acceptance":
-        """One with a workshop and a splicer of its own."""
-        return cls(index, target, Workshop(index.types), Splicer(index))
+    def over(cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None) -> "Acceptance":
+        """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
+        provider = provider_of(target, ep)
+        return cls(index, target, Workshop(index.types, provider), splicer or Splicer(index), provider)
 
     def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
-        """What to write in place of a match.
+        """What to write in place of a match: by the plan's form, else by the first other one that will do.
 
-        Raises Declined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
+        What the provider has no kernel for is written only where it had none for what is there.  Raises
+        Declined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
         """
+        try:
+            return self._written(rule, plan, compiled, match)
+        except Declined as declined:
+            fragments = [declined.fragment]
+            for form in plan.others if declined.is_of_form else ():
+                try:
+                    return self._written(rule, replace(plan, form=form), compiled, match)
+                except Declined as other:
+                    fragments.append(other.fragment)
+            best = next((fragment for fragment in fragments if fragment is not None), None)
+            if best is None or self.provider is None or had_kernels(self.provider, match):
+                raise
+            return best  # nothing is lost: it could not run before either
+
+    def _written(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+        """What the form of a plan writes in place of a match.  Raises as `replacement`."""
         match.asked_last = None
         step: Kind = "condition"
         fragment: Fragment | None = None
+        is_of_form = False
         try:
+            match.require_claims()
             for condition in rule.conditions:
                 call_with_captures(condition, match)
             if plan.needs is not None:
                 raise self._too_old(match, plan.needs)
+            is_of_form = True
             fragment = self.workshop.build(plan, compiled, match)
             step = "schema"
-            self.workshop.require_valid(match, fragment)
+            lacking = self.workshop.require_valid(match, fragment)
             step = "target"
             self.splicer.require_writable(match, fragment)
         except OpsetError as error:
             needs = error.needs if match.scope.function is None else None
             change = f"raise the opset: surgeon upgrade IN OUT --opset {needs}" if needs else ""
             finding = replace(_finding("opset", compiled, match, str(error).rstrip(".")), change=change)
-            raise Declined(finding) from error
+            raise Declined(finding, is_of_form=is_of_form) from error
         except Refused as refusal:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
                 step = "dtype"
-            raise Declined(_finding(step, compiled, match, str(refusal))) from refusal
+            raise Declined(_finding(step, compiled, match, str(refusal)), is_of_form=is_of_form) from refusal
         except RuleError as error:
             raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
         except (Declined, SurgeonError):
             raise
         except Exception as error:
             raise RewriteError(f"{broken(rule, error)} at node {match.root.label!r}; mend the rule.") from error
+        if lacking is not None:
+            raise self._no_kernel(rule, plan, match, lacking, fragment)
         return fragment
+
+    def _no_kernel(self, rule: Rule, plan: Plan, match: Match, lacking: NoKernel, fragment: Fragment) -> Declined:
+        """The execution provider has no kernel for a node of what would be written."""
+        raised = lacking.opset or (later_opset(self.provider, rule, plan, match) if self.provider else None)
+        change = f"raise the opset: surgeon upgrade IN OUT --opset {raised}"
+        if raised is None or match.scope.function is not None:
+            change = ""
+        where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
+        finding = Finding("kernel", where, wanted, "none", "", lacking.told, change, at=at)
+        return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
     def _too_old(self, match: Match, needs: int) -> Declined:
         scope = match.scope

@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -21,9 +21,9 @@ def resolve(names: str | Rule | Iterable[str | Rule], *, approximate: bool = Tru
 
     approximate: take rules that change numbers beyond rounding also where their file is named and not they themselves.
 
-    A name is that of a rule file in an installed pack (all rules in it), of one rule, `file:rule`, `./file.py`,
-    `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with commas, and
-    `-name` leaves rules out again.
+    A name is that of a group of an installed pack, of a rule file in it (all its rules), of one rule, `file:rule`,
+    `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with
+    commas, and `-name` leaves rules out again.  A rule that several names lead to runs where the first of them stands.
     Raises RuleError for a name that leads nowhere, with the nearest ones.
     """
     items = [names] if isinstance(names, (str, Rule)) else list(names)
@@ -47,7 +47,7 @@ def resolve(names: str | Rule | Iterable[str | Rule], *, approximate: bool = Tru
 
 def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules of a name without the approximate ones that it does not name.  Raises RuleError if none is left."""
-    left = tuple(rule for rule in rules if not rule.approximate or rule.name == name.rpartition(":")[2])
+    left = tuple(rule for rule in rules if rule.is_exact or rule.name == name.rpartition(":")[2])
     if rules and not left:
         raise RuleError(
             f"All rules of {name!r} are approximate; name the one you want, as in {name}:{rules[0].name}, or ask for "
@@ -84,6 +84,27 @@ def packs() -> dict[str, list[str]]:
     return found
 
 
+def groups() -> dict[str, list[str]]:
+    """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
+    found: dict[str, list[str]] = {}
+    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda item: (item.name, item.value)):
+        for name, members in getattr(_import(point.module), "GROUPS", {}).items():
+            found.setdefault(name, []).extend(members)
+    return found
+
+
+def _members(name: str, known: Mapping[str, Sequence[str]], within: tuple[str, ...] = ()) -> Iterator[Rule]:
+    """The rules of a group, those of groups in it among them; approximate ones only where they are named themselves."""
+    if name in within:
+        way = " > ".join((*within, name))
+        raise RuleError(f"The rule group {name!r} holds itself ({way}); mend the pack's GROUPS.")
+    for member in known[name]:
+        if member in known:
+            yield from _members(member, known, (*within, name))
+        else:
+            yield from (rule for rule in _resolve_one(member) if rule.is_exact or rule.name == member)
+
+
 def all_rules() -> Iterator[tuple[str, str, Rule]]:
     """(pack, module, rule) for every rule of every installed pack."""
     for pack, modules in packs().items():
@@ -112,6 +133,9 @@ def _resolve_one(name: str) -> tuple[Rule, ...]:
         return _pick(importlib.import_module(owners[0]), inner, place)
     if "." in place:
         return _pick(_import(place), inner, place)
+    known = groups()
+    if place in known and not inner:
+        return tuple(dict.fromkeys(_members(place, known)))
     named = [(module, rule) for _, module, rule in all_rules() if rule.name == place]
     if len(named) > 1:
         ways = ", ".join(f"{module}:{place}" for module, _ in named)
@@ -136,6 +160,7 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
 def _unknown(name: str) -> str:
     names = {rule.name for _, _, rule in all_rules()}
     names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
+    names |= groups().keys()
     near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(names))}."
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."

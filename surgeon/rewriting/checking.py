@@ -119,7 +119,7 @@ class Checks:
 
     def _approximate(self) -> list[str]:
         """The rules that change numbers on purpose and stand."""
-        inexact = {rule.name for rule in self.run.rules if rule.approximate}
+        inexact = {rule.name for rule in self.run.rules if not rule.is_exact}
         return sorted({name for site in self.run.sites for name in site.rules if name in inexact})
 
     def _exact_sites(self) -> list[Site]:

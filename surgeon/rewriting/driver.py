@@ -16,7 +16,6 @@ from surgeon.rewriting.near_misses import deepest, is_near, near_misses
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import Splicer, Step
-from surgeon.rewriting.workshop import Workshop
 
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
@@ -44,7 +43,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Driver:
-    """One run over one index.  log: the steps taken, in order."""
+    """One run over one index.  ep: the execution provider, as for `Acceptance.over`; log: the steps taken, in order."""
 
     index: Index
     rules: Sequence[Rule]
@@ -52,6 +51,7 @@ class Driver:
     choice: Choice = field(default_factory=Choice)
     progress: Progress | None = None
     recipe: Recipe = field(default_factory=Recipe)
+    ep: str | None = None
     splicer: Splicer = field(init=False)
     acceptance: Acceptance = field(init=False)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
-        self.acceptance = Acceptance(self.index, self.target, Workshop(self.index.types), self.splicer)
+        self.acceptance = Acceptance.over(self.index, self.target, self.ep, self.splicer)
 
     @property
     def log(self) -> list[Step]:
@@ -118,7 +118,7 @@ class Driver:
                 self.recipe.require(rule.name, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (Refused, Declined) as refusal:
-                self._refused[rule.name, match.root.label] = _refusal(rule, match, refusal)
+                self._refused.setdefault((rule.name, match.root.label), _refusal(rule, match, refusal))
                 return False
             built[:] = [fragment]
             return True
@@ -148,12 +148,17 @@ class Driver:
             )
         history.append(state)
 
+    @property
+    def refusals(self) -> list[Mismatch]:
+        """The matches that were found last and had to stay as they are."""
+        return list(self._refused.values())
+
     def misses(self) -> list[Mismatch]:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
-        misses = list(self._refused.values())
+        misses = self.refusals
         fired = {step.rule for step in self.log}
         for rule in self.rules:
-            found = near_misses(self.index, rule, self.target)
+            found = near_misses(self.index, rule, self.target, self.ep)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             if rule.name in fired or told:
                 near = [miss for miss in found if miss.matched > 1 and is_near(miss) and miss.node not in told]

@@ -62,25 +62,37 @@ class Explanation:
 
 
 def explain(
-    source: Source, rules: Rules, *, target: str = "ort", node: str | None = None, top: int | None = TOP
+    source: Source,
+    rules: Rules,
+    *,
+    target: str = "ort",
+    ep: str | None = None,
+    node: str | None = None,
+    top: int | None = TOP,
 ) -> list[Mismatch]:
     """Say why rules do not fire where they nearly could, nearest misses first for each rule.
 
-    source, rules, target: as for `find`.  node: the name of a node, or of a tensor that it makes: say what stands
+    source, rules, target, ep: as for `find`.  node: the name of a node, or of a tensor that it makes: say what stands
     against each pattern there.  top: how many different misses to tell of each rule (None: all); equal ones are told as
     one, which names the other places.  A rule that fires wherever its pattern is nearly there has none.
 
     Raises UsageError for a node that the model does not have, and SurgeonError for bad input.
     """
-    found = explanations(source, rules, target=target, node=node, top=top)
+    found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
     return [miss for explanation in found for miss in explanation.misses]
 
 
 def explanations(
-    source: Source, rules: Rules, *, target: str = "ort", node: str | None = None, top: int | None = TOP
+    source: Source,
+    rules: Rules,
+    *,
+    target: str = "ort",
+    ep: str | None = None,
+    node: str | None = None,
+    top: int | None = TOP,
 ) -> list[Explanation]:
     """As `explain`, with where each rule does fire."""
-    require_target(target)
+    require_target(target, ep)
     if top is not None and top < 1:
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
     chosen = flat(resolve(rules))
@@ -88,11 +100,13 @@ def explanations(
     with paused_collector():
         index = indexed(Model.open(proto))
         spots = None if node is None else _named(index, node)
-        return [_of_rule(index, rule, target, spots, top) for rule in chosen]
+        return [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
 
 
-def _of_rule(index: Index, rule: Rule, target: str, spots: list[Node] | None, top: int | None) -> Explanation:
-    found, work = Explanation(rule.name), _Work(index, rule, target)
+def _of_rule(
+    index: Index, rule: Rule, target: str, ep: str | None, spots: list[Node] | None, top: int | None
+) -> Explanation:
+    found, work = Explanation(rule.name), _Work(index, rule, target, ep)
     for match in work.fires():
         if spots is None or any(node in match.nodes for node in spots):
             found.fires.append((match.scope.label, match.root.label))
@@ -112,10 +126,10 @@ def _of_rule(index: Index, rule: Rule, target: str, spots: list[Node] | None, to
 class _Work:
     """One rule on one model."""
 
-    def __init__(self, index: Index, rule: Rule, target: str) -> None:
+    def __init__(self, index: Index, rule: Rule, target: str, ep: str | None) -> None:
         self.index, self.rule, self.target = index, rule, target
         self.explainer = Explainer(index, rule.name)
-        self.acceptance = Acceptance.over(index, target)
+        self.acceptance = Acceptance.over(index, target, ep)
         self.taken: set[Node] = set()
 
     def _sources(self) -> Iterator[tuple[Scope, Compiled, Callable[[Match], object]]]:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from surgeon.graph import Graph, Inner, Number
 from surgeon.indexing.scope import qualified
 from surgeon.matching.match import Captured, Match
 from surgeon.ops.schemas import schema
+
+LARGE = 1024  # bytes
 
 
 class Ref(NamedTuple):
@@ -59,6 +62,13 @@ class FixedTensor:
 
     values: np.ndarray[Any, np.dtype[Any]]
     like: Ref | None
+
+    @property
+    def content(self) -> tuple[str, tuple[int, ...], bytes]:
+        """What equal constants have in common: dtype, shape and bytes, of a large one (a weight) their digest."""
+        values = self.values
+        data = values.tobytes()
+        return values.dtype.str + values.dtype.name, values.shape, data if len(data) < LARGE else blake2b(data).digest()
 
     def proto(self, name: str) -> onnx.TensorProto:
         """The constant as a named TensorProto."""

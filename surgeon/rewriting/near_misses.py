@@ -10,8 +10,9 @@ from surgeon.errors import SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import CLIMB_LIMIT, Match, Mismatch, match_at
+from surgeon.matching.match import Match, Mismatch, match_at
 from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
+from surgeon.matching.roots import CLIMB_LIMIT
 from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.rule import Plan, Rule
@@ -153,8 +154,14 @@ def size(pattern: Pattern, forms: dict[int, int]) -> int:
 @lru_cache(maxsize=256)
 def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
     chosen = dict(forms)
+    known: dict[int, frozenset[int]] = {}  # values are shared, and words that nest share them many times over
 
     def operations(value: Value | None) -> frozenset[int]:
+        if id(value) not in known:
+            known[id(value)] = counted(value)
+        return known[id(value)]
+
+    def counted(value: Value | None) -> frozenset[int]:
         if isinstance(value, Named):
             return operations(value.value)
         if isinstance(value, AnyOf):
@@ -168,9 +175,9 @@ def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
     return len(frozenset().union(*(operations(value) for value in pattern.outputs)))
 
 
-def near_misses(index: Index, rule: Rule, target: str, limit: int = TRIED) -> list[Mismatch]:
+def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED) -> list[Mismatch]:
     """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether."""
-    explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target)
+    explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target, ep)
     found: list[Place] = []
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
@@ -221,6 +228,9 @@ def lacking(index: Index, rule: Rule, target: str) -> list[Mismatch]:
 
 
 def _absent(rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
+    if compiled.search is not None:
+        pattern = compiled.pattern
+        return Mismatch(rule, pattern.name, "", compiled.search.absent, pattern.where, 0, kind="absent")
     groups = sorted(compiled.required, key=_order)
     missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:

@@ -24,7 +24,7 @@ def reference_functions(steps: Iterable[Step], rules: Iterable[Rule]) -> Callabl
     def body_of(node: Node) -> FunctionProto | None:
         step = node.step or taken.get(node)
         rule = by_name.get(step.rule) if step is not None else None
-        if step is None or rule is None:
+        if step is None or rule is None or not rule.patterns:
             return None
         names = _captures_written(node, step) if node.step is not None else _captures_read(node, step)
         return None if names is None else _body(node, names, step, rule)
@@ -48,7 +48,7 @@ def _captures_read(node: Node, step: Step) -> list[Ref | None]:
 
 def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> FunctionProto | None:
     try:
-        reference = build(rule.patterns[0], step.match)
+        reference = build(rule.reference, step.match)
     except (Refused, RuleError):
         return None  # the pattern that matched binds other captures than the reference needs
     if any(item.qualified == node.op for item in reference.nodes):

@@ -137,7 +137,7 @@ class Report:
     selection: names of the rules run, by the name they were asked for.  sites: what stands.  rolled_back: what was
     taken back, as it failed or was not proved.  nodes: counts over all scopes.  check: the comparison of the whole
     models, None when it was not asked for.  written: whether a file was.  misses: for each rule
-    that found nothing, or nearly matched, why.  seconds: by phase.
+    that found nothing, or nearly matched, why.  seconds: by phase.  ep: the execution provider that was asked for.
     """
 
     source: str
@@ -152,6 +152,7 @@ class Report:
     check: CheckResult | None = None
     written: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
+    ep: str | None = None
 
     @property
     def outcome(self) -> str:
@@ -214,6 +215,7 @@ class Report:
             "source": self.source,
             "output": self.output,
             "target": self.target,
+            **({} if self.ep is None else {"ep": self.ep}),
             "rules": {name: list(rules) for name, rules in self.selection.items()},
             "outcome": self.outcome,
             "nodes_before": self.nodes_before,

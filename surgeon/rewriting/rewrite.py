@@ -23,6 +23,7 @@ from surgeon.rewriting.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rule import TARGETS, Rule
 from surgeon.rewriting.run import Run, indexed
+from surgeon.rewriting.runnable import provider_of
 
 DataMode = Literal["auto", "share", "copy", "link", "inline"]
 Rules: TypeAlias = str | Rule | Iterable[str | Rule]
@@ -35,6 +36,7 @@ def rewrite(
     *,
     output: str | os.PathLike[str] | None = None,
     target: str = "ort",
+    ep: str | None = None,
     check: Check = "sites",
     only: str | Sequence[str] = (),
     skip: str | Sequence[str] = (),
@@ -52,6 +54,8 @@ def rewrite(
 
     source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
     rules: rule objects, or names as at the command line.  target: "ort", "onnx", "contrib" or "decomposed".
+    ep: the execution provider that runs the model, "cpu", "cuda", "dml" or "tensorrt": nothing is written that it has
+    no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX Runtime, else "any".
     check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both, "none"
     neither.  A site that fails is rolled back with what was built on it, and the rest is kept; so is one that cannot be
     proved where `require_proof` is set.  keep_going: do not raise CheckFailed for sites that were rolled back.
@@ -70,6 +74,7 @@ def rewrite(
     settings = _Settings(
         None if output is None else Path(os.fspath(output)),
         target,
+        ep,
         check,
         Choice(*names),
         require_proof,
@@ -93,6 +98,7 @@ class _Settings:
 
     output: Path | None
     target: str
+    ep: str | None
     check: Check
     choice: Choice
     require_proof: bool
@@ -107,7 +113,7 @@ class _Settings:
 
     def refuse_misuse(self, source: Any) -> None:
         """Raise UsageError for arguments that do not exist or do not fit together."""
-        require_target(self.target)
+        require_target(self.target, self.ep)
         self.options.require()
         in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
         if self.check not in CHECKS:
@@ -134,10 +140,10 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     names = {name: tuple(rule.name for rule in found) for name, found in selection.items()}
     is_file = not isinstance(source, onnx.ModelProto)
     report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
-    report.seconds = clock.seconds
+    report.seconds, report.ep = clock.seconds, settings.ep
     with clock.phase("match"):
         report.nodes_before = index.count_nodes()
-        run = Run(model, flat(selection), settings.target, settings.choice, settings.progress, index)
+        run = Run(model, flat(selection), settings.target, settings.choice, settings.progress, index, ep=settings.ep)
         report.nodes_after = index.count_nodes()
         report.sites, report.misses = run.sites, run.driver.misses()
     check_expected(report, settings.expect)
@@ -175,17 +181,17 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     return result, report
 
 
-def find(source: Source, rules: Rules, *, target: str = "ort") -> Iterable[Match]:
+def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:
     """Yield the places where rules would fire, one by one, without rewriting; a node belongs to one match.
 
-    The order is that of the rules, then of the scopes, then of the nodes in the file.
+    The order is that of the rules, then of the scopes, then of the nodes in the file.  target, ep: as for `rewrite`.
     """
-    require_target(target)
+    require_target(target, ep)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
     index = indexed(Model.open(proto))
     taken: set[Any] = set()
     for rule in flat(resolve(rules)):
-        driver = Driver(index, [rule], target)
+        driver = Driver(index, [rule], target, ep=ep)
         for scope in index.scopes:
             for match in driver.matches(rule, scope):
                 if not taken.intersection(match.nodes):
@@ -226,6 +232,8 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
     return back(result, report), report
 
 
-def require_target(target: str) -> None:
+def require_target(target: str, ep: str | None = None) -> None:
+    """Raise UsageError for a target, or an execution provider, that there is not."""
     if target not in TARGETS:
         raise UsageError(f"There is no target {target!r}; choose one of {', '.join(TARGETS)}.")
+    provider_of(target, ep)

@@ -14,16 +14,20 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from surgeon.errors import RuleError, SurgeonError
-from surgeon.matching.compile import Compiled, compile_pattern
-from surgeon.matching.pattern import trace
+from surgeon.feeding.wants import EDGES
+from surgeon.matching.compile import Compiled, compile_pattern, compile_search
+from surgeon.matching.recording import trace
+from surgeon.matching.search import Search
 
 Function = Callable[..., Any]
+EDGE_NAMES = frozenset(kind.name.lower() for kind in EDGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +40,50 @@ class Target:
 
 
 DECOMPOSED = "decomposed"
+ANY = "any"  # the kind of form that suits every target: less of what is there
 TARGETS = {
     target.name: target
     for target in (
-        Target("ort", ("ort", "onnx"), ("ort", "onnx")),  # its own ops; standard ones, which it runs too, stay
-        Target("onnx", ("onnx",), ("onnx",)),
-        Target("contrib", ("ort",), ("ort",)),  # ONNX Runtime's own ops, also in place of standard ones
+        Target("ort", ("ort", "onnx", ANY), ("ort", "onnx")),  # its own ops; standard ones, which it runs too, stay
+        Target("onnx", ("onnx", ANY), ("onnx",)),
+        Target("contrib", ("ort", ANY), ("ort",)),  # ONNX Runtime's own ops, also in place of standard ones
         Target(DECOMPOSED, (DECOMPOSED,), (DECOMPOSED,)),
     )
 }
-KINDS = ("ort", "onnx", DECOMPOSED)
+KINDS = ("ort", "onnx", DECOMPOSED, ANY)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one kind of target writes an operation.  opset: the version of ai.onnx from which it can."""
+    """How one kind of target writes an operation.
+
+    opset: the version of ai.onnx from which it can.  pattern: how the same form is recognised, None where it is not.
+    """
 
     kind: str
     function: Function
     opset: int = 1
-    is_pattern: bool = True
+    pattern: Function | None = None
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether what is written is also what is looked for."""
+        return self.pattern is self.function
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a rule does for a target at an opset: the patterns to look for and the form to write.
 
-    needs: the opset that the form wants where the model's is below it, else None.
+    needs: the opset that the form wants where the model's is below it, else None.  others: forms to write where that
+    one will not do, best first.  newer: those that come with newer opsets, oldest first.
     """
 
     sources: tuple[Compiled, ...]
     form: Form
     needs: int | None
+    others: tuple[Form, ...] = ()
+    newer: tuple[Form, ...] = ()
 
 
 @dataclass(eq=False)
@@ -82,18 +98,24 @@ class Rule:
     doc: str
     module: str
     where: str
+    search: Search | None = None
+    differs: Mapping[str, str] = field(default_factory=dict)
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
 
-    def on(self, kind: str, *, opset: int = 1, is_pattern: bool = True) -> Callable[[Function], Function]:
+    def on(
+        self, kind: str, *, opset: int = 1, is_pattern: bool = True, pattern: Function | None = None
+    ) -> Callable[[Function], Function]:
         """Add the form of another kind ("ort", "onnx"); several of one kind may differ by opset.
 
-        is_pattern=False: the function only writes (it looks at shapes or values, say), so it is no pattern.
+        is_pattern=False: the function only writes (it looks at shapes or values, say), so it is no pattern.  pattern:
+        the pattern by which what such a function writes is recognised; it binds what the other forms ask for.
         """
         if kind not in KINDS:
             raise RuleError(f"Rule {self.name} names a form {kind!r}; the kinds are {', '.join(KINDS)}.")
 
         def add(function: Function) -> Function:
-            self.forms.append(Form(kind, function, opset, is_pattern))
+            recognised = pattern or (function if is_pattern and kind != ANY and self.search is None else None)
+            self.forms.append(Form(kind, function, opset, recognised))
             return function
 
         return add
@@ -101,19 +123,23 @@ class Rule:
     def plan(self, target: str, opset: int | None) -> Plan | str:
         """What to do for a target; a sentence where the rule has nothing for it."""
         wanted = TARGETS[target]
+        if target == DECOMPOSED and (self.search is not None or all(form.kind == ANY for form in self.forms)):
+            return f"rule {self.name} tidies up for any target, so there is nothing to take apart"
         usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
         if not usable:
             return f"rule {self.name} has no form for target {target}"
         fitting = [form for form in usable if form.opset <= (opset or 1)]
-        form = _best(fitting, wanted.writes) if fitting else min(usable, key=lambda item: item.opset)
+        form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
-        functions += [
-            other.function
-            for other in self.forms
-            if other.is_pattern and other.kind not in wanted.runs and other.function is not form.function
-        ]
-        sources = tuple(compiled for function in functions for compiled in self.compiled(function))
-        return Plan(sources, form, None if fitting else form.opset)
+        runs = {other.pattern for other in self.forms if other.kind in wanted.runs}
+        functions += [other.pattern for other in self.forms if other.pattern is not None and other.pattern not in runs]
+        sources = tuple(compiled for function in dict.fromkeys(functions) for compiled in self.compiled(function))
+        if self.search is not None:
+            sources = (self._searched,)
+        if not sources:
+            return f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
+        newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
+        return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
 
     def compiled(self, function: Function) -> tuple[Compiled, ...]:
         """A pattern function, traced and compiled once."""
@@ -126,8 +152,27 @@ class Rule:
                 raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
         return self._compiled[function]
 
+    @cached_property
+    def _searched(self) -> Compiled:
+        """The search in the place of a pattern."""
+        if self.search is None:
+            raise RuleError(f"Rule {self.name} ({self.where}) has no search.")
+        return compile_search(self.search)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rule changes numbers by rounding alone, whatever the inputs are."""
+        return not self.approximate and not self.differs
+
+    @property
+    def reference(self) -> Function:
+        """What the operation means: the decomposed form, by default the first pattern."""
+        return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
+
     def _all_forms(self) -> list[Form]:
-        return [*self.forms, Form(DECOMPOSED, self.patterns[0])]
+        if not self.patterns or any(form.kind == DECOMPOSED for form in self.forms):
+            return self.forms
+        return [*self.forms, Form(DECOMPOSED, self.reference, pattern=self.reference)]
 
     def __repr__(self) -> str:
         return f"<rule {self.name} ({self.where})>"
@@ -141,42 +186,62 @@ def broken(rule: "Rule", error: Exception) -> str:
     return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {type(error).__name__}: {error})"
 
 
-def _best(forms: Sequence[Form], kinds: Sequence[str]) -> Form:
-    return min(forms, key=lambda form: (kinds.index(form.kind), -form.opset))
+def _ranked(forms: Sequence[Form], kinds: Sequence[str]) -> list[Form]:
+    return sorted(forms, key=lambda form: (kinds.index(form.kind), -form.opset))
 
 
 def rule(
     *,
-    patterns: Sequence[Function],
+    patterns: Sequence[Function] = (),
+    search: Search | None = None,
     conditions: Sequence[Function] = (),
-    target: str = "ort",
+    target: str | Mapping[str, int] = "ort",
     opset: int = 1,
     name: str | None = None,
     approximate: float = 0.0,
+    differs: Mapping[str, str] | None = None,
     is_pattern: bool = True,
+    pattern: Function | None = None,
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
 
     patterns: functions that build what to look for; the first is the operation's reference.  conditions: functions of
     captured tensors (by name, or of the whole `match`) that call `require`.  target: the kind of form that the
-    decorated function writes.  opset: the version of ai.onnx from which it can.
+    decorated function writes.  opset: the version of ai.onnx from which it can.  One function may write for several
+    kinds: target={"onnx": 17, "ort": 1} names the opset of each.  is_pattern, pattern: as for `Rule.on`.
+
+    search: what finds the places instead, for a rule that no pattern can say (see `surgeon.searches`); the conditions
+    and the replacement ask for what it binds.  target="any": the result suits every target, and cannot be reversed.
 
     approximate: how far the rule may change outputs on purpose: by so much, and by so much of their largest magnitude
     (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked for.
 
-    Raises RuleError when there is no pattern, the kind is unknown, or `approximate` is no such part.
+    differs: the edges of a dtype where the rule changes outputs on purpose, and how: {"zeros": "a row of zeros gives
+    0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.feeding.wants.Values` says what they
+    are: zeros, denormals, extreme, non_finite, constant_rows, offset, small).  Such a rule runs as an approximate one.
+
+    Raises RuleError when there is neither a pattern nor a search, or both, the kind is unknown, `approximate` is no
+    such part, or `differs` names inputs that there are not.
     """
 
     def decorate(function: Function) -> Rule:
         code = function.__code__
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         title = name or function.__name__
-        if not patterns:
+        if not patterns and search is None:
             raise RuleError(f"Rule {title} ({where}) has no pattern; list at least one in patterns=[...].")
+        if patterns and search is not None:
+            raise RuleError(f"Rule {title} ({where}) has patterns and a search; make it two rules.")
         if isinstance(approximate, bool) or not 0 <= approximate < 1:
             raise RuleError(
                 f"Rule {title} ({where}) says approximate={approximate}; give the part of the output's largest "
                 "magnitude by which it may differ, such as 1e-3."
+            )
+        unknown = [kind for kind in differs or () if kind not in EDGE_NAMES]
+        if unknown:
+            raise RuleError(
+                f"Rule {title} ({where}) differs for inputs {unknown[0]!r}, which there are not; they are "
+                f"{', '.join(sorted(EDGE_NAMES))}."
             )
         made = Rule(
             title,
@@ -187,8 +252,11 @@ def rule(
             inspect.getdoc(function) or "",
             function.__module__,
             where,
+            search,
+            dict(differs or {}),
         )
-        made.on(target, opset=opset, is_pattern=is_pattern)(function)
+        for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
+            made.on(kind, opset=since, is_pattern=is_pattern, pattern=pattern)(function)
         return made
 
     return decorate

@@ -24,7 +24,10 @@ def indexed(model: Model) -> Index:
 
 @dataclass(slots=True)
 class Run:
-    """Rules run over a model.  sites: what they did, in order; index: the model as it is then."""
+    """Rules run over a model.  sites: what they did, in order; index: the model as it is then.
+
+    ep: the execution provider that is to run it, None for that of the target.
+    """
 
     model: Model
     rules: Sequence[Rule]
@@ -33,11 +36,12 @@ class Run:
     progress: Progress | None
     index: Index
     recipe: Recipe = field(default_factory=Recipe)
+    ep: str | None = None
     driver: Driver = field(init=False)
     sites: list[Site] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.driver = Driver(self.index, self.rules, self.target, self.choice, self.progress, self.recipe)
+        self.driver = Driver(self.index, self.rules, self.target, self.choice, self.progress, self.recipe, self.ep)
         self.driver.run()
         self.sites = [Site(steps) for steps in regions(self.driver.log)]
 
@@ -52,7 +56,7 @@ class Run:
         lost: list[Site] = []
         while True:
             recipe = Recipe(key for keys in wanted for key in keys)
-            run = Run(self.model, self.rules, self.target, self.choice, None, indexed(self.model), recipe)
+            run = Run(self.model, self.rules, self.target, self.choice, None, indexed(self.model), recipe, self.ep)
             reached = {frozenset(recipe.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
                 for keys, site in reached.items():

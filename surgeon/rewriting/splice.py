@@ -1,7 +1,7 @@
 """The only module that edits: takes a match out of the index and puts a fragment in its place."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -28,7 +28,7 @@ class Step:
 
     root: the node that made the first output.  added: nodes that came.  orphans: nodes that only what was removed
     used, swept with it.  renamed: outputs whose readers read another tensor now.  before: earlier steps that this one
-    builds on: it replaced or swept their nodes, or nodes that they let read another tensor.
+    builds on: it replaced or swept their nodes, rests on them or lets them read another tensor, or they did so to its.
     """
 
     rule: str
@@ -65,7 +65,7 @@ class Splicer:
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
         self._redirectors: dict[Node, list[Step]] = {}
-        self._shared: dict[tuple[int, str, tuple[int, ...], bytes], str] = {}
+        self._shared: dict[Hashable, str] = {}
 
     @cached_property
     def _had_rules(self) -> bool:
@@ -106,12 +106,10 @@ class Splicer:
         return step
 
     def _builds_on(self, step: Step) -> Sequence[Step]:
-        found = [node.step for node in step.match.nodes if node.step is not None]
-        if step.orphans:
-            found += [node.step for node in step.orphans if node.step is not None]
+        used = (*step.removed, *step.match.kept, *step.orphans)
+        found = [*step.before, *(node.step for node in used if node.step is not None)]
         if self._redirectors:
-            gone = (*step.removed, *step.orphans)
-            found += [earlier for node in gone for earlier in self._redirectors.get(node, ())]
+            found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
 
     def require_writable(self, match: Match, fragment: Fragment) -> None:
@@ -119,8 +117,8 @@ class Splicer:
         scope, opset = match.scope, match.scope.opset or 0
         if any(item.like is not None for item in fragment.constants):
             require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
-        if len(match.outputs) > 1:
-            owners = {body.owner for body in scope.bodies}
+        owners = {body.owner for body in scope.bodies} if len(match.outputs) > 1 else ()
+        if owners:
             for node in place_of(match)[2]:
                 require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
@@ -169,8 +167,7 @@ class Splicer:
 
     def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
         """The name of an initializer with this value; equal ones of one scope are shared."""
-        values = item.values
-        key = (id(scope), values.dtype.str + values.dtype.name, values.shape, values.tobytes())
+        key = (id(scope), *item.content)
         if self._shared.get(key) not in scope.initializers:
             name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
             tensor = item.proto(name)
@@ -205,6 +202,7 @@ class Splicer:
         home = scope.home(new) or scope
         step.renamed = {**(step.renamed or {}), old: new}
         readers = dict.fromkeys(scope.readers(old))
+        step.before = [*step.before, *(reader.step for reader in readers if reader.step is not None)]
         scope.consumers.pop(old, None)
         scope.retired.pop(old, None)
         for reader in readers:

@@ -5,13 +5,15 @@ from typing import Any
 import onnx
 
 from surgeon.errors import Refused, RuleError
+from surgeon.indexing.scope import Scope
 from surgeon.indexing.types import Types
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.ops.node_check import check_node
-from surgeon.ops.schemas import schema
+from surgeon.ops.schemas import dtype_number, output_dtypes, schema
 from surgeon.rewriting.fragment import Fragment, Ref, build
 from surgeon.rewriting.rule import Plan
+from surgeon.rewriting.runnable import NoKernel, lacking_kernel
 from surgeon.rewriting.splice import import_version
 
 
@@ -22,11 +24,13 @@ class Workshop:
     if it asked for dtypes, the same dtypes).
     """
 
-    def __init__(self, types: Types) -> None:
-        self._types = types
+    def __init__(self, types: Types, provider: str | None = None) -> None:
+        """provider: the execution provider that is to run what is made, None for any."""
+        self._types, self._provider = types, provider
         self._built: dict[Any, Fragment] = {}
         self._by_dtype: set[Any] = set()
-        self._checked: dict[Any, Fragment] = {}  # keeps alive what it knows by id
+        self._run: dict[Any, NoKernel | None] = {}
+        self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
 
     def build(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """The replacement of a match.  Raises what the rule's own code raises, Refused among it."""
@@ -49,24 +53,48 @@ class Workshop:
         types, scope = self._types, match.scope
         return tuple([types.dtype(scope, held) for held in match.bound.values() if isinstance(held, str)])
 
-    def require_valid(self, match: Match, fragment: Fragment) -> None:
+    def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited.
 
-        Raises Refused where it does not suit this model, RuleError where it would suit none.
+        Returns the node that the execution provider cannot run, if there is one.  Raises Refused where it does not suit
+        this model, RuleError where it would suit none.
         """
         scope, types = match.scope, self._types
         dtypes = {key: types.dtype(scope, match.tensor(key)) for key in fragment.captures}
-        key = (id(fragment), tuple(dtypes.values()), scope.opset)
+        made = tuple([types.dtype(scope, name) for name in match.outputs])
+        key = (id(fragment), tuple(dtypes.values()), made, scope.opset)
         if key in self._checked:
-            return
-        for node in fragment.as_protos():
-            known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
+            return self._checked[key][1]
+        known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
+        for place, constant in enumerate(fragment.constants):
+            if constant.like is None:
+                known[str(Ref("constant", place))] = dtype_number(constant.values.dtype)
+        for ref, dtype in zip(fragment.outputs, made, strict=True):
+            known.setdefault(str(ref), dtype)
+        nodes = list(fragment.as_protos())
+        for node in nodes:
             opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
                 _refuse_at_any_opset(node, scope.function is not None)
                 raise Refused(f"what would be written breaks its schema: {complaints[0]}")
-        self._checked[key] = fragment
+            for name, dtype in zip(node.output, output_dtypes(node, opset, known.get), strict=True):
+                known[name] = known.get(name) or dtype
+        lacking = self._lacking(fragment, nodes, known, scope)
+        self._checked[key] = fragment, lacking
+        return lacking
+
+    def _lacking(
+        self, fragment: Fragment, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
+    ) -> NoKernel | None:
+        """The node that the provider cannot run; asked once for all fragments of the same nodes and dtypes."""
+        if self._provider is None:
+            return None
+        wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
+        key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
+        if key not in self._run:
+            self._run[key] = lacking_kernel(self._provider, nodes, known, scope.versions)
+        return self._run[key]
 
 
 def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:

@@ -28,7 +28,14 @@ LEAST = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a
 
 
 class NoInstance(Exception):
-    """The pattern cannot be written out this way: an op that the opset lacks, a number that a dtype does not hold."""
+    """The pattern cannot be written out this way: an op that the opset lacks, a number that a dtype does not hold.
+
+    is_final: whether it is so with other shapes, values and dtypes too.
+    """
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
 
 
 @dataclass(eq=False, slots=True)
@@ -75,9 +82,9 @@ def instance(
     try:
         outputs = [writer.edge(value) for value in pattern.outputs]
     except RuleError as error:  # an op or parameter that is not there at this opset
-        raise NoInstance(str(error)) from error
+        raise NoInstance(str(error), is_final=True) from error
     if len({id(item) for item in outputs}) < len(outputs) or any(item.is_parameter for item in outputs):
-        raise NoInstance("two outputs of the pattern are one tensor, or one is an input")
+        raise NoInstance("two outputs of the pattern are one tensor, or one is an input", is_final=True)
     return _Assembly(writer, opset, dtype, shapes).model(outputs)
 
 
@@ -104,6 +111,8 @@ class _Writer:
         return self._parameter(value)
 
     def _parameter(self, var: Var, name: str = "") -> Any:
+        if var.is_any:
+            raise NoInstance("what may be anything cannot be made up", is_final=True)
         if var.name in self.variant.absent:
             return None
         if var.kind in ("scalar", "list"):
@@ -141,7 +150,7 @@ class _Writer:
         version = self.versions.setdefault(domain, newest.since_version)
         known = schema(domain, op, version)
         if known is None:
-            raise NoInstance(missing(domain, op, version))
+            raise NoInstance(missing(domain, op, version), is_final=True)
         asked = {"outputs": operation.outputs} if known.max_outputs > 1 else {}
         call = bind(domain, op, inputs, {**attributes, **asked}, version)
         given = dict(call.attributes)

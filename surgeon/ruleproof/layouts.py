@@ -19,7 +19,7 @@ from surgeon.running.runtime import SessionError
 
 RANKS = (3, 2, 1, 0, 4)  # the usual one first
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}  # what symbols stand for where a size has to be known
-SEARCHED = 240  # shapes and values tried for one rank
+SEARCHED, SEARCHED_SHORT = 240, 80  # shapes and values tried for one rank
 MOST_SHAPES = 10  # of one rank, kept
 # What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel.
 ROLES = {
@@ -28,10 +28,16 @@ ROLES = {
     ("ConvTranspose", 1): "kernel",
     ("ConvTranspose", 2): "channels",
     ("MatMul", 1): "square",
+    ("FusedMatMul", 1): "square",
     ("Gemm", 1): "square",
     **{(op, place): "channels" for op in ("BatchNormalization", "InstanceNormalization") for place in range(1, 5)},
     **{("GroupNormalization", place): "channels" for place in (1, 2)},
+    **{(op, place): "last" for op in ("LayerNormalization", "GroupNorm") for place in (1, 2)},
+    **{(op, 1): "last" for op in ("RMSNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu")},
+    **{("SkipLayerNormalization", place): "last" for place in (2, 3, 4)},
+    **{("SkipSimplifiedLayerNormalization", place): "last" for place in (2, 3)},
 }
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 MOST_VALUES = 4  # sets of captured values for the first shapes of a rank, kept; other shapes get one
 
 
@@ -67,6 +73,8 @@ class _Subject:
     variant: Variant
     opset: int
     custom_ops: Sequence[str | Path]
+    most_shapes: int
+    known: Sequence[Layout]
 
 
 def layouts(
@@ -75,13 +83,17 @@ def layouts(
     opset: int,
     ranks: Sequence[int] = RANKS,
     custom_ops: Sequence[str | Path] = (),
+    most_shapes: int = MOST_SHAPES,
+    known: Sequence[Layout] = (),
 ) -> list[Layout]:
     """What the pattern can be given: for each rank of its first tensor, every set of shapes that its ops take.
 
     Other tensors get that shape too, and those that broadcast with it or fit it as a vector or matrix does; then all
-    free dims 1, and one of them 0.  custom_ops: libraries and Python files that implement ops.
+    free dims 1, and one of them 0.  custom_ops: libraries and Python files that implement ops.  most_shapes: sets of
+    shapes of one rank; where it is 1, the search is short.  known: what suits another variant of the pattern, whose
+    shapes are tried first.  Raises NoInstance where the pattern cannot be written at the opset, whatever the shapes.
     """
-    subject = _Subject(pattern, variant, opset, custom_ops)
+    subject = _Subject(pattern, variant, opset, custom_ops, most_shapes, known)
     found: list[Layout] = []
     for rank in ranks:
         of_rank = list(_of_rank(subject, rank))
@@ -96,12 +108,13 @@ def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
     tensors = {name: var for name, var in names.items() if var.kind not in ("scalar", "list")}
     captured = [name for name, var in names.items() if var.kind in ("scalar", "list")]
     candidates = {name: _candidates(subject, names[name], rank, place) for place, name in enumerate(captured)}
+    is_short = subject.most_shapes == 1
     shapes_found, tried = 0, 0
     for shapes in _shape_sets(subject, tensors, rank):
-        kept, most = 0, 1 if shapes_found else MOST_VALUES
+        kept, most = 0, 1 if shapes_found or is_short else MOST_VALUES
         for values, is_last in _value_sets(candidates):
             tried += 1
-            if tried > SEARCHED:
+            if tried > (SEARCHED_SHORT if is_short else SEARCHED):
                 return
             if _runs(subject, shapes, values):
                 yield Layout(rank, shapes, values)
@@ -109,7 +122,7 @@ def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
             if kept == most or (is_last and kept):
                 break
         shapes_found += kept > 0
-        if shapes_found == MOST_SHAPES:
+        if shapes_found == subject.most_shapes:
             return
 
 
@@ -126,11 +139,16 @@ def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[
 
 
 def _runs(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> bool:
-    """Whether the ops take these shapes and values, by shape inference and by a run on fixed sizes."""
+    """Whether the ops take these shapes and values, by shape inference and by a run on fixed sizes.
+
+    Raises NoInstance where no others will do either.
+    """
     fixed = {name: tuple(SIZES.get(str(size), size) for size in shape) for name, shape in shapes.items()}
     try:
         model = instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
-    except NoInstance:
+    except NoInstance as never:
+        if never.is_final:
+            raise
         return False
     return is_runnable(model, subject.custom_ops)
 
@@ -161,6 +179,10 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
     turned = ((shape, *([other] * len(others))) for shape in palette if shape != full for other in palette)
     pairs = ((full, *shapes) for shapes in product(palette, repeat=2)) if len(others) == 2 else ()
     seen: set[Any] = set()
+    of_rank = [layout.shapes for layout in subject.known if layout.rank == rank and layout.kind == "shapes"]
+    for shapes in ({name: found[name] for name in tensors} for found in of_rank if tensors.keys() <= found.keys()):
+        seen.add(tuple(shapes.values()))
+        yield _settled(shapes, tensors)
     for shapes in chain([(full, *usual)], changed, alike, turned if others else (), pairs):
         if shapes not in seen and max(map(len, shapes)) >= rank:
             seen.add(shapes)
@@ -169,16 +191,21 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
 
 def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
     """The shape that the first op to read a tensor usually wants there, beside a first tensor of shape `full`."""
-    for operation in operations(subject.pattern, subject.variant):
+    found = operations(subject.pattern, subject.variant)
+    for operation in found:
         for place, value in enumerate(operation.inputs):
             if value is var and len(full) > 1:
                 role = ROLES.get((operation.op, place))
                 if role == "channels":
                     return full[1:2]
+                if role == "last":
+                    return full[-1:]
                 if role == "square":
                     return (full[-1], full[-1])
                 if role == "kernel":
                     return (full[1], full[1], *(1 for _ in full[2:]))
+    if var.kind == "constant" and len(full) > 2 and any(item.op in CONVOLUTIONS for item in found):
+        return (full[1], *(1 for _ in full[2:]))  # a number for each channel that it makes
     return full[-1:] if var.kind == "constant" else full
 
 

@@ -9,30 +9,22 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from surgeon.errors import CheckFailed, SurgeonError
-from surgeon.file.model import Model
-from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import find
 from surgeon.matching.pattern import Pattern
 from surgeon.ops.schemas import history
-from surgeon.prove.proof import least
-from surgeon.prove.result import Outcome
-from surgeon.rewriting.near_misses import misses_of_pattern
-from surgeon.rewriting.options import CheckOptions
-from surgeon.rewriting.result import Report
-from surgeon.rewriting.rewrite import rewrite
 from surgeon.rewriting.rule import TARGETS, Plan, Rule
 from surgeon.ruleproof.cases import Case
 from surgeon.ruleproof.dtypes import FLOATS
-from surgeon.ruleproof.layouts import RANKS, Layout, is_runnable, layouts
-from surgeon.ruleproof.opsets import OLDEST, Content, content, newest_opset, oldest_alike
+from surgeon.ruleproof.instances import NoInstance
+from surgeon.ruleproof.judging import Judging
+from surgeon.ruleproof.layouts import MOST_SHAPES, RANKS, Layout, layouts
+from surgeon.ruleproof.opsets import OLDEST, newest_opset
 from surgeon.ruleproof.result import Finding, Proof, RuleProof, Standing
 from surgeon.ruleproof.variants import Variant, operations, variants
 from surgeon.ruleproof.without_shapes import prove_without_shapes
-from surgeon.ruleproof.zero_size import compare_zero_size
 
 QUICK_RANKS = (3, 2, 0)
+QUICK_SHAPES = 6  # sets of shapes of one rank in a quick proof
 DTYPES = (*FLOATS, TensorProto.INT64)
 
 Progress = Callable[[str, int], None]
@@ -53,8 +45,9 @@ def prove_rule(
     int64 as far as the ops take them, ranks 0 to 4, several tensors of broadcasting shapes, dims of size 1 and 0, and
     shapes that are not stated.  Each goes through `rewrite` and its check.
 
-    quick: the newest opset of each form alone, and fewer ranks.  custom_ops: libraries and Python files that implement
-    ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.  Raises RuleError
+    quick: the newest opset of each form alone, fewer ranks and shapes, two dtypes for all but the first shapes of a
+    rank, and one set of shapes for all but the first form of a pattern; other ranks only where nothing is told at
+    those.  custom_ops: libraries and Python files that implement ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.  Raises RuleError
     for a pattern that cannot be traced.
     """
     started = time.perf_counter()
@@ -88,20 +81,47 @@ class _RuleProver:
         self.custom_ops, self.progress = custom_ops, progress
         self.proof = RuleProof(rule.name, rule.where)
         self.newest = newest_opset()
-        self.findings: dict[tuple[Content, Content, str], Finding] = {}
+        self.judging = Judging(rule, custom_ops)
         self.variants: dict[Pattern, list[Variant]] = {}
-        self.layouts: dict[tuple[int, int], list[Layout]] = {}
+        self.layouts: dict[tuple[int, int, int], list[Layout]] = {}
+        self.never: dict[tuple[int, int], str] = {}
         self.floats: dict[tuple[int, int, int], onnx.ModelProto | None] = {}
 
     def run(self) -> RuleProof:
-        """Go through targets, opsets, patterns and their forms."""
+        """Go through targets, opsets, patterns and their forms; a target that gets the same as another is proved by it."""
+        known: dict[Any, list[Proof]] = {}
         for station in (station for target in self.targets for station in self._stations(target)):
-            for compiled in station.plan.sources:
+            plan = station.plan
+            key = (tuple(map(id, plan.sources)), plan.form, plan.needs, plan.others, plan.newer, station.opset)
+            if key in known and plan.needs is None:  # what is too old is told with the name of the target
+                self._add([replace(entry, target=station.target) for entry in known[key]])
+                continue
+            before = len(self.proof.entries)
+            for compiled in plan.sources if self.rule.patterns else ():  # a search has no instances
                 for variant in self._variants(compiled.pattern):
                     widest = self._widest(compiled.pattern, variant, station.alike)
-                    if station.opset == widest or not (self.quick or station.plan.needs is not None):
+                    if station.opset == widest or not (self.quick or plan.needs is not None):
                         self._prove_variant(station, compiled, variant, widest)
+            known[key] = self.proof.entries[before:]
+        self.proof.drop_mute()
+        self._tell_unmade()
         return self.proof
+
+    def _add(self, entries: Sequence[Proof]) -> None:
+        for entry in entries:
+            self.proof.entries.append(entry)
+            if self.progress is not None:
+                self.progress(self.rule.name, len(self.proof.entries))
+
+    def _tell_unmade(self) -> None:
+        """Say which forms of the rule's patterns no instance could be made of, and why."""
+        for function in self.rule.patterns:
+            for compiled in self.rule.compiled(function):
+                for variant in self._variants(compiled.pattern):
+                    opsets = [opset for key, opset, _ in self.layouts if key == id(variant)]
+                    if opsets and not any(self._is_written(compiled.pattern, variant, opset) for opset in opsets):
+                        why = self.never.get((id(variant), max(opsets)), "no shapes were found at which it runs")
+                        self.proof.not_made_up[(self._name(compiled), variant.label)] = why
 
     def _stations(self, target: str) -> Iterator[_Station]:
         """Where the rule has something to do, those at which the same form is written together."""
@@ -116,14 +136,15 @@ class _RuleProver:
 
     def _widest(self, pattern: Pattern, variant: Variant, opsets: Sequence[int]) -> int:
         """The newest opset at which the pattern can be written, where all shapes are tried."""
-        return next((opset for opset in reversed(opsets) if self._layouts(pattern, variant, opset)), opsets[-1])
+        return next((opset for opset in reversed(opsets) if self._is_written(pattern, variant, opset)), opsets[-1])
 
     def _opsets(self) -> list[int]:
         """Opsets at which an op of the rule changes, those of its forms and one below each, and the newest."""
         found = {OLDEST, self.newest}
         for form in self.rule.forms:
             found |= {form.opset, form.opset - 1}
-        functions = [*self.rule.patterns, *(form.function for form in self.rule.forms if form.is_pattern)]
+        recognised = [form.pattern for form in self.rule.forms if form.pattern is not None]
+        functions = [*self.rule.patterns, *dict.fromkeys(recognised)]
         for compiled in (item for function in functions for item in self.rule.compiled(function)):
             for variant in self._variants(compiled.pattern):
                 for operation in operations(compiled.pattern, variant):
@@ -136,14 +157,9 @@ class _RuleProver:
         entries: list[Proof] = []
         dropped: list[Proof] = []
         is_full, needs = station.opset == widest, station.plan.needs
-        for layout in self._layouts(compiled.pattern, variant, widest):
+        for layout in self._layouts_while(compiled.pattern, variant, widest, entries):
             case = Case(station.target, station.opset, compiled, variant, layout)
-            of_layout: list[Proof] = []
-            for one in (replace(case, dtype=dtype) for dtype in (DTYPES if needs is None else DTYPES[:1])):
-                model = self._written(one)
-                if model is not None:
-                    found = self._proved(one, model)
-                    (of_layout if found.is_instance else dropped).append(self._entry(one, model, found))
+            of_layout = self._of_layout(case, needs, dropped)
             if is_full and needs is None:
                 entries += [*of_layout, *self._without_shapes(case)]
                 continue
@@ -151,22 +167,79 @@ class _RuleProver:
             entries = of_layout if fired else entries or of_layout
             if fired or (entries and needs is not None):
                 break
-        for entry in entries or dropped[:1]:
-            self.proof.entries.append(entry)
-            if self.progress is not None:
-                self.progress(self.rule.name, len(self.proof.entries))
+        self._add(entries or dropped[:1])
+
+    def _of_layout(self, case: Case, needs: int | None, dropped: list[Proof]) -> list[Proof]:
+        """The instances of a case in every dtype; those that are none, it turns out, go to `dropped`."""
+        found: list[Proof] = []
+        for dtype in DTYPES[:1] if needs is not None else self._dtypes(case):
+            one = replace(case, dtype=dtype)
+            model = self._written(one)
+            if model is not None:
+                finding = self._proved(one, model)
+                (found if finding.is_instance else dropped).append(self._entry(one, model, finding))
+        return found
+
+    def _dtypes(self, case: Case) -> Sequence[int]:
+        """All dtypes; in a quick proof only for the first shapes of a rank and the first form of a pattern."""
+        if not self.quick:
+            return DTYPES
+        first = self._of_rank(case.compiled.pattern, case.variant, case.opset, case.layout.rank)[:1]
+        is_first = not self._is_short(case.variant) and any(layout is case.layout for layout in first)
+        return DTYPES if is_first else DTYPES[:2]
 
     def _variants(self, pattern: Pattern) -> list[Variant]:
         if pattern not in self.variants:
             self.variants[pattern] = variants(pattern)
         return self.variants[pattern]
 
-    def _layouts(self, pattern: Pattern, variant: Variant, opset: int) -> list[Layout]:
+    def _layouts_while(
+        self, pattern: Pattern, variant: Variant, opset: int, entries: Sequence[Proof]
+    ) -> Iterator[Layout]:
+        """What a pattern can be given, rank by rank; in a quick proof more ranks only while all entries are spared."""
+        ranks = self._ranks(pattern, variant, opset)
+        least = 1 if self._is_short(variant) else len(QUICK_RANKS)
+        for place, rank in enumerate(ranks):
+            is_told = any(entry.standing is not Standing.SPARED for entry in entries)
+            if self.quick and place >= least and is_told:
+                return
+            yield from self._of_rank(pattern, variant, opset, rank)
+
+    def _ranks(self, pattern: Pattern, variant: Variant, opset: int) -> Sequence[int]:
+        """Ranks in the order in which they are tried: for other forms first those that suit the first one."""
+        if not self.quick:
+            return RANKS
+        ranks = [*QUICK_RANKS, *(rank for rank in (4, 1) if rank not in QUICK_RANKS)]
+        if self._is_short(variant):
+            base = self._variants(pattern)[0]
+            ranks.sort(key=lambda rank: not self._of_rank(pattern, base, opset, rank))
+        return ranks
+
+    def _is_written(self, pattern: Pattern, variant: Variant, opset: int) -> bool:
+        """Whether a pattern can be written at an opset."""
+        return any(self._of_rank(pattern, variant, opset, rank) for rank in self._ranks(pattern, variant, opset))
+
+    def _of_rank(self, pattern: Pattern, variant: Variant, opset: int, rank: int) -> list[Layout]:
+        """What a pattern can be given at an opset, of one rank of its first tensor."""
         key = id(variant), opset  # a variant belongs to one pattern and is kept by self.variants
-        if key not in self.layouts:
-            ranks = QUICK_RANKS if self.quick else RANKS
-            self.layouts[key] = layouts(pattern, variant, opset, ranks, self.custom_ops)
-        return self.layouts[key]
+        if key in self.never:
+            return []
+        if (*key, rank) not in self.layouts:
+            is_short = self._is_short(variant)
+            most = 1 if is_short else QUICK_SHAPES if self.quick else MOST_SHAPES
+            base = self._variants(pattern)[0]
+            known = self._of_rank(pattern, base, opset, rank) if variant is not base else ()
+            self.layouts[(*key, rank)] = []
+            try:
+                found = layouts(pattern, variant, opset, (rank,), self.custom_ops, most, known)
+                self.layouts[(*key, rank)] = found
+            except NoInstance as never:
+                self.never[key] = str(never)
+        return self.layouts[(*key, rank)]
+
+    def _is_short(self, variant: Variant) -> bool:
+        """Whether one set of shapes is enough, in two dtypes: a quick proof tries all with the first form alone."""
+        return self.quick and bool(variant.label)
 
     def _float(self, case: Case) -> onnx.ModelProto | None:
         """The instance of a case in float32, written once for all targets."""
@@ -184,10 +257,10 @@ class _RuleProver:
 
     def _proved(self, case: Case, model: onnx.ModelProto) -> Finding:
         """What became of an instance; one of integers is spared where the pattern finds that of floats alone."""
-        found = self._found(case, model)
+        found = self.judging.found(case, model)
         if found.standing is Standing.NOT_MATCHED and case.dtype == TensorProto.INT64:
             floats = self._float(case)
-            if floats is not None and self._found(case, floats).standing is not Standing.NOT_MATCHED:
+            if floats is not None and self.judging.found(case, floats).standing is not Standing.NOT_MATCHED:
                 return Finding(Standing.SPARED, f"the pattern leaves integers: {found.reason}")
         return found
 
@@ -220,68 +293,7 @@ class _RuleProver:
     def _name(self, compiled: Compiled) -> str:
         """A pattern by its function; a form of a target by its kind, since its function may be called _."""
         pattern = compiled.pattern
-        kind = next((form.kind for form in self.rule.forms if form.function is pattern.function), "")
+        kind = next((form.kind for form in self.rule.forms if form.pattern is pattern.function), "")
         name = f"{kind} form" if kind else pattern.name
         siblings = self.rule.compiled(pattern.function)
         return name if len(siblings) == 1 else f"{name} {siblings.index(compiled) + 1}"
-
-    def _found(self, case: Case, model: onnx.ModelProto) -> Finding:
-        """Rewrite without a check first: many instances lead to the same pair of models."""
-        try:
-            rewritten, report = rewrite(model, [self.rule], target=case.target, check="none")
-        except SurgeonError as error:
-            return Finding(Standing.FAILED, str(error))
-        if not report.sites:
-            return _unfired(model, case.compiled, report)
-        before, after = content(model), content(rewritten)
-        key = before, after, case.layout.kind
-        if key not in self.findings:
-            found = self._judged(case, model, rewritten)
-            if found.standing is Standing.UNPROVED and found.is_instance:
-                found = self._judged_older(case, oldest_alike(model, before, after), before, after) or found
-            self.findings[key] = found
-        return self.findings[key]
-
-    def _judged(self, case: Case, model: onnx.ModelProto, rewritten: onnx.ModelProto) -> Finding:
-        if case.layout.kind == "empty":
-            return compare_zero_size(model, rewritten, self.custom_ops, self.rule.approximate)
-        return self._checked(case, model)
-
-    def _judged_older(
-        self, case: Case, older: onnx.ModelProto | None, before: Content, after: Content
-    ) -> Finding | None:
-        """The same two graphs under an older opset that means the same: ONNX Runtime may have the kernels there."""
-        if older is None:
-            return None
-        rewritten, _ = rewrite(older, [self.rule], target=case.target, check="none")
-        if (content(older), content(rewritten)) != (before, after):
-            return None
-        found = self._judged(case, older, rewritten)
-        return None if found.standing is Standing.UNPROVED else found
-
-    def _checked(self, case: Case, model: onnx.ModelProto) -> Finding:
-        """What the check of a rewrite finds."""
-        options = CheckOptions(dims=case.layout.dims(), custom_ops=self.custom_ops)
-        try:
-            _, report = rewrite(model, [self.rule], target=case.target, check="sites", keep_going=True, options=options)
-        except CheckFailed as error:
-            return Finding(Standing.FAILED, str(error).removesuffix("; nothing was written."))
-        proofs = [site.proof for site in (*report.sites, *report.rolled_back) if site.proof is not None]
-        if not proofs:  # nothing was rewritten, which the run before this one has ruled out
-            return Finding(Standing.UNPROVED, "the check did not run")
-        proof = least(proofs)
-        if proof.outcome is Outcome.PROVED and not proof.independent:
-            reason = f"what is written has no kernel here but the rule's own pattern ({proof.oracle})"
-            return Finding(Standing.UNPROVED, reason)
-        is_instance = proof.outcome is not Outcome.UNPROVED or is_runnable(model, self.custom_ops)
-        return Finding(Standing(proof.outcome.value), proof.reason, proof.worst, is_instance)
-
-
-def _unfired(model: onnx.ModelProto, compiled: Compiled, report: Report) -> Finding:
-    """Spared where the pattern finds its instance and the rule refuses it; else the pattern has a fault."""
-    index = Index(Model.open(model))
-    if next(find(index, compiled, index.scopes[0]), None) is not None:
-        return Finding(Standing.SPARED, report.misses[0].reason if report.misses else "the rule refuses it")
-    misses = sorted(misses_of_pattern(index, compiled, index.scopes[0]), key=lambda miss: -miss.matched)
-    reason = f"{misses[0].reason} ({misses[0].where})" if misses else "no node is where the pattern could start"
-    return Finding(Standing.NOT_MATCHED, reason)

@@ -11,6 +11,8 @@ from surgeon.prove.judge import TensorError
 from surgeon.prove.result import Outcome
 from surgeon.ruleproof.layouts import Layout
 
+MUTE = "no output tells anything"  # how the reason of a proof begins whose inputs showed nothing
+
 
 class Standing(enum.StrEnum):
     """What became of one instance: a check's outcomes and two more.
@@ -82,12 +84,17 @@ class Proof:
 
 @dataclass(slots=True)
 class RuleProof:
-    """The proofs of one rule.  seconds: the time it took."""
+    """The proofs of one rule.
+
+    not_made_up: forms of patterns of which no instance could be made, as (pattern, variant), and why.  seconds: the
+    time it took.
+    """
 
     rule: str
     where: str
     entries: list[Proof] = field(default_factory=list)
     seconds: float = 0.0
+    not_made_up: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,6 +106,23 @@ class RuleProof:
     def faults(self) -> list[Proof]:
         """The entries that show a fault of the rule."""
         return [entry for entry in self.entries if entry.standing.is_fault]
+
+    def drop_mute(self) -> None:
+        """Leave out instances whose values tell nothing, where others of the same pattern, dtype and rank are proved.
+
+        Captured numbers are made up, and some leave nothing to see: an empty slice, a range that is hardly wider than
+        a rounding.
+        """
+
+        def alike(entry: Proof) -> tuple[object, ...]:
+            return entry.pattern, entry.target, entry.dtype, entry.layout.rank
+
+        proved = {alike(entry) for entry in self.entries if entry.standing is Standing.PROVED}
+        self.entries = [
+            entry
+            for entry in self.entries
+            if not (entry.standing is Standing.UNPROVED and entry.reason.startswith(MUTE) and alike(entry) in proved)
+        ]
 
     @property
     def outcome(self) -> Outcome:
@@ -117,5 +141,9 @@ class RuleProof:
             "outcome": self.outcome.value,
             "counts": self.counts,
             "entries": [entry.to_dict() for entry in self.entries],
+            "not_made_up": [
+                {"pattern": pattern, "variant": variant, "reason": reason}
+                for (pattern, variant), reason in self.not_made_up.items()
+            ],
             "seconds": round(self.seconds, 3),
         }

@@ -180,6 +180,20 @@ def _mean_variance_norm(x: Array, *, axes: tuple[int, ...] = (0, 2, 3)) -> Array
     return moved / (np.sqrt((moved * moved).mean(axis=tuple(axes), keepdims=True)) + float(np.float32(1e-9)))
 
 
+def _require_groups(x: Array, scale: Array, bias: Array, groups: int, *, by_group: bool = False) -> None:
+    """Refuse what is no group normalisation of [N, C, ...], as numpy would broadcast it."""
+    if groups < 1 or x.shape[1] % groups:
+        raise ValueError(f"{x.shape[1]} channels are not {groups} groups")
+    wanted = (groups,) if by_group else (x.shape[1],)
+    if scale.shape != wanted or bias.shape != wanted:
+        raise ValueError(f"scale and bias have shapes {scale.shape} and {bias.shape} where {wanted} is wanted")
+
+
+def _in_group(x: Array, groups: int) -> int:
+    """How many elements a group of [N, C, ...] has: told, for without elements -1 would tell nothing."""
+    return math.prod(x.shape[1:]) // groups
+
+
 def _group_normalization(
     x: Array,
     scale: Array,
@@ -191,7 +205,8 @@ def _group_normalization(
     opset: int = 21,
 ) -> Array:
     # onnx's body computes the statistics in float32; before opset 21 scale and bias are by group.
-    y = _normalised(x.reshape(x.shape[0], num_groups, -1), (-1,), epsilon)[0]
+    _require_groups(x, scale, bias, num_groups, by_group=opset < 21)
+    y = _normalised(x.reshape(x.shape[0], num_groups, _in_group(x, num_groups)), (-1,), epsilon)[0]
     by_channel = (-1, *(1 for _ in x.shape[2:]))
     if opset < 21:
         return (y * scale[:, None] + bias[:, None]).reshape(x.shape)
@@ -208,12 +223,14 @@ def _group_norm(
     channels_last: int = 1,
     epsilon: float = _EPSILON,
 ) -> Array:
+    # In double precision inside, as one kernel rounds once: an activation of what overflowed is nobody's answer.
     first = np.moveaxis(x, -1, 1) if channels_last else x
-    grouped = first.reshape(first.shape[0], groups, -1)
+    _require_groups(first, gamma, beta, groups)
+    grouped = first.astype(np.result_type(x, np.float64)).reshape(*first.shape[:1], groups, _in_group(first, groups))
     y = _normalised(grouped, (-1,), epsilon)[0].reshape(first.shape)
     per_channel = (-1, *(1 for _ in first.shape[2:]))
-    y = y * gamma.reshape(per_channel).astype(x.dtype) + beta.reshape(per_channel).astype(x.dtype)
-    y = y * _sigmoid(y) if activation == 1 else y
+    y = y * gamma.reshape(per_channel) + beta.reshape(per_channel)
+    y = (y * _sigmoid(y) if activation == 1 else y).astype(x.dtype)
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 

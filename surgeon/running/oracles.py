@@ -24,6 +24,7 @@ from surgeon.ops.walking import all_nodes, holds_half, nodes_of
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import name_of, with_bodies
+from surgeon.running.kernels import COARSE_BODIES
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
 
@@ -128,6 +129,8 @@ def _attempts(
         ways.append(lambda: _by_implementation(mini, found, custom_ops, {}, limit))
         if rest := _without_implementation(mini, found, bodies):
             ways.append(lambda: _by_implementation(mini, found, custom_ops, rest, limit))
+    if any((node.domain, node.op_type) in COARSE_BODIES for node in nodes_of(mini)):
+        ways.append(lambda: _evaluated(mini, EVALUATOR, True))
     if bodies:
         ways.append(lambda: _by_own_pattern(mini, custom_ops, bodies))
     ways.append(lambda: _evaluated(mini, EVALUATOR, True))
@@ -142,6 +145,7 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
     On a CPU it computes float16 in float32, and does not round between two such nodes.  A runtime that has float16
     does, so each node runs by itself.
     """
+    _require_kernels(mini)
     session = Session(mini, libraries)
     if holds_half(mini):
         try:
@@ -150,6 +154,13 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
             if not refused.missing:  # a library's operator is known to whole sessions alone
                 raise
     return _Named(session, ONNX_RUNTIME, True)
+
+
+def _require_kernels(mini: ModelProto) -> None:
+    """Raise SessionError where a body stands for a kernel and is too coarse to judge by."""
+    for node in nodes_of(mini):
+        if (node.domain, node.op_type) in COARSE_BODIES:
+            raise SessionError(f"ONNX Runtime has no kernel for {node.op_type}.", missing=True)
 
 
 def _without_implementation(

@@ -52,6 +52,9 @@ FIRES = [
     Case(gelu, "sqrt(2) computed in the graph",
          graph("s = Sqrt(two) d = Div(x, s) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)",
                constants="<float two = {2.0}, float one = {1.0}, float half = {0.5}>")),
+    Case(gelu, "erfc, as dynamo writes it: 1 - erf(-x / sqrt(2))",
+         graph("n = Neg(x) d = Mul(n, r) e = Erf(d) c = Sub(one, e) m = Mul(x, half) y = Mul(m, c)",
+               constants="<float r = {0.70710678}, float one = {1.0}, float half = {0.5}>")),
     Case(gelu, "sqrt(2) as 1.4142",
          graph(f"{ERF} m = Mul(x, a) y = Mul(m, half)",
                constants="<float sqrt2 = {1.4142}, float one = {1.0}, float half = {0.5}>")),
@@ -87,6 +90,9 @@ FIRES = [
     Case(gelu_tanh, "torch tanh: x*(x*x)",
          graph("x2 = Mul(x, x) x3 = Mul(x, x2) q = Mul(c, x3) s = Add(x, q) t = Mul(k, s) h = Tanh(t) a = Add(one, h) "
                "m = Mul(x, a) y = Mul(half, m)", constants=TANH)),
+    Case(gelu_tanh, "0.044715 * x * x * x from the left",
+         graph("q = Mul(x, c) x2 = Mul(q, x) x3 = Mul(x2, x) s = Add(x, x3) t = Mul(s, k) h = Tanh(t) a = Add(h, one) "
+               "m = Mul(x, half) y = Mul(m, a)", constants=TANH)),
     Case(gelu_tanh, "HF FastGELU: x taken out of the bracket",
          graph("q = Mul(x, c) q2 = Mul(q, x) s = Add(q2, one) kx = Mul(x, k) t = Mul(kx, s) h = Tanh(t) "
                "a = Add(h, one) m = Mul(x, half) y = Mul(m, a)", constants=TANH)),

@@ -32,16 +32,16 @@ class TestEachRule:
             assert rule.compiled(pattern)
         for form in rule.forms:
             assert form.kind in KINDS
-            if form.is_pattern:
-                assert rule.compiled(form.function)
+            if form.pattern is not None:
+                assert rule.compiled(form.pattern)
 
     def test_is_tested_both_ways(self, rule):
         """Its file of tests has cases that fire and cases that are spared."""
         texts = [path.read_text(encoding="utf-8") for path in TESTS.glob("test_*.py")]
-        text = next(text for text in texts if re.search(rf"Case\(\[?{rule.name}\b", text))
+        text = next(text for text in texts if re.search(rf"Case\(\s*\[?{rule.name}\b", text))
         fires, spares = text.split("SPARES = ")
-        assert re.search(rf"Case\(\[?{rule.name}\b", fires.split("FIRES = ")[1])
-        assert re.search(rf"Case\({rule.name}\b", spares)
+        assert re.search(rf"Case\(\s*\[?{rule.name}\b", fires.split("FIRES = ")[1])
+        assert re.search(rf"Case\(\s*{rule.name}\b", spares)
 
     def test_has_a_plan_for_each_target_it_names(self, rule):
         """No target gives an error in place of a plan or a reason."""

@@ -1,0 +1,55 @@
+"""What norms ask of their axes, and of the tensors that scale and shift."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surgeon import Match, Tensor, require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def over_named_axes(match: Match) -> None:
+    """A reduction that names no axes is over all of them (ONNX spec, ReduceMean)."""
+    require("axes" not in match.bound or bool(match["axes"]), "a reduction is over all axes, as it names none")
+
+
+def first_axis(x: Tensor, axes: Sequence[int]) -> int:
+    """The first of the axes, counted from the end.  Refuses axes that are not the last ones of x."""
+    counted = from_end(x, axes)
+    require(sorted(counted) == list(range(-len(axes), 0)), "the axes must be the last ones")
+    return -len(axes)
+
+
+def from_end(x: Tensor, axes: Sequence[int]) -> list[int]:
+    """Axes counted from the end.  Refuses where that needs the rank of x and it is unknown."""
+    if all(axis < 0 for axis in axes):
+        return list(axes)
+    require(x.rank is not None, "the rank of the input is unknown, so its axes cannot be counted from the end")
+    return [axis if axis < 0 else axis - len(x.shape) for axis in axes]
+
+
+def from_axis(x: Tensor, axis: int) -> list[int]:
+    """The axes from one on to the last, counted from the end."""
+    (first,) = from_end(x, [axis])
+    return list(range(first, 0))
+
+
+def require_spans(x: Tensor, first: int, *tensors: Tensor | None) -> None:
+    """Refuse a scale or bias that has not the dtype of x, and the shape of its axes from `first` on."""
+    for tensor in tensors:
+        if tensor is not None:
+            require(tensor.dtype == x.dtype, "scale and bias must have the dtype of the input")
+            require(tensor.shape is not None and x.shape is not None, "the shapes must be known")
+            require(tensor.shape == x.shape[first:], "scale and bias must have the shape of the normalised axes")
+
+
+def scale_or_ones(x: Tensor, scale: Tensor | None, first: int) -> Tensor | Array:
+    """The scale, or ones for the axes of x from `first` on in its dtype.  Refuses axes of unknown size."""
+    if scale is not None:
+        return scale
+    require(x.shape is not None, "the shape of the input must be known, to make a scale of ones")
+    found = x.shape[first:]
+    require(all(isinstance(size, int) for size in found), "the sizes of the axes must be known, to make ones")
+    return np.ones(found, x.dtype)

@@ -1,0 +1,59 @@
+"""Arithmetic on the weights of convolutions and linear layers, one number for each channel that they make."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Constant, Match, require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def scaled(w: Array, factor: Array) -> Array:
+    """w · factor in the dtype of w: computed in double precision and rounded once, a buffer at a time."""
+    made = np.empty_like(w)
+    with np.errstate(all="ignore"):
+        np.multiply(w, factor, out=made, dtype=np.float64, casting="unsafe")
+    return finite(made)
+
+
+def finite(made: Array) -> Array:
+    """The same numbers.  Refuses those that the dtype of the weights cannot hold."""
+    require(bool(np.isfinite(made).all()), f"a folded number would not be finite in {made.dtype.name}")
+    return made
+
+
+def convolution(match: Match) -> str:
+    """Conv or ConvTranspose, whichever was matched."""
+    return next(str(node.op) for node in match.nodes if node.op in ("Conv", "ConvTranspose"))
+
+
+def channels_of(op: str, w: Constant, group: int) -> int:
+    """The number of channels that a convolution makes: weights are [M, C/group, ...] or [C, M/group, ...]."""
+    return int(w.shape[1] * group if op == "ConvTranspose" else w.shape[0])
+
+
+def scaled_weights(op: str, w: Constant, factor: Array, group: int) -> Array:
+    """Weights of a convolution, each of the channels that it makes multiplied."""
+    if op == "Conv":
+        return scaled(w.values, factor.reshape(-1, *[1] * (len(w.shape) - 1)))
+    parts = w.values.reshape(group, w.shape[0] // group, w.shape[1], -1)  # a group makes a part of the channels
+    return scaled(parts, factor.reshape(group, 1, -1, 1)).reshape(w.shape)
+
+
+def new_bias(bias: Constant | None, factor: Array, shift: Array, dtype: Any) -> Array:
+    """bias · factor + shift, a vector over channels."""
+    old = 0.0 if bias is None else bias.values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return finite(np.asarray(old * factor + shift).astype(dtype))
+
+
+def over_channels(value: Constant | None, rank: int, channels: int, default: float) -> Array:
+    """The number of a constant for each channel.  Refuses one that differs within a channel or adds an axis."""
+    if value is None:
+        return np.full(channels, default)
+    require(len(value.shape) <= rank, "the constant has more axes than what the convolution makes")
+    shape = (1,) * (rank - len(value.shape)) + tuple(value.shape)
+    fits = all(size == 1 for axis, size in enumerate(shape) if axis != 1) and shape[1] in (1, channels)
+    require(fits, "the constant must hold one number for each channel, or one for all")
+    return np.broadcast_to(value.values.astype(np.float64).reshape(-1), channels)

@@ -1,0 +1,28 @@
+"""The factors of a product of matrices: their types, and how their axes turn."""
+
+from surgeon import Graph, Tensor, require
+
+FLOATS = ("float16", "float32", "float64", "bfloat16")
+
+
+def perm_of(rank: int, last: int, batch: int) -> list[int]:
+    """What transA (last) and transBatchA (batch) do to the axes: the first goes behind the batch, the last two swap."""
+    axes = [*range(1, rank - 1), 0, rank - 1] if batch else [*range(rank)]
+    return [*axes[:-2], axes[-1], axes[-2]] if last else axes
+
+
+def flags_of(x: Tensor, perm: list[int] | None, last: int, batch: int) -> tuple[int, int]:
+    """(last, batch) of FusedMatMul on what the Transpose reads.  Refuses what only a Transpose can do."""
+    perm = perm or [*reversed(range(len(x.shape)))]
+    wanted = [perm[axis] for axis in perm_of(len(x.shape), last, batch)]
+    found = [pair for pair in ((0, 0), (1, 0), (0, 1), (1, 1)) if perm_of(len(x.shape), *pair) == wanted]
+    require(bool(found), "FusedMatMul swaps the last two axes, or puts the first behind the batch, no more")
+    return found[0]
+
+
+def transposed(g: Graph, x: Tensor, last: int, batch: int) -> Tensor:
+    """A factor as FusedMatMul sees it."""
+    if not last and not batch:
+        return x
+    require(x.shape is not None, "the rank of a factor is unknown")
+    return g.transpose(x, perm=perm_of(len(x.shape), last, batch)) if len(x.shape) > 1 else x

@@ -1,0 +1,23 @@
+"""What numbers become in the attributes of a node."""
+
+from collections.abc import Callable
+
+from surgeon import Graph, Match, Tensor, require
+
+
+def no_double(x: Tensor) -> None:
+    """Refuse doubles: the attributes of a node are float32, and so are the constants in the standard's own bodies."""
+    require(x.dtype != "float64", "the numbers of the one node are float32, too coarse for a double")
+
+
+def in_float(g: Graph, x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """compute(x), of a float16 in float32: exp(x) − 1 has too few digits left there for a small x."""
+    if x.dtype != "float16":
+        return compute(x)
+    return g.cast(compute(g.cast(x, to="float32")), to=x.dtype)
+
+
+def open_clips(match: Match) -> None:
+    """Refuse Clip for max(x, 0) or min(x, 0) below opset 11, where a bound that is left out is the largest number."""
+    clips = any(node.op == "Clip" for node in match.nodes)
+    require(not clips or match.opset > 10, "below opset 11 Clip makes a finite number of infinity")

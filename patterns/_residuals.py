@@ -1,0 +1,28 @@
+"""What the rules of a residual and the norm behind it have in common."""
+
+from surgeon import Constant, Graph, Tensor, require
+
+HALF = ("float16", "bfloat16")
+
+
+def residual(g: Graph, x: Tensor, skip: Tensor, bias: Constant) -> Tensor:
+    """x + bias + skip, or x + skip."""
+    return g.any_of(g.add(x, bias, skip), g.add(x, skip))
+
+
+def summed(g: Graph, x: Tensor, skip: Tensor, bias: Constant | None) -> Tensor:
+    """x + bias + skip, in which the bias may be left out."""
+    return g.add(x, skip) if bias is None else g.add(x, bias, skip)
+
+
+def is_a_residual(
+    x: Tensor, skip: Tensor, gamma: Constant, beta: Constant | None = None, bias: Constant | None = None
+) -> None:
+    """What ONNX Runtime's kernel takes: two or three axes, of equal sizes, and vectors over the last."""
+    require(x.sizes is not None and skip.sizes is not None, "the shapes of both summands must be known")
+    require(x.sizes == skip.sizes, "both summands must be known to have the same shape")
+    require(len(x.sizes) in (2, 3), "the summands must have two or three axes")
+    for vector in (gamma, beta, bias):
+        if vector is not None:
+            require(vector.dtype == x.dtype, "scale and bias must have the dtype of the summands")
+            require(vector.sizes == x.sizes[-1:], "scale and bias must be vectors over the last axis")

@@ -1,0 +1,76 @@
+"""Chains of nodes that only give a tensor another shape, in one Reshape."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+
+
+def any_shape(g: Graph, x: Tensor, first: Tensor, axis: int, axes: Any) -> Tensor:
+    """The elements of x in order, in another shape."""
+    squeezed = g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
+    return g.shared(g.capture("middle", g.any_of(g.reshape(x, first), g.flatten(x, axis=axis), squeezed)))
+
+
+def reshaped(
+    g: Graph, x: Tensor, shape: Tensor, first: Tensor, axis: int, axes: list[int] | None = None, **attributes: Any
+) -> Tensor:
+    """Any of these, reshaped."""
+    return g.capture("y", g.reshape(any_shape(g, x, first, axis, axes), shape, **attributes))
+
+
+@rule(patterns=[reshaped], target="any")
+def one_reshape(g: Graph, x: Tensor, middle: Tensor, y: Tensor, shape: Tensor, attributes: dict[str, Any]) -> Tensor:
+    """Write a reshape of a tensor that was only reshaped as one, or as none where it undoes the first.
+
+    What: Reshape of a Reshape, Flatten, Squeeze or Unsqueeze.  The first stays where others read it too.
+    Numerics: none.
+    """
+    if x.sizes is not None and x.sizes == y.sizes:
+        return x
+    if shape.elements is None or not takes_no_size(x, middle, shape.elements):
+        return g.reshape(x, fixed(y))
+    return g.reshape(x, shape, **attributes)
+
+
+def takes_no_size(x: Tensor, middle: Tensor, elements: list[Any]) -> bool:
+    """Whether no element of a target shape can be 0, which copies a size, or copies one that both tensors have."""
+    sizes = [x.sizes or (), middle.sizes or ()]
+    for axis, element in enumerate(elements):
+        found = [given[axis] if axis < len(given) else None for given in sizes]
+        is_same = found[0] is not None and found[0] in (found[1], element)
+        if not is_same and not (isinstance(element, int) and element):
+            return False
+    return True
+
+
+def fixed(y: Tensor) -> list[int]:
+    """The sizes of a tensor as a target shape: at most one of them may be free, and none may be 0."""
+    require(y.sizes is not None, "the rank of the result is unknown")
+    free = [size for size in y.sizes if not isinstance(size, int)]
+    require(len(free) < 2 and 0 not in y.sizes, "a size is copied from the first reshape")
+    return [size if isinstance(size, int) else -1 for size in y.sizes]
+
+
+def flattened(
+    g: Graph,
+    x: Tensor,
+    first: Tensor,
+    axis: int,
+    last: int,
+    axes: list[int] | None = None,
+    gone: Any = None,
+) -> Tensor:
+    """Any of these, flattened, or with fewer or more axes of one element."""
+    middle = any_shape(g, x, first, axis, axes)
+    return g.capture("y", g.any_of(g.flatten(middle, axis=last), g.squeeze(middle, gone), g.unsqueeze(middle, gone)))
+
+
+@rule(patterns=[flattened], target="any", opset=5)
+def one_flatten(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+    """Write a Flatten, Squeeze or Unsqueeze of a tensor that was only reshaped as one Reshape, or as none.
+
+    What: Flatten, Squeeze or Unsqueeze of a Reshape, Flatten, Squeeze or Unsqueeze, where at most one size of the
+    result is free, or where it has the shape that the tensor had.  The first stays where others read it too.
+    Numerics: none.
+    """
+    return x if x.sizes is not None and x.sizes == y.sizes else g.reshape(x, fixed(y))

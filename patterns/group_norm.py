@@ -1,0 +1,60 @@
+"""Group normalisation (Wu and He, arXiv:1803.08494)."""
+
+from math import prod
+
+from patterns._groups import are_groups, by_instances, by_moments, node_of_ort, standard_node, vectors, written_for_ort
+from surgeon import Constant, Graph, Tensor, require, rule
+
+
+@rule(patterns=[by_instances, by_moments], conditions=[are_groups], target="onnx", opset=21, pattern=standard_node)
+def group_norm(
+    g: Graph,
+    x: Tensor,
+    epsilon: float,
+    scale: Constant | None = None,
+    bias: Constant | None = None,
+    groups: Tensor | None = None,
+    num_groups: int = 0,
+) -> Tensor:
+    """Fuse a group normalisation into one GroupNormalization node, or com.microsoft::GroupNorm for GPUs.
+
+    What: each group of channels less its mean, over √(its variance + ε), then · scale + bias for each channel.  It
+    needs opset 21: before, GroupNormalization had one scale for a group.  For ONNX Runtime it becomes
+    com.microsoft::GroupNorm, which wants channels last, an even number of them in a group, and a GPU: on a CPU there is
+    no kernel for either node, and the body that stands in for GroupNormalization is slower than what is there and loses
+    digits, so nothing is written.
+    Numerics: rounding only; half precision is computed in float32.  ONNX Runtime's kernel for CUDA takes the variance as
+    mean(x²) − mean(x)², so that it has few digits where the mean of a group is large beside its deviation.
+    """
+    number = num_groups if groups is None else groups.shape[1]
+    return g.group_normalization(x, *vectors(x, groups, scale, bias), num_groups=number, epsilon=epsilon)
+
+
+@group_norm.on("ort", pattern=node_of_ort)
+def _(
+    g: Graph,
+    x: Tensor,
+    epsilon: float,
+    scale: Constant | None = None,
+    bias: Constant | None = None,
+    groups: Tensor | None = None,
+    num_groups: int = 0,
+) -> Tensor:
+    number = num_groups if groups is None else groups.shape[1]
+    return written_for_ort(g, x, *vectors(x, groups, scale, bias, "float32"), number, epsilon)
+
+
+@group_norm.on("decomposed", is_pattern=False)
+def decomposed(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
+    """Reshape, the moments of each group, Reshape, Mul and Add."""
+    require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
+    sizes = x.shape[1:]
+    size = prod(sizes) // num_groups if all(isinstance(item, int) for item in sizes) else -1
+    groups = g.reshape(x, [0, num_groups, size])
+    wide = g.cast(groups, to="float32") if x.dtype in ("float16", "bfloat16") else groups
+    centred = g.centred(wide, (-1,))
+    normal = g.over_root(centred, g.add(g.mean_last(g.square(centred)), epsilon))
+    normal = normal if wide is groups else g.cast(normal, to=x.dtype)
+    shape = (-1, *[1] * (x.rank - 2))
+    scales, biases = (item.reshape(shape) for item in vectors(x, None, scale, bias))
+    return g.add(g.mul(g.reshape(normal, g.shape(x)), scales), biases)

@@ -1,0 +1,24 @@
+"""Hard sigmoid: a line that is cut off at 0 and 1, by default x/6 + ½ (Howard et al., arXiv:1905.02244)."""
+
+from patterns._numbers import no_double
+from surgeon import Graph, Tensor, rule
+
+
+def linear(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
+    """clip(α·x + β, 0, 1)."""
+    return g.clamp(g.add(g.mul(x, alpha), beta), 0.0, 1.0)
+
+
+def shifted(g: Graph, x: Tensor) -> Tensor:
+    """clip(x + 3, 0, 6) / 6, relu6(x + 3) / 6 among it."""
+    return g.div(g.clamp(g.add(x, 3.0), 0.0, 6.0), 6.0)
+
+
+@rule(patterns=[linear, shifted], conditions=[no_double], target="onnx")
+def hard_sigmoid(g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    """Fuse a hard sigmoid into one HardSigmoid node.
+
+    What: clip(α·x + β, 0, 1), and clip(x + 3, 0, 6)/6, where α is 1/6 and β is ½.
+    Numerics: rounding only.
+    """
+    return g.hard_sigmoid(x, alpha=alpha, beta=beta)

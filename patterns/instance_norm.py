@@ -1,0 +1,78 @@
+"""Instance normalisation (Ulyanov, Vedaldi and Lempitsky, arXiv:1607.08022)."""
+
+from math import prod
+
+import numpy as np
+
+from patterns._moments import normalised, per_channel, require_spatial, scaled_and_shifted
+from surgeon import Constant, Graph, Tensor, require, rule
+
+
+def by_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[int], epsilon: float) -> Tensor:
+    """(x − mean) / √(variance + ε) over the axes behind the channels, · scale + bias."""
+    return scaled_and_shifted(g, normalised(g, x, axes, epsilon), scale, bias)
+
+
+def with_scale_behind(
+    g: Graph, x: Tensor, inner: Constant, shift: Constant, scale: Constant, bias: Constant, epsilon: float
+) -> Tensor:
+    """InstanceNormalization with scale one and bias zero, and another scale and bias behind it."""
+    return g.add(g.mul(g.instance_normalization(x, inner, shift, epsilon=epsilon), scale), bias)
+
+
+def one_node(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    """InstanceNormalization."""
+    return g.instance_normalization(x, scale, bias, epsilon=epsilon)
+
+
+def are_spatial(
+    x: Tensor, axes: list[int] | None = None, scale: Tensor | None = None, bias: Tensor | None = None
+) -> None:
+    """Over the only axis behind the channels, and without a scale for each, it is a layer normalisation."""
+    if axes is not None:
+        require_spatial(x, axes)
+        has_scale = any(
+            item is not None and item.rank and max(item.shape[:-1], default=1) != 1 for item in (scale, bias)
+        )
+        require(x.rank > 3 or has_scale, "over the last axis alone it is a layer normalisation")
+        sizes = x.shape[2:]
+        require(all(isinstance(size, int) for size in sizes), "the sizes behind the channels must be fixed")
+        require(prod(sizes) > 1, "of a single number ONNX Runtime's kernel loses digits")
+
+
+def is_idle(inner: Constant | None = None, shift: Constant | None = None) -> None:
+    """A node's own scale and bias can be left out."""
+    if inner is not None and shift is not None:
+        is_plain = bool(np.all(inner.values == 1)) and bool(np.all(shift.values == 0))
+        require(is_plain, "the node has a scale and a bias of its own")
+
+
+@rule(
+    patterns=[by_moments, with_scale_behind],
+    conditions=[are_spatial, is_idle],
+    target="onnx",
+    pattern=one_node,
+)
+def instance_norm(
+    g: Graph, x: Tensor, epsilon: float, scale: Constant | None = None, bias: Constant | None = None
+) -> Tensor:
+    """Fuse an instance normalisation into one InstanceNormalization node.
+
+    What: each channel of each image less its mean, over √(its variance + ε), then · scale + bias for each channel; a
+    scale and a bias behind a node that has none move into it.
+    Numerics: rounding only; but ONNX Runtime multiplies x before it takes the mean off, which for a single number (one
+    pixel, where the result is the bias alone) loses digits, so the sizes behind the channels must be fixed.
+    """
+    return g.instance_normalization(x, per_channel(x, scale, 1), per_channel(x, bias, 0), epsilon=epsilon)
+
+
+@instance_norm.on("decomposed", is_pattern=False)
+def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
+    require(x.dtype != "float64", "ONNX Runtime has no kernel for a double to hold it against")
+    axes, shape = tuple(range(2, x.rank)), (-1, *[1] * (x.rank - 2))
+    wide = g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
+    centred = g.centred(wide, axes)
+    normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
+    narrow = normal if wide is x else g.cast(normal, to=x.dtype)
+    return g.add(g.mul(narrow, g.reshape(scale, shape)), g.reshape(bias, shape))

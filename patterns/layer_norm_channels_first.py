@@ -1,0 +1,34 @@
+"""Layer normalisation over the channels of a picture (Liu et al., ConvNeXt, arXiv:2201.03545)."""
+
+from patterns._axes import Array
+from patterns.layer_norm import normalised
+from surgeon import Graph, Tensor, require, rule
+
+
+def over_channels(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    """(x − mean) / √(variance + ε) · scale + bias over axis 1."""
+    return g.add(g.mul(g.maybe_narrower(normalised(g, x, [1], epsilon)), scale), bias)
+
+
+@rule(patterns=[over_channels], target={"onnx": 17, "ort": 1}, is_pattern=False)
+def layer_norm_channels_first(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 0.0) -> Tensor:
+    """Fuse a layer normalisation over the channels into Transpose, LayerNormalization and Transpose.
+
+    What: (x − mean) / √(variance + ε) · scale + bias over axis 1, with scale and bias of shape [C, 1, …].
+    Numerics: rounding only; half precision is computed in float32.
+    """
+    require(x.rank is not None and x.rank > 2, "the input must be known to have axes behind the channels")
+    channels, rank = x.shape[1], len(x.shape)
+    require(isinstance(channels, int), "the number of channels is not fixed")
+    for factor in (scale, bias):
+        require(factor.dtype == x.dtype, "scale and bias must have the dtype of the input")
+        fits = factor.shape in ((channels, *[1] * (rank - 2)), (1, channels, *[1] * (rank - 2)))
+        require(fits, "scale and bias must run along the channels alone")
+    last = g.transpose(x, perm=[0, *range(2, rank), 1])
+    normal = g.layer_normalization(last, _vector(g, scale), _vector(g, bias), axis=-1, epsilon=epsilon)
+    return g.transpose(normal, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def _vector(g: Graph, factor: Tensor) -> Tensor | Array:
+    """A factor for each channel without its axes of size 1."""
+    return factor.values.reshape(-1) if factor.is_constant else g.reshape(factor, [-1])

@@ -1,0 +1,72 @@
+"""Nodes that give a tensor the shape, order or extent that it has already, whatever its free dimensions are."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+
+
+def keeps_sizes(x: Tensor, y: Tensor) -> None:
+    """The result has the sizes of the input, as expressions of the free dimensions."""
+    require(x.sizes is not None, "the rank of the input is unknown")
+    require(x.sizes == y.sizes, "the result need not have the shape of the input")
+
+
+def reshaped(g: Graph, x: Tensor, shape: Tensor, **attributes: Any) -> Tensor:
+    """x in a shape."""
+    return g.capture("y", g.reshape(x, shape, **attributes))
+
+
+def flattened(g: Graph, x: Tensor, **attributes: Any) -> Tensor:
+    """x as a matrix."""
+    return g.capture("y", g.flatten(x, **attributes))
+
+
+@rule(patterns=[reshaped, flattened], conditions=[keeps_sizes], target="any")
+def no_op_reshape(g: Graph, x: Tensor) -> Tensor:
+    """Take out reshapes to the shape that a tensor has already.
+
+    What: Reshape and Flatten whose result has the sizes of their input.
+    Numerics: none.
+    """
+    return x
+
+
+def transposed(g: Graph, x: Tensor, **attributes: Any) -> Tensor:
+    """x with its axes in another order."""
+    return g.capture("y", g.transpose(x, **attributes))
+
+
+def keeps_order(x: Tensor, y: Tensor, attributes: dict[str, Any]) -> None:
+    """Axes of more than one element stay in order, and the shape stays."""
+    perm = attributes.get("perm")
+    if perm is not None and perm == sorted(perm):
+        return
+    keeps_sizes(x, y)
+    perm = perm or list(range(len(x.sizes)))[::-1]
+    wide = [axis for axis in perm if x.sizes[axis] != 1]
+    require(wide == sorted(wide), "it changes the order of axes that have more than one element")
+
+
+@rule(patterns=[transposed], conditions=[keeps_order], target="any")
+def no_op_transpose(g: Graph, x: Tensor) -> Tensor:
+    """Take out transposes that move nothing.
+
+    What: Transpose that keeps the order of its axes, or moves only axes of one element and keeps the shape.
+    Numerics: none.
+    """
+    return x
+
+
+def expanded(g: Graph, x: Tensor, by: Tensor) -> Tensor:
+    """x repeated along axes."""
+    return g.capture("y", g.any_of(g.expand(x, by), g.tile(x, by)))
+
+
+@rule(patterns=[expanded], conditions=[keeps_sizes], target="any")
+def no_op_expand(g: Graph, x: Tensor) -> Tensor:
+    """Take out Expand and Tile nodes that repeat nothing.
+
+    What: Expand and Tile whose result has the sizes of their input.
+    Numerics: none.
+    """
+    return x

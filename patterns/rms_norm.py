@@ -1,0 +1,87 @@
+"""Root mean square normalisation (Zhang and Sennrich, arXiv:1910.07467), over the last axis or the last few."""
+
+from patterns._axes import Array, first_axis, from_axis, require_spans, scale_or_ones
+from surgeon import Graph, Tensor, rule
+
+HALF = ("float16", "bfloat16")
+
+
+def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:
+    """x / √(mean(x²) + ε), perhaps in a wider dtype."""
+    wide = g.maybe_wider(x)
+    squares = g.mean_over(g.square(wide), axes)
+    return g.over_root(g.mul(wide, *factors) if factors else wide, g.any_of(g.add(squares, epsilon), squares))
+
+
+def scaled(g: Graph, x: Tensor, scale: Tensor, axes: list[int], epsilon: float) -> Tensor:
+    """x / √(mean(x²) + ε) · scale, scaled before or after a cast back, or before it is divided."""
+    normal = normalised(g, x, axes, epsilon)
+    return g.any_of(
+        g.mul(g.maybe_narrower(normal), scale),
+        g.maybe_narrower(g.mul(normal, scale)),
+        normalised(g, x, axes, epsilon, scale),
+    )
+
+
+def plain(g: Graph, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
+    """x / √(mean(x²) + ε)."""
+    return g.maybe_narrower(normalised(g, x, axes, epsilon))
+
+
+def standard(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
+    """RMSNormalization."""
+    return g.rms_normalization(x, scale, axis=axis, epsilon=epsilon)
+
+
+def simplified(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
+    """SimplifiedLayerNormalization, which ONNX Runtime has in the default domain."""
+    return g.simplified_layer_normalization(x, scale, axis=axis, epsilon=epsilon)
+
+
+def _first_and_scale(
+    x: Tensor, scale: Tensor | None, axes: list[int] | None, axis: int
+) -> tuple[int, Tensor | Array]:
+    """The first axis, from the end, and the scale: ones where there is none."""
+    first = first_axis(x, axes) if axes else axis
+    require_spans(x, first, scale)
+    return first, scale_or_ones(x, scale, first)
+
+
+@rule(patterns=[scaled, plain], conditions=[over_named_axes], target="ort", pattern=simplified)
+def rms_norm(
+    g: Graph,
+    x: Tensor,
+    scale: Tensor | None = None,
+    axes: list[int] | None = None,
+    axis: int = -1,
+    epsilon: float = 0.0,
+) -> Tensor:
+    """Fuse a root mean square normalisation into SimplifiedLayerNormalization, or RMSNormalization from opset 23.
+
+    What: x / √(mean(x²) + ε) · scale over the last axes, in the dtype of x or in a wider one, with the scale before or
+    after a cast back, as Llama and T5 have it; 1 + weight, as Gemma has it, is a scale too.  Without one it gets ones.
+    Numerics: rounding only; half precision is computed in float32.
+    """
+    first, factor = _first_and_scale(x, scale, axes, axis)
+    return g.simplified_layer_normalization(x, factor, axis=first, epsilon=epsilon)
+
+
+@rms_norm.on("onnx", opset=23, pattern=standard)
+def _(
+    g: Graph,
+    x: Tensor,
+    scale: Tensor | None = None,
+    axes: list[int] | None = None,
+    axis: int = -1,
+    epsilon: float = 0.0,
+) -> Tensor:
+    first, factor = _first_and_scale(x, scale, axes, axis)
+    return g.rms_normalization(x, factor, axis=first, epsilon=epsilon)
+
+
+@rms_norm.on("decomposed", is_pattern=False)
+def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
+    wide = g.cast(x, to="float32") if x.dtype in HALF else x
+    axes = from_axis(x, axis)
+    normal = g.over_root(wide, g.add(g.mean_over(g.square(wide), axes), epsilon))
+    return g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)

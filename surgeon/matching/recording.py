@@ -1,0 +1,293 @@
+"""A pattern: a Python function traced once on a recording `gs.Graph`.
+
+    def exact(g: Graph, x: Tensor) -> Tensor:
+        return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2 ** 0.5)), 1.0))
+
+What a parameter stands for is read from its annotation:
+
+    x: Tensor                  any tensor; the same name means the same tensor
+    w: Constant                a tensor whose value is fixed in the file
+    alpha: float               the number in a scalar constant, or an attribute's value (int, str, list likewise)
+    bias: Tensor | None = None an input that may be left out
+    *rest: Tensor              all further inputs of a variadic op
+    **attributes: object       all further attributes of a node
+"""
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import RuleError
+from surgeon.graph import ASSOCIATIVE, Graph, Tensor
+from surgeon.matching.pattern import (
+    AnyOf,
+    Claim,
+    Kind,
+    Literal,
+    Named,
+    Operation,
+    Output,
+    Pattern,
+    Said,
+    Value,
+    Var,
+    below,
+    captured,
+    walk,
+)
+from surgeon.ops.schemas import bind
+
+OTHERS = "__others__"
+
+
+class Symbol(gs.Variable):
+    """The tensor that a pattern function sees while it is traced."""
+
+    def __init__(self, name: str, value: Value) -> None:
+        super().__init__(name)
+        self.value = value
+
+    def __bool__(self) -> bool:
+        raise RuleError(
+            f"A pattern cannot branch on {self.name!r}: it is traced once, before there is a model; "
+            "use g.any_of for forms and a condition for what depends on a match."
+        )
+
+
+def _no_operator(helper: str) -> Callable[..., Any]:
+    def refuse(self: Symbol, *_: Any) -> Any:
+        raise RuleError(f"Tensors of a pattern have no operators; write g.{helper}(...) with {self.name!r} in it.")
+
+    return refuse
+
+
+for _name, _helper in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("pow", "pow")):
+    setattr(Symbol, f"__{_name}__", _no_operator(_helper))
+    setattr(Symbol, f"__r{_name}__", _no_operator(_helper))
+Symbol.__matmul__ = _no_operator("matmul")
+Symbol.__neg__ = _no_operator("neg")
+
+
+class PatternGraph(Graph):
+    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made."""
+
+    def __init__(self, *, home: str = "") -> None:
+        self.claims: list[Claim] = []
+        self.said: dict[int, Said] = {}
+        super().__init__(home=home)
+
+    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Use a word, and remember that it was one."""
+        found = word(self, *args)
+        given = tuple(item.value if isinstance(item, Symbol) else item for item in args)
+        self.said.setdefault(id(found.value), Said(name, given, found.value))
+        return found
+
+    def helper_opset(self) -> int | None:
+        """Patterns hold for every opset."""
+        return None
+
+    def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Record a node of a known op."""
+        if op in ASSOCIATIVE and not domain and len(args) > 2:
+            args = (self.call(domain, op, args[:-1], kwargs), args[-1])
+        named = dict(kwargs)
+        others = named.pop(OTHERS, None)
+        bound = bind(domain, op, args, named, None)
+        attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
+        found = self.emit(domain, op, bound.inputs, attributes, bound.outputs)
+        return tuple(found) if bound.several else found[0]
+
+    def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
+        """Record one node."""
+        where = caller()
+        given = dict(attributes)
+        others = given.pop(OTHERS, None)
+        values = [self._value(item, where) for item in inputs]
+        rest = next((value for value in values if isinstance(value, Var) and value.kind == "rest"), None)
+        if rest is not None and values[-1] is not rest:
+            raise RuleError(f"{where}: *{rest.name} must be the last input of {op}.")
+        operation = Operation(
+            "" if domain == "ai.onnx" else domain,
+            op,
+            tuple(value for value in values if rest is None or value is not rest),
+            {name: item.value if isinstance(item, Symbol) else item for name, item in given.items()},
+            outputs,
+            where,
+            rest,
+            others.value if others is not None else None,
+        )
+        return [Symbol(self._fresh(op), Output(operation, position)) for position in range(outputs)]
+
+    def any_of(self, *forms: Tensor) -> Tensor:
+        """Any of several forms; they are tried in the order given."""
+        where = caller()
+        values = tuple(self._required(form, where) for form in forms)
+        if not values:
+            raise RuleError(f"{where}: any_of needs at least one form.")
+        return Symbol(self._fresh("any_of"), AnyOf(values, where))
+
+    def optional(self, tensor: Tensor) -> Tensor:
+        """A node that may be left out: its first input then stands for it."""
+        where = caller()
+        value = self._required(tensor, where)
+        if not isinstance(value, Output) or not value.operation.inputs or value.operation.inputs[0] is None:
+            raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x)).")
+        return Symbol(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
+
+    def capture(self, name: str, tensor: Tensor) -> Tensor:
+        """Give an inner tensor a name that conditions and replacements can ask for."""
+        return Symbol(name, Named(name, self._required(tensor, caller())))
+
+    def shared(self, tensor: Tensor) -> Tensor:
+        """An inner tensor that may be used elsewhere too: its node, and what that reads, stays where it is."""
+        where = caller()
+        first = [self._required(tensor, where)]
+        for value in walk(first, lambda item: () if isinstance(item, Output) else below(item)):
+            if isinstance(value, (Var, Literal)):
+                raise RuleError(f"{where}: shared wants a node, such as g.shared(g.transpose(x)); inputs stay anyway.")
+            if isinstance(value, Output):
+                value.operation.is_shared = True
+        return tensor
+
+    def named(self, tensor: Tensor) -> Tensor:
+        """A tensor that `such_that` can look at."""
+        value = self._required(tensor, caller())
+        if isinstance(value, (Named, Var)):
+            return tensor
+        name = self._fresh("_named")
+        return Symbol(name, Named(name, value))
+
+    def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
+        """A tensor of which something more must hold; asked once the whole pattern fits."""
+        where = caller()
+        name = self._fresh("_such_that")
+        values = [item.value if isinstance(item, Symbol) else item for item in others]
+        unnamed = [item for item in values if isinstance(item, (Output, AnyOf, Literal))]
+        if unnamed:
+            raise RuleError(f"{where}: name what such_that is to look at: g.named(...), or a parameter.")
+        self.claims.append(Claim(name, predicate, tuple(values)))
+        return Symbol(name, Named(name, self._required(tensor, where)))
+
+    def any_tensor(self) -> Tensor:
+        """An input that may be any tensor."""
+        name = self._fresh("_any")
+        return Symbol(name, Var(name, "tensor", is_any=True))
+
+    def any_number(self) -> Tensor:
+        """An input that may be any scalar constant."""
+        name = self._fresh("_any")
+        return Symbol(name, Var(name, "scalar", is_any=True))
+
+    def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
+        """A constant by value, with a relative tolerance of its own."""
+        return Symbol(self._fresh("literal"), Literal(np.asarray(value), rtol, caller()))
+
+    def _required(self, item: Any, where: str) -> Value:
+        value = self._value(item, where)
+        if value is None:
+            raise RuleError(f"{where}: expected a tensor, found None.")
+        return value
+
+    def _value(self, item: Any, where: str) -> Value | None:
+        if item is None or (isinstance(item, gs.Variable) and item.name == ""):
+            return None
+        if isinstance(item, Symbol):
+            return item.value
+        if isinstance(item, gs.Constant):
+            return Literal(np.asarray(item.values), None, where)
+        if isinstance(item, gs.Tensor):
+            raise RuleError(f"{where}: tensor {item.name!r} was not made by this pattern's graph.")
+        try:
+            array = np.asarray(item)
+        except ValueError as error:
+            raise RuleError(f"{where}: {item!r} is neither a tensor of the pattern nor a constant.") from error
+        if array.dtype == object:
+            raise RuleError(
+                f"{where}: {item!r} is neither a tensor of the pattern nor a constant; "
+                "a helper that returns a list needs its tensor taken out with [0]."
+            )
+        return Literal(array, None, where)
+
+
+def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
+    """Run a pattern function once; forms at its root become patterns of their own.
+
+    Raises RuleError when the function returns no tensor or uses an op or argument that does not exist.
+    """
+    home = (function.__module__ or "").partition(".")[0]
+    graph = PatternGraph(home=home)
+    code = getattr(function, "__code__", None)
+    where = f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else function.__name__
+    variables = list(_variables(function, where))
+    positional = [Symbol(item.name, item) for item in variables if item.kind != "attributes"]
+    others = [Symbol(item.name, item) for item in variables if item.kind == "attributes"]
+    returned = function(graph, *positional, **({OTHERS: others[0]} if others else {}))
+    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    if not results or not all(isinstance(item, Symbol) for item in results):
+        raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
+    first, *further = [item.value for item in results]
+    patterns = []
+    for root in _roots(first):
+        if isinstance(root, (Var, Literal)):
+            raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
+        outputs = (root, *further)
+        names = frozenset(captured(outputs))
+        inner = frozenset(value.name for value in walk(outputs) if isinstance(value, Named))
+        loose = inner.union(value.name for value in walk(outputs) if isinstance(value, Var) and value.is_any)
+        claims = tuple(graph.claims)
+        patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, claims, graph.said))
+    return tuple(patterns)
+
+
+def caller() -> str:
+    """file:line of the rule that called into surgeon."""
+    frame = sys._getframe(1)
+    here = f"{Path(__file__).parents[1]}{os.sep}"
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _roots(value: Value) -> Iterator[Value]:
+    if isinstance(value, AnyOf):
+        for form in value.forms:
+            yield from _roots(form)
+    else:
+        yield value
+
+
+def _variables(function: Callable[..., Any], where: str) -> Iterator[Var]:
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:  # an annotation imported for type checkers only: its text is enough
+        signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    if not signature.parameters:
+        raise RuleError(f"Pattern {function.__name__} ({where}) needs the graph as its first parameter.")
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            yield Var(parameter.name, "rest")
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            yield Var(parameter.name, "attributes")
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            raise RuleError(f"Pattern {function.__name__} ({where}): write {parameter.name} without the bare *.")
+        else:
+            yield Var(parameter.name, _kind(parameter.annotation), parameter.default is None)
+
+
+def _kind(annotation: Any) -> Kind:
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    words = set(re.findall(r"\w+", text))
+    if words & {"list", "tuple", "List", "Tuple", "Sequence"}:
+        return "list"
+    if words & {"float", "int", "str", "bool"}:
+        return "scalar"
+    return "constant" if "Constant" in words else "tensor"

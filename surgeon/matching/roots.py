@@ -1,0 +1,45 @@
+"""Where the search for a pattern begins: at nodes of the op that is rarest, and from there up to possible roots."""
+
+from operator import attrgetter
+
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.compile import Compiled
+from surgeon.matching.state import TRANSPARENT
+
+CLIMB_LIMIT = 4096
+SINGLE = 3  # the depth of a pattern of one node
+_SLOT = attrgetter("slot")
+
+
+def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
+    """Nodes of the op that the pattern needs and the scope has fewest of."""
+    if not compiled.required:
+        return list(scope.live_nodes())
+    by_op = scope.by_op
+    rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
+    return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
+
+
+def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
+    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
+    heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
+    if compiled.depth == SINGLE and heads is not None:
+        return [anchor]
+    found: list[Node] = []
+    level, seen = [anchor], {anchor}
+    for _ in range(compiled.depth):
+        above: list[Node] = []
+        for node in level:
+            if heads is None or node.op in heads:
+                found.append(node)
+            for name in node.outputs:
+                for reader in consumers.get(name, ()):
+                    if allowed is not None and reader.op not in allowed:
+                        continue
+                    if reader.alive and reader not in seen and reader.scope is scope:
+                        seen.add(reader)
+                        (level if reader.op in TRANSPARENT else above).append(reader)
+        if not above or len(seen) > CLIMB_LIMIT:
+            break
+        level = above
+    return found

@@ -1,0 +1,69 @@
+"""One instance rewritten by one rule, and proved where that is asked for: what `rewrite` does, less what it tells.
+
+Nothing looks for near misses here, and the proof takes the run that is there.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import onnx
+
+from surgeon.errors import CheckFailed
+from surgeon.file.model import Model
+from surgeon.matching.match import Mismatch
+from surgeon.prove.proof import SiteProof, least
+from surgeon.prove.result import Outcome
+from surgeon.rewriting.driver import Choice
+from surgeon.rewriting.options import CheckOptions
+from surgeon.rewriting.proving import prove_sites
+from surgeon.rewriting.rewrite import paused_collector
+from surgeon.rewriting.rule import Rule
+from surgeon.rewriting.run import Run, indexed
+from surgeon.rewriting.runnable import ANY_PROVIDER
+from surgeon.rewriting.whole_model import invalidity
+from surgeon.rewriting.write import patch_of
+
+
+class Trial:
+    """A rule run over a model for a target, by whichever provider.  Raises SurgeonError as `rewrite` does."""
+
+    def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
+        self.model = model
+        with paused_collector():
+            opened = Model.open(model)
+            self.run = Run(opened, [rule], target, Choice(), None, indexed(opened), ep=ANY_PROVIDER)
+
+    @property
+    def has_fired(self) -> bool:
+        """Whether anything was rewritten."""
+        return bool(self.run.sites)
+
+    @property
+    def refusals(self) -> list[Mismatch]:
+        """Matches that the rule leaves as they are; where there are none, where it nearly matched."""
+        return self.run.driver.refusals or self.run.driver.misses()
+
+    @cached_property
+    def rewritten(self) -> onnx.ModelProto:
+        """The model as it is now."""
+        with paused_collector():
+            return patch_of(self.run.index).to_proto()
+
+    def proved(self, dims: dict[str, int], custom_ops: Sequence[str | Path]) -> SiteProof | None:
+        """The least of the proofs of all sites; None where nothing was rewritten.
+
+        dims, custom_ops: as in CheckOptions.  Raises CheckFailed where what is written is no valid model.
+        """
+        if not self.has_fired:
+            return None
+        with paused_collector():
+            prove_sites(self.run, self.model, CheckOptions(dims=dims, custom_ops=custom_ops))
+            proofs = [site.proof for site in self.run.sites if site.proof is not None]
+            found = least(proofs) if proofs else None
+            complaint = None
+            if found is None or found.outcome is not Outcome.FAILED:
+                complaint = invalidity(self.run.model, self.rewritten)
+        if complaint is not None:
+            raise CheckFailed(f"The rewritten model is invalid, {complaint}.")
+        return found

@@ -1,0 +1,278 @@
+"""What each of ONNX Runtime's execution providers has a kernel for: op, opset, dtypes.
+
+The tables in `data/kernels_*.json` are written by `tests/make_kernel_tables.py`: that of the CPU provider from the
+installed ONNX Runtime, the others from the documents that each table names.  ONNX Runtime is imported only where it is
+another version than the CPU table was made from, or where another provider than the CPU's is asked for and may be
+installed; its own list goes before the table then.
+
+Beyond kernels ONNX Runtime writes a function's body in place of a node that no provider takes ("bodies", measured by
+loading one-node models), and its CPU provider casts float16 to float around a node that has a kernel for float alone.
+Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to be written that needs it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata
+from importlib.resources import files
+from typing import Any, Self
+
+from onnx import defs
+
+from surgeon.errors import UsageError
+from surgeon.ops.schemas import Schema, schema, type_string
+
+CPU = "cpu"
+TITLES = {CPU: "CPU", "cuda": "CUDA", "dml": "DirectML", "tensorrt": "TensorRT"}
+DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml")
+NEWEST = 2**31 - 1
+FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
+ANY_FLOAT = "*"  # stands for every floating-point type of a node, where a document does not tell its type variables
+PARSED = frozenset({"tensorrt"})  # these take a part of the graph as it is, and run no function's body
+# Ops of which ONNX Runtime has the standard's body and no kernel, and whose body has fewer digits than what it would
+# stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is a
+# thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule writes them.
+COARSE_BODIES = frozenset({("", "GroupNormalization")})
+
+Dtypes = Mapping[str, int]
+"""TensorProto.DataType by type variable of the op's schema ("T"), or by formal input or output of a fixed type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel: from which version of its op to which, and what its type variables may be ("float", ...)."""
+
+    first: int
+    last: int
+    types: Mapping[str, frozenset[str]]
+
+    def takes(self, since: int, is_exact: bool) -> bool:
+        """Whether the kernel is for this version of its op.
+
+        is_exact: one without an end is for the version it begins at alone, as ONNX Runtime itself has it.
+        """
+        return self.first == since if is_exact and self.last == NEWEST else self.first <= since <= self.last
+
+    def fits(self, types: Mapping[str, str]) -> bool:
+        """Whether the kernel takes tensors of these types; a variable that is not among them may be anything."""
+        for name, allowed in self.types.items():
+            if name == ANY_FLOAT:
+                if not FLOATS.intersection(types.values()) <= allowed:
+                    return False
+            elif types.get(name) is not None and types[name] not in allowed:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The kernels of one provider by (domain, op).
+
+    made_from: the version of ONNX Runtime, or the document.  is_exact: see `Kernel.takes`; a document that is older
+    than the ONNX Runtime in use lacks what came with newer versions of an op.  bodies: by (domain, op), the range of
+    opsets and the types at which a function's body runs in place of a node without a kernel; measured: the ops of which
+    that has been looked at.
+    """
+
+    made_from: str
+    is_exact: bool
+    kernels: Mapping[tuple[str, str], tuple[Kernel, ...]]
+    bodies: Mapping[tuple[str, str], tuple[tuple[int, int, frozenset[str]], ...]] = field(default_factory=dict)
+    measured: frozenset[tuple[str, str]] = frozenset()
+
+    def has_kernel(self, version: Schema, types: Mapping[str, str]) -> bool:
+        """Whether there is a kernel for this version of an op and these types."""
+        kernels = self.kernels.get((version.domain, version.name), ())
+        return any(kernel.takes(version.since_version, self.is_exact) and kernel.fits(types) for kernel in kernels)
+
+    def body(self, version: Schema, opset: int) -> frozenset[str] | None:
+        """The types in which a function's body runs in place of a node, None where there is none or it is not told."""
+        rows = self.bodies.get((version.domain, version.name), ())
+        return next((types for first, last, types in rows if first <= opset <= last), None)
+
+
+class Kernels:
+    """What one execution provider can run.  Made by `Kernels.of`."""
+
+    def __init__(self, name: str, table: Table) -> None:
+        self.name = name
+        self.title = TITLES.get(name, name)
+        self._table = table
+        self._runs: dict[tuple[Any, ...], bool] = {}
+
+    @classmethod
+    @cache
+    def of(cls, name: str) -> Self:
+        """The kernels of a provider by its short name: "cpu", "cuda", "dml", "tensorrt", or what is installed.
+
+        Raises UsageError for a provider of which nothing is known.
+        """
+        short = name.lower().removesuffix("executionprovider")
+        table = _shipped(short) if short == CPU and _installed_version() == shipped_version() else _live(short)
+        if table is None and short in TITLES:
+            table = _shipped(short)
+        if table is None:
+            raise UsageError(f"There is no execution provider {name!r}; choose one of {', '.join(TITLES)}.")
+        return cls(short, table)
+
+    def runs(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        """Whether the provider can run a node; opset: the version of the op's domain that is imported.
+
+        What is not known does not count against it: ops without a schema and dtypes that are left out.
+        """
+        key = (domain, op, opset, *dtypes.items())
+        if key not in self._runs:
+            self._runs[key] = self._can_run(domain, op, opset, dtypes)
+        return self._runs[key]
+
+    def suits(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        """Whether a rule may write a node: the provider can run it, and not by a body that is too coarse."""
+        if (domain, op) in COARSE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
+            return False
+        return self.runs(domain, op, opset, dtypes)
+
+    def missing(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> str:
+        """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits."""
+        if self.suits(domain, op, opset, dtypes):
+            return ""
+        kinds = dict.fromkeys(_types(dtypes).values())
+        told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
+        what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
+        others = [
+            name
+            for name in TITLES
+            if name != self.name and Kernels(name, _shipped(name)).suits(domain, op, opset, dtypes)
+        ]
+        hint = f"; choose --ep {' or '.join(others)}" if others else ""
+        spot = "" if domain else f" at opset {opset}"
+        return f"ONNX Runtime's {self.title} provider has no kernel for {what}{spot}{hint}"
+
+    def raised(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
+        """The next opset of the default domain at which the op suits the provider, None if there is none."""
+        newest = schema(domain, op)
+        if domain or newest is None:
+            return None
+        later = range(opset + 1, newest.since_version + 1)
+        there = (number for number in later if schema(domain, op, number) is not None)
+        return next((number for number in there if self.suits(domain, op, number, dtypes)), None)
+
+    def _has_kernel(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        version = schema(domain, op, opset)
+        return version is not None and self._table.has_kernel(version, _types(dtypes))
+
+    def _can_run(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        version = schema(domain, op, opset)
+        if version is None or (op == "Constant" and not domain):  # a constant is an initializer once it is loaded
+            return True
+        types = _types(dtypes)
+        if any(f"tensor({kind})" not in version.types[name] for name, kind in types.items() if name in version.types):
+            return False
+        if self._table.has_kernel(version, types):
+            return True
+        if self.name != CPU:
+            return self.name not in PARSED and self._runs_body(version, types, opset)
+        body = self._table.body(version, opset)
+        if body is not None:
+            return body.issuperset(FLOATS.intersection(types.values()))
+        if (domain, op) not in self._table.measured and _has_body(version):
+            return True
+        cast = {name: "float" if kind == "float16" else kind for name, kind in types.items()}
+        return cast != types and self._table.has_kernel(version, cast)
+
+    def _runs_body(self, version: Schema, types: Mapping[str, str], opset: int) -> bool:
+        """Whether a provider other than the CPU's runs a function's body: nothing takes the node as it is.
+
+        The body is known to load on the CPU; its nodes are the likes of Mul, so a provider that has Mul has them.
+        """
+        table, multiply = _shipped(CPU), schema("", "Mul", opset)
+        if table.has_kernel(version, types) or multiply is None:
+            return False
+        if (version.domain, version.name) not in table.measured and _has_body(version):
+            return True
+        if not table.body(version, opset):
+            return False
+        return all(self._table.has_kernel(multiply, {"T": kind}) for kind in FLOATS.intersection(types.values()))
+
+
+def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:
+    """The dtypes of a node's tensors by type variable, or by formal where its type is fixed; unknown ones left out."""
+    found: dict[str, int] = {}
+    for dtypes, formal_at in ((inputs, version.input_at), (outputs, version.output_at)):
+        for place, dtype in enumerate(dtypes):
+            formal = formal_at(place)
+            if dtype and formal is not None and formal.homogeneous:
+                found.setdefault(formal.type if formal.type in version.types else formal.name, dtype)
+    return found
+
+
+def shipped_version() -> str:
+    """The version of ONNX Runtime that the table of the CPU provider was made from."""
+    return _shipped(CPU).made_from
+
+
+def decoded(content: Mapping[str, Any]) -> Table:
+    """A table as `tests/make_kernel_tables.py` writes it."""
+    sets = [frozenset(names) for names in content["type_sets"]]
+    kernels: dict[tuple[str, str], list[Kernel]] = {}
+    for domain, op, first, last, types in content["kernels"]:
+        named = {name: sets[number] for name, number in types.items()}
+        kernels.setdefault((domain, op), []).append(Kernel(first, last or NEWEST, named))
+    bodies: dict[tuple[str, str], list[tuple[int, int, frozenset[str]]]] = {}
+    for domain, op, first, last, number in content.get("bodies", ()):
+        bodies.setdefault((domain, op), []).append((first, last or NEWEST, sets[number]))
+    return Table(
+        content["made_from"],
+        content["exact"],
+        {key: tuple(found) for key, found in kernels.items()},
+        {key: tuple(rows) for key, rows in bodies.items()},
+        frozenset((domain, op) for domain, op in content.get("measured", ())),
+    )
+
+
+@cache
+def _shipped(name: str) -> Table:
+    path = files("surgeon.running").joinpath(f"data/kernels_{name}.json")
+    return decoded(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _installed_version() -> str:
+    """The version of the ONNX Runtime that is installed, without importing it; "" where that cannot be told."""
+    for name in DISTRIBUTIONS:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def _live(name: str) -> Table | None:
+    """The kernels of a provider as the installed ONNX Runtime lists them; None where it has none, or no such list."""
+    try:
+        from onnxruntime import __version__
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+    except ImportError:
+        return None
+    kernels: dict[tuple[str, str], list[Kernel]] = {}
+    for one in get_all_opkernel_def():
+        if one.provider.lower() == f"{name}executionprovider":
+            types = {key: frozenset(kind[7:-1] for kind in kinds) for key, kinds in one.type_constraints.items()}
+            first, last = one.version_range
+            kernels.setdefault((one.domain, one.op_name), []).append(Kernel(first, last, types))
+    if not kernels:
+        return None
+    found = {key: tuple(rows) for key, rows in kernels.items()}
+    table = Table(__version__, True, found)
+    return replace(table, bodies=_shipped(CPU).bodies, measured=_shipped(CPU).measured) if name == CPU else table
+
+
+def _has_body(version: Schema) -> bool:
+    """Whether ONNX defines an op as a function too."""
+    if version.domain or not defs.has(version.name):
+        return False
+    found: Any = defs.get_schema(version.name, version.since_version)  # onnx's stub lacks the second of these
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+def _types(dtypes: Dtypes) -> dict[str, str]:
+    return {name: type_string(dtype)[7:-1] for name, dtype in dtypes.items()}

@@ -1,0 +1,240 @@
+"""Subgraphs of constants, and sizes that no free dimension changes: what they come to, in one pass over a scope."""
+
+from collections.abc import Iterator
+from functools import partial, update_wrapper
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.matching.search import Found, Search
+from surgeon.running.evaluator import Evaluator
+from surgeon.running.runtime import SessionError
+from surgeon.shaping.facts import BOOL, INTEGERS
+from surgeon.shaping.seen import shapes_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
+SIZES = frozenset({"Shape", "Size"})
+FOLDABLE = SIZES | {
+    "Abs",
+    "Add",
+    "And",
+    "Cast",
+    "Ceil",
+    "Clip",
+    "Concat",
+    "ConstantOfShape",
+    "Cos",
+    "CumSum",
+    "Div",
+    "Equal",
+    "Exp",
+    "Expand",
+    "EyeLike",
+    "Flatten",
+    "Floor",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Greater",
+    "GreaterOrEqual",
+    "Identity",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "Max",
+    "Min",
+    "Mod",
+    "Mul",
+    "Neg",
+    "NonZero",
+    "Not",
+    "Or",
+    "Pad",
+    "Pow",
+    "Range",
+    "Reciprocal",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "Reshape",
+    "ScatterND",
+    "Sign",
+    "Sin",
+    "Slice",
+    "Split",
+    "Sqrt",
+    "Squeeze",
+    "Sub",
+    "Tile",
+    "Transpose",
+    "Trilu",
+    "Unsqueeze",
+    "Where",
+    "Xor",
+}
+SPREADING = frozenset({"ConstantOfShape", "Expand", "EyeLike", "Pad", "Range", "Tile"})  # as large as a value says
+COPIES = frozenset({"Identity"})  # of a weight: folded it would be there twice
+
+
+def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
+    """A search for nodes whose results are fixed in the file.
+
+    most: bytes of the largest result that is computed.  growth: bytes that a result may take beyond the constants it is
+    made of and that go with it: a mask spread out of one number, say, stays as it is.
+    Binds `values`, the arrays of the outputs.
+    """
+    find = partial(_constant_subgraphs, most, growth)
+    update_wrapper(find, _constant_subgraphs)
+    return Search(find, "nothing is computed from constants alone")
+
+
+def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
+    """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
+    if scope.is_unsorted:
+        return
+    folding = _Folding(index, scope, most)
+    for node in scope.live_nodes():
+        folding.visit(node)
+    absorbed: set[Node] = set()
+    places: list[tuple[Node, tuple[str, ...]]] = []
+    for node in reversed(folding.nodes):
+        used = [name for name in node.outputs if name and (scope.is_read(name) or name in scope.held)]
+        outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
+        if outside and (node.op in COPIES or folding.added(node, used) > growth):
+            continue
+        absorbed.add(node)
+        if outside:
+            places.append((node, tuple(used)))
+    for node, outputs in places:  # from the last to the first, so that what one rests on is still there
+        values = [folding.values[name] for name in outputs]
+        yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
+
+
+class _Folding:
+    """The constants of one scope, as its nodes are visited in order.
+
+    nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
+    """
+
+    def __init__(self, index: Index, scope: Scope, most: int) -> None:
+        self.index, self.scope, self.most = index, scope, most
+        self.nodes: list[Node] = []
+        self.values: dict[str, Array] = {}
+        self._made: set[Node] = set()
+        self._sizes: set[str] = set()  # tensors that come from sizes alone
+        self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
+
+    def visit(self, node: Node) -> None:
+        """Take in one node, if its results are fixed and small enough."""
+        if node.op not in FOLDABLE or node.op in self._calls:
+            return
+        is_size = node.op in SIZES or not self._sizes.isdisjoint(node.inputs)
+        if is_size:
+            self._sizes.update(node.outputs)
+        found = self._by_shapes(node) if is_size else None
+        if found is None and node.op not in SIZES and all(self._is_constant(name) for name in node.inputs if name):
+            found = self._computed(node)
+        if found is not None:
+            self.nodes.append(node)
+            self._made.add(node)
+            self.values.update(found)
+
+    def below(self, node: Node) -> list[Node]:
+        """The nodes that make what a node computes from, in order."""
+        found: set[Node] = set()
+        waiting = list(node.inputs)
+        while waiting:
+            source = self.scope.producers.get(waiting.pop())
+            if source is None or source in found:
+                continue
+            if source in self._made or not source.original:  # a constant that was folded before stands for its nodes
+                found.add(source)
+                waiting += source.inputs
+        return sorted(found, key=lambda item: item.slot)
+
+    def added(self, node: Node, used: list[str]) -> int:
+        """The bytes that results take beyond those of the constants that would go."""
+        gone = {node, *self.below(node)}
+        leaves = {name for item in gone for name in item.inputs if self.scope.producers.get(name) not in gone}
+        read = (name for name in leaves if name in self.values and gone.issuperset(self.scope.readers(name)))
+        return sum(self.values[name].nbytes for name in used) - sum(self.values[name].nbytes for name in read)
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether a tensor is fixed, and small enough to be read; its value is known then."""
+        if name in self.values:
+            return True
+        source = self.scope.producers.get(name)
+        if source is not None and source.op != "Constant":
+            return False
+        constants = self.index.constants
+        shape = constants.shape(self.scope, name) if constants.is_constant(self.scope, name) else None
+        if shape is None and source is None:
+            return False
+        if shape is not None and prod(shape) > READ:
+            return False
+        array = constants.array(self.scope, name)
+        if array is None or array.nbytes > READ or array.dtype.kind in "OSU":
+            return False
+        self.values[name] = array
+        return True
+
+    def _by_shapes(self, node: Node) -> dict[str, Array] | None:
+        """Results that are sizes, and the same whatever the free dimensions are."""
+        shapes, found = shapes_of(self.index), {}
+        for name in filter(None, node.outputs):
+            value, dtype = shapes.value(self.scope, name), shapes.facts(self.scope, name).dtype
+            if value is None or dtype not in INTEGERS | {BOOL} or not all(isinstance(x, int) for x in value.flat):
+                return None
+            found[name] = value.astype(helper.tensor_dtype_to_np_dtype(dtype))
+        return found
+
+    def _computed(self, node: Node) -> dict[str, Array] | None:
+        """Results computed from constants; None where they are too large, or nothing computes them."""
+        names = [name for name in node.outputs if name]
+        if not all(self._is_small(node, name) for name in names):
+            return None
+        exact = {name: self.index.constants.get(self.scope, name) for name in names}
+        made = {name: value.array for name, value in exact.items() if value is not None}
+        if len(made) < len(names):
+            try:
+                with Evaluator(self._alone(node, names)) as evaluator:
+                    made = evaluator.run({name: self.values[name] for name in node.inputs if name})
+            except SessionError:
+                return None
+        right = all(self._has_stated_type(name, made[name]) for name in names)
+        return made if right and sum(array.nbytes for array in made.values()) <= self.most else None
+
+    def _is_small(self, node: Node, name: str) -> bool:
+        """Whether a result is known to take no more than it may."""
+        shape = shapes_of(self.index).facts(self.scope, name).shape
+        sizes = [size for size in shape or () if isinstance(size, int)]
+        if shape is not None and len(sizes) == len(shape):
+            return prod(sizes) <= self.most
+        given = [self.values[item] for item in node.inputs if item]
+        return node.op not in SPREADING and prod(array.size or 1 for array in given) <= self.most
+
+    def _has_stated_type(self, name: str, array: Array) -> bool:
+        dtype = self.index.types.dtype(self.scope, name)
+        return dtype is None or helper.tensor_dtype_to_np_dtype(dtype) == array.dtype
+
+    def _alone(self, node: Node, outputs: list[str]) -> onnx.ModelProto:
+        """A model of one node, whose inputs are those of the graph."""
+        inputs = dict.fromkeys(name for name in node.inputs if name)
+        infos = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(self.values[name].dtype), self.values[name].shape
+            )
+            for name in inputs
+        ]
+        proto = onnx.NodeProto()
+        proto.CopyFrom(node.proto)
+        proto.input[:] = node.inputs  # what the file has it read may have been replaced
+        graph = helper.make_graph([proto], "node", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.scope.opset or 1)])

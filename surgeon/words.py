@@ -1,0 +1,196 @@
+"""Words of the vocabulary that have several forms: `g.rsqrt(x)` is 1/√x however an exporter spells it.
+
+A word is a function of a graph, built of helpers.  In a pattern it stands for any of its forms, in a replacement for
+the first.  Forms multiply where words nest, so no rule lists the products.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import require
+
+FLOAT, FLOAT16, DOUBLE, BFLOAT16 = 1, 10, 11, 16  # as TensorProto.DataType has them
+
+_words: dict[str, Callable[..., Any]] = {}
+
+
+def word(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of a graph a word: `g.<its name>(...)`."""
+    _words[function.__name__] = function
+    return function
+
+
+def find_word(name: str) -> Callable[..., Any] | None:
+    """The word of this name, or None."""
+    return _words.get(name)
+
+
+def words() -> tuple[str, ...]:
+    """The names of all words."""
+    return tuple(_words)
+
+
+@word
+def square(g: Any, x: gs.Tensor) -> Any:
+    """x²: Pow by 2, or x times itself."""
+    return g.any_of(g.pow(x, 2), g.mul(x, x))
+
+
+@word
+def cube(g: Any, x: gs.Tensor) -> Any:
+    """x³: Pow by 3, or products."""
+    return g.any_of(g.pow(x, 3), g.mul(x, x, x))
+
+
+@word
+def square_root(g: Any, x: gs.Tensor) -> Any:
+    """√x: Sqrt, or Pow by ½."""
+    return g.any_of(g.sqrt(x), g.pow(x, 0.5))
+
+
+@word
+def rsqrt(g: Any, x: gs.Tensor) -> Any:
+    """1/√x: the reciprocal of a square root, or Pow by −½."""
+    root = square_root(g, x)
+    return g.any_of(g.div(1.0, root), g.reciprocal(root), g.pow(x, -0.5))
+
+
+@word
+def over_root(g: Any, x: gs.Tensor, v: gs.Tensor) -> Any:
+    """x/√v: divided by a square root, or multiplied by its reciprocal."""
+    return g.any_of(g.div(x, square_root(g, v)), g.mul(x, rsqrt(g, v)))
+
+
+def keeps_axes(kept: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> None:
+    """Refuse a reshape that does not put back, with size 1, the axes over which x was reduced."""
+    found, given = kept.sizes, x.sizes
+    require(found is not None and given is not None, "the shapes of a reduced tensor must be known")
+    gone = {axis % len(given) for axis in axes}
+    wanted = [1 if axis in gone else size for axis, size in enumerate(given)]
+    require(list(found) == wanted, "what is put back behind a reduction must be its axes, with size 1")
+
+
+def counts_axes(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
+    """Refuse a number, which divides a sum over axes of x, that is not the number of elements summed."""
+    require(x.shape is not None, "the shape of what is summed must be known")
+    sizes = [x.shape[axis] for axis in axes]
+    require(all(isinstance(size, int) for size in sizes), "the sizes of the axes of a sum must be known")
+    require(math.prod(sizes) == number, f"the sum must be divided by {math.prod(sizes)}")
+
+
+def _kept(g: Any, reduce: Callable[..., Any], x: Any, axes: Any) -> Any:
+    """A reduction whose axes stay with size 1: kept by it, or put back behind it."""
+    flat = reduce(x, axes=axes, keepdims=0)
+    put_back = g.reshape(flat, g.any_tensor())
+    return g.any_of(
+        reduce(x, axes=axes, keepdims=1),
+        g.unsqueeze(flat, axes=axes),
+        g.such_that(g.any_of(put_back, g.expand(put_back, g.any_tensor())), keeps_axes, x, axes),
+    )
+
+
+@word
+def sum_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
+    """The sum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+    return g.any_of(g.reduce_sum(x, axes=axes, keepdims=1), *_in_float(g, g.reduce_sum, x, axes))
+
+
+@word
+def maximum_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
+    """The maximum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+    return g.any_of(g.reduce_max(x, axes=axes, keepdims=1), *_in_float(g, g.reduce_max, x, axes))
+
+
+def _in_float(g: Any, reduce: Callable[..., Any], x: gs.Tensor, axes: Any) -> list[Any]:
+    wide = reduce(g.cast(x, to=1), axes=axes, keepdims=1)
+    return [g.cast(wide, to=dtype) for dtype in (10, 16)]
+
+
+@word
+def mean_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """The mean over axes, which stay with size 1: by one reduction, or a sum divided by the number of elements."""
+    inner, count = g.named(x), g.any_number()
+    summed = g.such_that(g.div(_kept(g, g.reduce_sum, inner, axes), count), counts_axes, count, inner, axes)
+    return g.any_of(_kept(g, g.reduce_mean, inner, axes), summed)
+
+
+@word
+def mean_last(g: Any, x: gs.Tensor) -> Any:
+    """The mean over the last axis, which stays with size 1."""
+    return mean_over(g, x, [-1])
+
+
+@word
+def centred(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """x less its mean over axes; the mean perhaps taken in a wider dtype."""
+    return g.sub(x, maybe_narrower(g, mean_over(g, maybe_wider(g, x), axes)))
+
+
+@word
+def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
+    inner = maybe_wider(g, centred(g, maybe_wider(g, x), axes))
+    return maybe_narrower(g, mean_over(g, square(g, inner), axes))
+
+
+def is_wider(cast: gs.Tensor, x: gs.Tensor) -> None:
+    """Refuse a Cast that may change values."""
+    require(cast.dtype is not None and x.dtype is not None, "the dtypes around a Cast must be known")
+    require(np.promote_types(cast.dtype, x.dtype) == cast.dtype, f"a Cast from {x.dtype} to {cast.dtype} loses digits")
+
+
+@word
+def maybe_wider(g: Any, x: gs.Tensor) -> Any:
+    """x, perhaps cast to a float dtype that holds all its values, as norms of half precision are on their way in."""
+    x = g.named(x)
+    return g.any_of(x, *(g.such_that(g.cast(x, to=dtype), is_wider, x) for dtype in (FLOAT, DOUBLE)))
+
+
+@word
+def maybe_narrower(g: Any, x: gs.Tensor) -> Any:
+    """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
+    return g.any_of(x, *(g.cast(x, to=dtype) for dtype in (FLOAT, FLOAT16, BFLOAT16)))
+
+
+@word
+def softplus_of(g: Any, x: gs.Tensor) -> Any:
+    """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or written out."""
+    node = g.softplus(x)
+    return g.any_of(node, g.where(g.greater(x, 20.0), x, node), g.log(g.add(1.0, g.exp(x))))
+
+
+@word
+def relu_of(g: Any, x: gs.Tensor) -> Any:
+    """max(x, 0): Relu, Max, or Clip without an upper bound."""
+    return g.any_of(g.relu(x), g.max(x, 0.0), g.clip(x, 0.0, None))
+
+
+@word
+def negative_part(g: Any, x: gs.Tensor) -> Any:
+    """min(x, 0): Min, or Clip without a lower bound."""
+    return g.any_of(g.min(x, 0.0), g.clip(x, None, 0.0))
+
+
+@word
+def clamp(g: Any, x: gs.Tensor, low: Any, high: Any) -> Any:
+    """min(max(x, low), high) with low ≤ high: Clip, or Max and Min in either order; from 0 on also Relu and Min."""
+    forms = [g.clip(x, low, high), g.min(g.max(x, low), high), g.max(g.min(x, high), low)]
+    if isinstance(low, float) and low == 0:
+        forms += [g.min(g.relu(x), high), g.clip(g.relu(x), low, high)]
+    return g.any_of(*forms)
+
+
+@word
+def by_sign(g: Any, x: gs.Tensor, above: Any, below: Any) -> Any:
+    """Above zero one value, below it another: Where, by any comparison, for values that are equal at zero.
+
+    A half-precision x may be cast to float32 for the comparison, as torch's dynamo exporter does.
+    """
+    wide = g.any_of(x, g.cast(x, to=1))
+    is_above = g.any_of(g.greater(wide, 0.0), g.greater_or_equal(wide, 0.0), g.not_(g.less(x, 0.0)))
+    is_below = g.any_of(g.less(wide, 0.0), g.less_or_equal(wide, 0.0))
+    return g.any_of(g.where(is_above, above, below), g.where(is_below, below, above))

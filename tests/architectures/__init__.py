@@ -1,0 +1,1 @@
+"""Whole architectures with random weights, exported by both exporters, and what torch ran in them."""

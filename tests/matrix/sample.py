@@ -1,0 +1,32 @@
+"""The sample that runs by default: every form in four columns, and each other exporter, opset and dtype in a family."""
+
+from __future__ import annotations
+
+from tests.matrix.cases import Column, columns
+from tests.matrix.modules import FAMILIES
+
+WHOLE = ("ts13-fp16", "ts17-fp32", "dynamo18-fp32", "dynamo23-fp16")
+"""Columns in which every family stands."""
+
+SINGLE = {
+    "ts11-fp32": "gelus",
+    "ts12-fp32": "linear_units",
+    "ts14-fp32": "layer_norms",
+    "ts15-fp16": "gelus",
+    "ts16-fp16": "rms_norms",
+    "ts18-fp32": "layer_norms",
+    "ts19-fp32": "skip_norms",
+    "ts20-fp16": "gelus",
+    "dynamo19-fp16": "rms_norms",
+    "dynamo20-fp32": "norm_decoys",
+    "dynamo21-fp32": "group_norms",
+    "dynamo22-fp16": "sigmoids",
+}
+"""Columns in which one family stands."""
+
+
+def chosen() -> list[tuple[str, Column]]:
+    """Families and the columns they stand in, in order."""
+    by_name = {column.name: column for column in columns()}
+    whole = [(family, by_name[name]) for name in WHOLE for family in FAMILIES]
+    return whole + [(family, by_name[name]) for name, family in SINGLE.items()]

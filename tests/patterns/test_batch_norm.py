@@ -1,0 +1,64 @@
+"""Batch normalisation at inference: what is fused, what is spared and why."""
+
+import pytest
+
+from patterns.batch_norm import batch_norm
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HEAD = "(float[n, 3, h, w] x) => (float[n, 3, h, w] y)"
+CONSTANTS = {
+    "mean": "float[3, 1, 1] mean = {0.5, -1, 2}",
+    "variance": "float[3, 1, 1] variance = {0.25, 1, 4}",
+    "eps": "float eps = {1e-5}",
+    "scale": "float[3, 1, 1] scale = {1.5, -0.5, 2}",
+    "bias": "float[3, 1, 1] bias = {1, 2, 3}",
+}
+VECTORS = {name: text.replace("[3, 1, 1]", "[3]") for name, text in CONSTANTS.items()}
+BY_HAND = "c = Sub(x, mean) e = Add(variance, eps) s = Sqrt(e) d = Div(c, s) m = Mul(d, scale) y = Add(m, bias)"
+FOLDED = "c = Sub(x, mean) d = Div(c, variance) m = Mul(d, scale) y = Add(m, bias)"
+
+
+def graph(body, head=HEAD, **changed):
+    return parse(f"{head} <{', '.join({**CONSTANTS, **changed}.values())}> {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(batch_norm, "by hand", graph(BY_HAND)),
+    Case(batch_norm, "the root folded, as torch's exporters do", graph(FOLDED)),
+    Case(batch_norm, "vectors for two axes", graph(BY_HAND, HEAD.replace("n, 3, h, w", "n, 3"), **VECTORS)),
+    Case(batch_norm, "constants of shape [1, 3, 1, 1]",
+         graph(FOLDED, mean="float[1, 3, 1, 1] mean = {0.5, -1, 2}")),
+    Case(batch_norm, "one mean for all channels", graph(BY_HAND, mean="float mean = {0.5}")),
+    Case(batch_norm, "back to primitives", target="decomposed",
+         model=graph("y = BatchNormalization(x, scale, bias, mean, variance)", **VECTORS)),
+]
+SPARES = [
+    Case(batch_norm, "x / s * a + b has no mean", why="wanted",
+         model=graph("d = Div(x, variance) m = Mul(d, scale) y = Add(m, bias)")),
+    Case(batch_norm, "constants along the last axis", why="along the channels alone",
+         model=graph(BY_HAND, HEAD.replace("h, w", "h, 3"), mean="float[3] mean = {0.5, -1, 2}")),
+    Case(batch_norm, "a deviation that is not positive", why="must be positive",
+         model=graph(FOLDED, variance="float[3, 1, 1] variance = {0.25, -1, 4}")),
+    Case(batch_norm, "a deviation whose square is too large", why="does not fit its dtype",
+         model=graph(FOLDED, variance="float[3, 1, 1] variance = {0.25, 1, 1e30}")),
+    Case(batch_norm, "a double", why="too coarse for a double",
+         model=parse(f"{HEAD} <{', '.join(CONSTANTS.values())}> {{ {FOLDED} }}".replace("float", "double"))),
+    Case(batch_norm, "the mean is computed", why="",
+         model=graph(BY_HAND.replace("Sub(x, mean)", "Sub(x, a)").replace("c = ", "a = GlobalAveragePool(x) c = "))),
+    Case(batch_norm, "the number of channels is not fixed", why="channels is not fixed",
+         model=graph(BY_HAND, HEAD.replace("n, 3", "n, c"))),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """The rule fires, nothing else changes, and ONNX Runtime agrees."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """No byte changes, and the report says why."""
+    check_spares(case)

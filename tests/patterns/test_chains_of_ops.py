@@ -1,0 +1,295 @@
+"""Chains in one node: what is merged, what is spared, and what stays where others read the first node too."""
+
+import pytest
+
+import surgeon
+from patterns.chained_casts import one_cast
+from patterns.chained_limits import one_clip, one_relu
+from patterns.chained_reshapes import one_flatten, one_reshape
+from patterns.chains import one_slice, one_transpose, one_unsqueeze
+from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.models import ops
+
+TYPES = {1: "float", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "double", 16: "bfloat16"}
+
+
+def model(body, shape="n, 4, 6", made="p, q, r", opset=17, constants="", dtype="float", more=""):
+    """One input x and one output y, of three axes unless told."""
+    header = f'<ir_version: 9, opset_import: ["" : {opset}]> agraph '
+    return parse(f"{header}({dtype}[{shape}] x) => ({dtype}[{made}] y{more}) <{constants}> {{ {body} }}")
+
+
+def casts(start, middle, end):
+    """x cast twice, from and to these types."""
+    header = '<ir_version: 9, opset_import: ["" : 17]> agraph '
+    ends = f"({TYPES[start]}[n, 4] x) => ({TYPES[end]}[n, 4] y)"
+    return parse(f"{header}{ends} {{ a = Cast<to = {middle}>(x) b = Cast<to = {end}>(a) y = Identity(b) }}")
+
+
+def limits(body, opset=17, dtype="float"):
+    """x between constants."""
+    numbers = {"float": "-1, 6.5, 0.3, 7", "int32": "-1, 6, 0, 7"}[dtype].split(", ")
+    constants = ", ".join(f"{dtype} {name} = {{{value}}}" for name, value in zip("abcd", numbers, strict=True))
+    return model(f"{body} y = Neg(q)", "n, 4", "n, 4", opset, constants if opset > 10 else "", dtype)
+
+
+SIDE = ", float[n, 6, 4] z"
+SLICES = (
+    "int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {2}, int64[1] a0 = {0}, int64[1] a1 = {1}, int64[1] a2 = {-1}"
+)
+FIRES = [
+    Case(
+        one_transpose,
+        "there and back",
+        model("a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) y = Relu(b)", made="n, 4, 6"),
+    ),
+    Case(
+        one_transpose,
+        "three in a row",
+        model("a = Transpose(x) b = Transpose<perm = [1, 0, 2]>(a) c = Transpose<perm = [2, 1, 0]>(b) y = Relu(c)"),
+    ),
+    Case(one_transpose, "reversed twice", model("a = Transpose(x) b = Transpose(a) y = Relu(b)", made="n, 4, 6")),
+    Case(
+        one_transpose,
+        "read elsewhere too",
+        model(
+            "a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) y = Relu(b) z = Exp(a)",
+            made="n, 4, 6",
+            more=SIDE,
+        ),
+    ),
+    Case(
+        one_transpose,
+        "an output too",
+        model(
+            "z = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(z) y = Relu(b)",
+            made="n, 4, 6",
+            more=SIDE,
+        ),
+    ),
+    Case(
+        one_transpose,
+        "two readers",
+        model(
+            "a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) "
+            "c = Transpose<perm = [0, 2, 1]>(a) y = Add(b, c)",
+            made="n, 4, 6",
+        ),
+        sites=2,
+    ),
+    Case(
+        one_unsqueeze,
+        "axes of one and more",
+        model(
+            "a = Unsqueeze(x, i) b = Unsqueeze(a, j) y = Relu(b)",
+            "n, 4",
+            "p, q, r, s",
+            constants="int64[1] i = {0}, int64[1] j = {3}",
+        ),
+    ),
+    Case(
+        one_unsqueeze,
+        "from the back",
+        model(
+            "a = Unsqueeze(x, i) b = Unsqueeze(a, j) y = Relu(b)",
+            "n, 4",
+            "p, q, r, s, t",
+            constants="int64[1] i = {-2}, int64[2] j = {-1, 0}",
+        ),
+    ),
+    Case(
+        one_unsqueeze,
+        "before opset 13",
+        model("a = Unsqueeze<axes = [1]>(x) b = Unsqueeze<axes = [0, 1]>(a) y = Relu(b)", "n, 4", "p, q, r, s, t", 11),
+    ),
+    Case(
+        one_slice,
+        "two axes, one stepped",
+        model("a = Slice(x, s, e, a1, k) b = Slice(a, s, e, a2) y = Relu(b)", "n, 8, 9", constants=SLICES),
+    ),
+    Case(
+        one_slice,
+        "before opset 10",
+        model(
+            "a = Slice<axes = [1], starts = [1], ends = [4]>(x) "
+            "b = Slice<axes = [2], starts = [1], ends = [4]>(a) y = Relu(b)",
+            "n, 8, 9",
+            opset=9,
+        ),
+    ),
+    Case(one_cast, "half up and down", casts(10, 1, 10)),
+    Case(one_cast, "bfloat16 up and down", casts(16, 1, 16)),
+    Case(one_cast, "half up and further up", casts(10, 1, 11)),
+    Case(one_cast, "integers up and down", casts(6, 7, 6)),
+    Case(one_cast, "integers up and further down", casts(6, 7, 5)),
+    Case(one_cast, "integers up, then a float", casts(6, 7, 1)),
+    Case(one_cast, "a truth as a number", casts(9, 7, 1)),
+    Case(one_clip, "two Clips", limits("p = Clip(x, a, b) q = Clip(p, c, d)")),
+    Case(one_clip, "one limit each", limits("p = Clip(x, a) q = Clip(p, , d)")),
+    Case(one_clip, "Relu first", limits("p = Relu(x) q = Clip(p, a, d)")),
+    Case(one_clip, "Relu last", limits("p = Clip(x, a, d) q = Relu(p)")),
+    Case(one_clip, "attributes", limits("p = Clip<min = -1.0>(x) q = Clip<max = 3.0>(p)", 10)),
+    Case(one_clip, "integers", limits("p = Clip(x, a, b) q = Clip(p, c, d)", dtype="int32")),
+    Case(one_relu, "twice", limits("p = Relu(x) q = Relu(p)")),
+    Case(
+        one_reshape,
+        "there and back",
+        model(
+            "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
+            "n, 6",
+            "n, 6",
+            constants="int64[2] a = {-1, 3}, int64[2] b = {-1, 6}",
+        ),
+    ),
+    Case(
+        one_reshape,
+        "to another shape",
+        model(
+            "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
+            "n, m, 6",
+            "p, q",
+            constants="int64[2] a = {-1, 6}, int64[2] b = {-1, 3}",
+        ),
+    ),
+    Case(
+        one_reshape,
+        "sizes copied from both",
+        model(
+            "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
+            "n, m, 6",
+            constants="int64[4] a = {0, -1, 6, 1}, int64[3] b = {0, -1, 2}",
+        ),
+    ),
+    Case(
+        one_reshape,
+        "a size copied from the first",
+        model(
+            "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
+            "n, m, 6",
+            constants="int64[2] a = {-1, 6}, int64[3] b = {0, 3, 2}",
+        ),
+    ),
+    Case(
+        one_reshape,
+        "back to a computed shape",
+        model(
+            "s = Shape(x) p = Reshape(x, a) q = Reshape(p, s) y = Relu(q)", "n, m, 6", constants="int64[2] a = {-1, 6}"
+        ),
+    ),
+    Case(
+        one_reshape,
+        "flattened first",
+        model(
+            "p = Flatten<axis = 2>(x) q = Reshape(p, b) y = Relu(q)",
+            "n, m, 6",
+            "p, q",
+            constants="int64[2] b = {-1, 3}",
+        ),
+    ),
+    Case(
+        one_reshape,
+        "squeezed first",
+        model(
+            "p = Squeeze(x, a) q = Reshape(p, b) y = Relu(q)",
+            "n, 1, 6",
+            "p, q",
+            constants="int64[1] a = {1}, int64[2] b = {-1, 3}",
+        ),
+    ),
+    Case(
+        one_reshape,
+        "read elsewhere too",
+        model(
+            "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q) z = Exp(p)",
+            "n, 6",
+            "n, 6",
+            constants="int64[2] a = {-1, 3}, int64[2] b = {-1, 6}",
+            more=", float[k, 3] z",
+        ),
+    ),
+    Case(
+        one_flatten,
+        "an axis put in and taken out",
+        model("p = Unsqueeze(x, a) q = Squeeze(p, a) y = Relu(q)", "n, m, 6", constants="int64[1] a = {1}"),
+    ),
+    Case(
+        one_flatten,
+        "before opset 13",
+        model("p = Unsqueeze<axes = [1]>(x) q = Squeeze<axes = [1]>(p) y = Relu(q)", "n, m, 6", opset=11),
+    ),
+    Case(
+        one_flatten,
+        "one free size",
+        model(
+            "p = Reshape(x, a) q = Flatten<axis = 1>(p) y = Relu(q)",
+            "n, m, 6",
+            "p, q",
+            constants="int64[3] a = {-1, 2, 3}",
+        ),
+    ),
+]
+SPARES = [
+    Case(one_transpose, "only one", model("a = Transpose(x) y = Relu(a)"), why="wanted Transpose"),
+    Case(
+        one_unsqueeze,
+        "axes at run time",
+        parse(
+            "(float[n] x, int64[1] i) => (float[1, 1, n] y) <int64[1] j = {0}> "
+            "{ a = Unsqueeze(x, i) y = Unsqueeze(a, j) }"
+        ),
+        why="wanted Unsqueeze",
+    ),
+    Case(
+        one_slice,
+        "along one axis",
+        model("a = Slice(x, s, e, a1) b = Slice(a, s, e, a1) y = Relu(b)", "n, 8, 9", constants=SLICES),
+        why="along one axis",
+    ),
+    Case(one_cast, "float to half and back", casts(1, 10, 1), why="float16 does not hold every value of float32"),
+    Case(one_cast, "float to integer and back", casts(1, 7, 1), why="int64 does not hold every value of float32"),
+    Case(one_cast, "integer to float and back", casts(6, 1, 6), why="float32 does not hold every value of int32"),
+    Case(one_cast, "long to double and back", casts(7, 11, 7), why="float64 does not hold every value of int64"),
+    Case(one_cast, "half to float to integer", casts(10, 1, 6), why="depends on how the runtime casts"),
+    Case(one_clip, "limits out of order", limits("p = Clip(x, d, a) q = Clip(p, a, d)"), why="a lower bound is above"),
+    Case(one_relu, "one and another", limits("p = Relu(x) q = Abs(p)"), why="wanted Relu"),
+    Case(
+        one_reshape,
+        "two free sizes, one copied",
+        model(
+            "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
+            "n, m, 6",
+            constants="int64[3] a = {0, 6, -1}, int64[3] b = {0, 2, 0}",
+            made="n, 2, m",
+        ),
+        why="copied from the first",
+    ),
+    Case(
+        one_flatten,
+        "two free sizes",
+        model(
+            "p = Unsqueeze(x, a) q = Flatten<axis = 1>(p) y = Relu(q)", "n, m, 6", "p, q", constants="int64[1] a = {1}"
+        ),
+        why="copied from the first",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_the_first_node_stays_as_long_as_it_is_read():
+    """The second reader's rewrite takes it along."""
+    body = "a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) y = Relu(b)"
+    made, _ = surgeon.rewrite(model(f"{body} z = Exp(a)", made="n, 4, 6", more=SIDE), one_transpose)
+    assert ops(made.graph) == ["Transpose", "Relu", "Exp"]
+    two = model(
+        body.replace("y = ", "c = Transpose<perm = [0, 2, 1]>(a) y = Sum(c, ").replace("Relu(b)", "b)"), made="n, 4, 6"
+    )
+    assert ops(surgeon.rewrite(two, one_transpose)[0].graph) == ["Sum"]

@@ -1,0 +1,59 @@
+"""The Clip rule: what fires and what is spared."""
+
+import pytest
+
+from patterns.clip import clip
+from surgeon.testing import Case, check_fires, check_spares
+from tests.patterns.activations import F16, F64, graph
+
+BOUNDS = "<float low = {-1.0}, float high = {2.0}, float zero = {0.0}, float six = {6.0}>"
+INTEGERS = "<int64 low = {-1}, int64 high = {2}>"
+
+# fmt: off
+FIRES = [
+    Case(clip, "min(max(x, low), high), TorchScript's", graph("m = Max(x, low) y = Min(m, high)", BOUNDS)),
+    Case(clip, "max(min(x, high), low)", graph("m = Min(high, x) y = Max(low, m)", BOUNDS)),
+    Case(clip, "bounds in attributes at opset 10", graph("m = Max(x, low) y = Min(m, high)", BOUNDS, opset=10)),
+    Case(clip, "ReLU6 as Min of Relu, dynamo's", graph("r = Relu(x) y = Min(r, six)", BOUNDS)),
+    Case(clip, "ReLU6 as Clip of Relu, TorchScript's", graph("r = Relu(x) y = Clip(r, , six)", BOUNDS)),
+    Case(clip, "Clip from zero of Relu", graph("r = Relu(x) y = Clip(r, zero, six)", BOUNDS)),
+    Case(clip, "fp16",
+         graph("m = Max(x, low) y = Min(m, high)", "<float16 low = {48128}, float16 high = {16384}>", head=F16)),
+    Case(clip, "integers",
+         graph("m = Max(x, low) y = Min(m, high)", INTEGERS, head="(int64[n, 4] x) => (int64[n, 4] y)")),
+    Case(clip, "back to primitives", target="decomposed", model=graph("y = Clip(x, low, high)", BOUNDS)),
+]
+
+SPARES = [
+    Case(clip, "the bounds are the wrong way round", why="must not exceed",
+         model=graph("m = Max(x, high) y = Min(m, low)", BOUNDS)),
+    Case(clip, "a double at opset 11", why="no kernel takes Clip of doubles",
+         model=graph("m = Max(x, low) y = Min(m, high)", "<double low = {-1.0}, double high = {2.0}>", head=F64,
+                     opset=11)),
+    Case(clip, "bounds that nearly meet", why="too close",
+         model=graph("m = Max(x, low) y = Min(m, high)", "<float low = {0.0}, float high = {0.00001}>")),
+    Case(clip, "one bound alone", why="", model=graph("y = Max(x, low)", BOUNDS)),
+    Case(clip, "a bound for each column", why="wanted",
+         model=graph("m = Max(x, low) y = Min(m, v)", BOUNDS[:-1] + ", float[4] v = {1, 2, 3, 4}>")),
+    Case(clip, "a bound that is computed", why="wanted",
+         model=graph("m = Max(x, low) y = Min(m, v)", BOUNDS, head="(float[n, 4] x, float v) => (float[n, 4] y)")),
+    Case(clip, "a [1] bound would raise the rank of a 0-d input", why="",
+         model=graph("m = Max(x, low) y = Min(m, v)", "<float low = {-1.0}, float[1] v = {2.0}>",
+                     head="(float x) => (float[1] y)")),
+    Case(clip, "integers below opset 12", why="breaks its schema",
+         model=graph("m = Max(x, low) y = Min(m, high)", INTEGERS.replace("int64", "int32"),
+                     head="(int32[n, 4] x) => (int32[n, 4] y)", opset=11)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """The rule fires, nothing else changes, and ONNX Runtime agrees."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """No byte changes, and the report says why."""
+    check_spares(case)

@@ -1,0 +1,125 @@
+"""Constant subgraphs: what is computed, and what stays as it would only grow."""
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from patterns.constant_folding import constant_folding
+from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.models import ops
+
+HEAD = "(float[n, 4] x) => (float[n, 4] y)"
+W = "float[4] w = {1, 2, 3, 4}, int64[2] s = {1, 4}, int64 i = {1}, int64[1] big = {100000}, int64[1] one = {1}"
+
+
+def model(body, head=HEAD, opset=17):
+    """One input x and one output y."""
+    return parse(f'<ir_version: 9, opset_import: ["" : {opset}]> agraph {head} <{W}> {{ {body} }}')
+
+
+FIRES = [
+    Case(constant_folding, "a reshaped weight", model("a = Reshape(w, s) y = Add(x, a)")),
+    Case(constant_folding, "a formula", model("a = Sqrt(w) b = Mul(a, w) c = Exp(b) y = Add(x, c)")),
+    Case(constant_folding, "of a Constant node", model("c = Constant<value = float {2}>() a = Sqrt(c) y = Add(x, a)")),
+    Case(
+        constant_folding,
+        "in the middle, used twice",
+        model("a = Sqrt(w) b = Add(x, a) c = Mul(a, a) y = Mul(b, c)"),
+        sites=2,
+    ),
+    Case(constant_folding, "a fixed size", model("t = Shape(x) d = Gather(t, i) c = Cast<to = 1>(d) y = Div(x, c)")),
+    Case(constant_folding, "parts of a weight", model("a, b = Split(w) c = Concat<axis = 0>(b, a) y = Add(x, c)")),
+    Case(constant_folding, "a small mask", model("a = ConstantOfShape<value = float[1] {2}>(s) y = Add(x, a)")),
+    Case(
+        constant_folding,
+        "halves",
+        model("a = Sqrt(w) h = Cast<to = 10>(a) y = Add(x, h)", HEAD.replace("float", "float16")),
+    ),
+]
+SPARES = [
+    Case(
+        constant_folding, "nothing fixed", model("a = Exp(x) y = Add(a, w)"), why="nothing is computed from constants"
+    ),
+    Case(
+        constant_folding,
+        "free sizes",
+        model("t = Shape(x) c = Cast<to = 1>(t) d = ReduceMax(c) y = Div(x, d)"),
+        why="nothing is computed",
+    ),
+    Case(
+        constant_folding,
+        "a large mask",
+        model("a = ConstantOfShape(big) b = ReduceSum(a) c = Add(a, b) d = ReduceMax(c) y = Add(x, d)", opset=11),
+        why="nothing is computed",
+    ),
+    Case(
+        constant_folding,
+        "a mask of what is computed",
+        model("a = ConstantOfShape(big) d = Slice(a, one, s0) y = Add(x, d)".replace("s0", "big")),
+        check=False,
+        why="nothing is computed",
+    ),
+    Case(constant_folding, "random numbers", model("a = RandomNormalLike(w) y = Add(x, a)"), why="nothing is computed"),
+    Case(constant_folding, "a copy of a weight", model("a = Identity(w) y = Add(x, a)"), why="nothing is computed"),
+    Case(
+        constant_folding,
+        "an initializer that a caller may give",
+        parse(
+            "(float[n, 4] x, float[4] w) => (float[n, 4] y) <float[4] w = {1, 2, 3, 4}> { a = Sqrt(w) y = Add(x, a) }"
+        ),
+        why="nothing is computed",
+    ),
+    Case(
+        constant_folding,
+        "nothing to take apart",
+        model("a = Sqrt(w) y = Add(x, a)"),
+        target="decomposed",
+        why="any target",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def transposed(rows, columns, also=""):
+    """A weight that is transposed before it is used."""
+    text = f"(float[n, {columns}] x) => (float[n, {rows}] y) {{ t = Transpose(w) y0 = MatMul(x, t) {also} }}"
+    made = parse(text if also else text.replace("y0", "y"))
+    weight = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns) / 7
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    return made
+
+
+def test_a_weight_is_transposed_up_to_a_limit():
+    """512 KiB are; 4 MiB stay."""
+    small, report = surgeon.rewrite(transposed(256, 512), constant_folding, check="both")
+    assert report.outcome == "proved"
+    assert ops(small.graph) == ["Constant", "MatMul"]
+    assert not small.graph.initializer
+    large = transposed(1024, 1024)
+    assert surgeon.rewrite(large, constant_folding)[0] == large
+
+
+def test_a_weight_that_stays_is_not_there_twice():
+    """Read untransposed too, it would be."""
+    model = transposed(256, 256, "z = MatMul(y0, w) y = Relu(z)")
+    assert surgeon.rewrite(model, constant_folding)[0] == model
+
+
+def test_in_a_body():
+    """What a body computes from constants of the graph around it."""
+    text = """(float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}>
+        { y = If<then_branch = g () => (float[4] p) {
+        a = Sqrt(w) p = Add(x, a) }, else_branch = h () => (float[4] q) { q = Neg(x) }>(c) }"""
+    made, report = surgeon.rewrite(parse(text), constant_folding, check="both")
+    assert report.outcome == "proved"
+    assert "Sqrt" not in ops(made.graph)

@@ -1,0 +1,195 @@
+"""Nodes that change nothing: what goes, and what only looks as if it might."""
+
+import onnx
+import pytest
+
+import surgeon
+from patterns.no_op_parts import no_op_pad, no_op_slice
+from patterns.no_op_shapes import no_op_expand, no_op_reshape, no_op_transpose
+from patterns.no_ops import identity, no_op_arithmetic, no_op_cast, no_op_concat, no_op_dropout
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+
+def model(body, shape="n, 4", opset=17, dtype="float", made="", constants=""):
+    """One input x and one output y of a dtype."""
+    header = f'<ir_version: 9, opset_import: ["" : {opset}]> agraph '
+    ends = f"({dtype}[{shape}] x) => ({dtype}[{made or shape}] y)"
+    return parse(f"{header}{ends} <{constants}> {{ {body} }}")
+
+
+ENDS = "int64[1] zero = {0}, int64[1] last = {9223372036854775807}, int64[1] one = {1}, int64[1] back = {-1}"
+AXIS = "int64 i0 = {0}, int64[1] a0 = {0}"
+BATCH = (
+    f"s = Shape(x) d = Gather(s, i0) u = Unsqueeze(d, a0) t = Concat<axis = 0>(u, four)|{AXIS}, int64[1] four = {{4}}"
+)
+
+
+def batch(body):
+    """A model that has computed [batch, 4] as t."""
+    made, constants = BATCH.split("|")
+    return model(f"{made} {body}", constants=constants)
+
+
+FIRES = [
+    Case(identity, "before a node", model("a = Identity(x) y = Relu(a)")),
+    Case(identity, "two in a row", model("a = Identity(x) b = Identity(a) y = Relu(b)")),
+    Case(identity, "of a constant", model("a = Identity(w) y = Add(x, a)", constants="float[4] w = {1, 2, 3, 4}")),
+    Case(no_op_cast, "to the type it has", model("a = Cast<to = 1>(x) y = Relu(a)")),
+    Case(no_op_cast, "at an output an Identity is left", model("a = Relu(x) y = Cast<to = 1>(a)")),
+    Case(no_op_cast, "half", model("a = Cast<to = 10>(x) y = Relu(a)", dtype="float16")),
+    Case(no_op_cast, "like a weight", model("a = CastLike(x, w) y = Add(a, w)", constants="float[4] w = {1, 2, 3, 4}")),
+    Case(no_op_dropout, "with nothing said", model("a = Dropout(x) y = Relu(a)")),
+    Case(no_op_dropout, "whose mask nobody reads", model("a, m = Dropout(x) y = Relu(a)")),
+    Case(
+        no_op_dropout,
+        "told not to train",
+        model("a = Dropout<seed = 3>(x, r, t) y = Relu(a)", constants="float r = {0.5}, bool t = {0}"),
+    ),
+    Case(no_op_dropout, "a ratio before opset 12", model("a = Dropout<ratio = 0.3>(x) y = Relu(a)", opset=11)),
+    Case(
+        no_op_dropout,
+        "a test before opset 7",
+        model("a = Dropout<is_test = 1>(x) y = Relu(a)", opset=6),
+        check=False,
+    ),
+    Case(no_op_concat, "of one tensor", model("a = Concat<axis = 1>(x) y = Relu(a)")),
+    Case(no_op_concat, "the largest of one", model("a = Max(x) b = Sum(a) y = Relu(b)"), sites=2),
+    Case(no_op_arithmetic, "times 1", model("a = Mul(k, x) y = Relu(a)", constants="float k = {1}")),
+    Case(no_op_arithmetic, "over 1", model("a = Div(x, k) y = Relu(a)", constants="float[1] k = {1}")),
+    Case(no_op_arithmetic, "plus 0", model("a = Add(k, x) y = Relu(a)", constants="float[1, 1] k = {0}")),
+    Case(
+        no_op_arithmetic, "minus 0, whole", model("a = Sub(x, k) y = Neg(a)", dtype="int64", constants="int64 k = {0}")
+    ),
+    Case(no_op_reshape, "to the batch and 4", batch("a = Reshape(x, t) y = Relu(a)")),
+    Case(no_op_reshape, "a matrix, flattened", model("a = Flatten(x) y = Relu(a)")),
+    Case(no_op_reshape, "copied sizes", model("a = Reshape(x, t) y = Relu(a)", constants="int64[2] t = {0, -1}")),
+    Case(no_op_transpose, "in order", model("a = Transpose<perm = [0, 1]>(x) y = Relu(a)")),
+    Case(no_op_transpose, "axes of one element", model("a = Transpose<perm = [1, 0, 2]>(x) y = Relu(a)", "1, 1, 4")),
+    Case(no_op_expand, "to its own shape", model("s = Shape(x) a = Expand(x, s) y = Relu(a)")),
+    Case(no_op_expand, "by ones", model("a = Expand(x, t) y = Relu(a)", constants="int64[2] t = {1, 1}")),
+    Case(no_op_expand, "tiled once", model("a = Tile(x, t) y = Relu(a)", constants="int64[2] t = {1, 1}")),
+    Case(no_op_slice, "to the end", model("a = Slice(x, zero, last, one) y = Relu(a)", constants=ENDS)),
+    Case(
+        no_op_slice,
+        "to a computed end",
+        model("s = Shape(x) e = Slice(s, zero, one) a = Slice(x, zero, e, zero) y = Relu(a)", constants=ENDS),
+    ),
+    Case(
+        no_op_slice, "before opset 10", model("a = Slice<starts = [0], ends = [9], axes = [1]>(x) y = Relu(a)", opset=9)
+    ),
+    Case(no_op_pad, "by nothing", model("a = Pad(x, p) y = Relu(a)", constants="int64[4] p = {0, 0, 0, 0}")),
+    Case(
+        no_op_pad,
+        "reflected, before opset 11",
+        model('a = Pad<mode = "reflect", pads = [0, 0, 0, 0]>(x) y = Relu(a)', opset=10),
+    ),
+    Case(
+        no_op_pad,
+        "along one axis",
+        model("a = Pad(x, p, , zero) y = Relu(a)", opset=18, constants=f"int64[2] p = {{0, 0}}, {ENDS}"),
+    ),
+    Case(
+        [identity, no_op_cast, no_op_arithmetic],
+        "all in a row",
+        model("a = Cast<to = 1>(x) b = Mul(a, k) c = Identity(b) y = Relu(c)", constants="float k = {1}"),
+        sites=2,
+    ),
+    Case(no_op_cast, "for any target", model("a = Cast<to = 1>(x) y = Relu(a)"), target="contrib"),
+]
+SPARES = [
+    Case(identity, "it names an output", model("y = Identity(x)"), why="must keep its name"),
+    Case(identity, "there is nothing to take apart", model("y = Identity(x)"), target="decomposed", why="any target"),
+    Case(
+        no_op_cast, "it rounds", model("a = Cast<to = 10>(x) b = Relu(a) y = Cast<to = 1>(b)"), why="casts from float32"
+    ),
+    Case(
+        no_op_dropout, "its mask is used", model("a, m = Dropout(x) b = Where(m, a, x) y = Relu(b)"), why="also used by"
+    ),
+    Case(
+        no_op_dropout,
+        "it trains",
+        model("a = Dropout(x, r, t) y = Relu(a)", constants="float r = {0.5}, bool t = {1}"),
+        why="training_mode is set",
+    ),
+    Case(
+        no_op_dropout,
+        "it trains before opset 7",
+        model("a = Dropout(x) y = Relu(a)", opset=6),
+        why="is_test is not set",
+    ),
+    Case(no_op_concat, "two tensors", model("a = Concat<axis = 1>(x, x) y = Relu(a)", made="n, 8"), why="2 inputs"),
+    Case(no_op_arithmetic, "nearly 1", model("y = Mul(k, x)", constants="float k = {1.0000001}"), why="no product"),
+    Case(no_op_arithmetic, "nearly 0", model("y = Add(k, x)", constants="float k = {1e-12}"), why="no product"),
+    Case(no_op_arithmetic, "1 over x", model("y = Div(k, x)", constants="float k = {1}"), why="no product"),
+    Case(
+        no_op_arithmetic,
+        "a weight of ones",
+        model("y = Mul(k, x)", constants="float[2] k = {1, 1}", shape="n, 2"),
+        why="no product",
+    ),
+    Case(
+        no_op_arithmetic,
+        "one more axis",
+        model("y = Mul(k, x)", constants="float[1, 1, 1] k = {1}", made="1, n, 4"),
+        why="more axes",
+    ),
+    Case(
+        no_op_reshape,
+        "other sizes",
+        model("a = Reshape(x, t) y = Relu(a)", made="m, 2", constants="int64[2] t = {-1, 2}"),
+        why="need not have",
+    ),
+    Case(
+        no_op_reshape,
+        "the same by accident",
+        model("a = Reshape(x, t) y = Relu(a)", "n, m", made="p, q", constants="int64[2] t = {-1, 4}"),
+        why="need not have",
+    ),
+    Case(no_op_transpose, "a square", model("a = Transpose(x) y = Relu(a)", "4, 4"), why="the order of axes"),
+    Case(no_op_transpose, "two sizes", model("a = Transpose(x) y = Relu(a)", "n, m", made="m, n"), why="need not have"),
+    Case(
+        no_op_expand,
+        "along an axis",
+        model("a = Expand(x, t) y = Relu(a)", "1, 4", made="3, 4", constants="int64[2] t = {3, 1}"),
+        why="need not have",
+    ),
+    Case(
+        no_op_slice,
+        "backwards",
+        model("a = Slice(x, back, far, one, back) y = Relu(a)", constants=f"{ENDS}, int64[1] far = {{-9}}"),
+        why="may be negative",
+    ),
+    Case(
+        no_op_slice,
+        "a batch cut at 9",
+        model("a = Slice<starts = [0], ends = [9], axes = [0]>(x) y = Relu(a)", opset=9, made="m, 4"),
+        why="need not have",
+    ),
+    Case(
+        no_op_pad,
+        "cropped here, padded there",
+        model("a = Pad(x, p) y = Relu(a)", constants="int64[4] p = {0, -1, 0, 1}"),
+        why="pads or crops",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_in_bodies():
+    """A body's own nodes go; one that names its output stays."""
+    loop = """<ir_version: 9, opset_import: ["" : 17]> agraph (float[4] x, int64 count) => (float[4] y)
+        <bool on = {1}> { y = Loop<body = inner (int64 i, bool go, float[4] s) => (bool still, float[4] out) {
+            a = Identity(s) b = Cast<to = 1>(a) c = Add(b, x) still = Identity(go)
+            out = Identity(c) }>(count, on, x) }"""
+    made, report = surgeon.rewrite(onnx.parser.parse_model(loop), [identity, no_op_cast], check="both")
+    assert report.outcome == "proved"
+    assert [node.op_type for node in made.graph.node[0].attribute[0].g.node] == ["Add", "Identity", "Identity"]

@@ -1,0 +1,96 @@
+"""pad_conv and pad_average_pool: whose zeros a convolution or an average can add itself."""
+
+import pytest
+
+import surgeon
+from patterns.pad_conv import pad_average_pool, pad_conv
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HEAD = "(float[n, 3, h, v] x, float[4, 3, 3, 3] w) => (float[n, 4, p, q] y)"
+POOL = "(float[n, 3, h, v] x) => (float[n, 3, p, q] y)"
+PADS = "int64[8] pads = {0, 0, 1, 2, 0, 0, 3, 0}"
+ZERO = "float zero = {0}"
+
+
+def graph(body, constants=PADS, head=HEAD, version=17):
+    header = f'<ir_version: {6 if version < 14 else 8}, opset_import: ["" : {version}]> agraph '
+    return parse(f"{header}{head} {f'<{constants}>' if constants else ''} {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(pad_conv, "zeros left out", graph("p = Pad(x, pads) y = Conv(p, w)")),
+    Case(pad_conv, "zeros written out", graph("p = Pad(x, pads, zero) y = Conv(p, w)", f"{PADS}, {ZERO}")),
+    Case(pad_conv, "mode given, a convolution with padding of its own",
+         graph('p = Pad<mode = "constant">(x, pads) y = Conv<pads = [1, 0, 0, 2], strides = [2, 1]>(p, w)')),
+    Case(pad_conv, "VALID", graph('p = Pad(x, pads) y = Conv<auto_pad = "VALID">(p, w)')),
+    Case(pad_conv, "NOTSET, with a bias",
+         graph('p = Pad(x, pads) y = Conv<auto_pad = "NOTSET">(p, w, b)', f"{PADS}, float[4] b = {{1, 2, 3, 4}}")),
+    Case(pad_conv, "as an attribute",
+         graph("p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = Conv(p, w)", "", version=10)),
+    Case(pad_conv, "zero as an attribute",
+         graph("p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1], value = 0.0>(x) y = Conv(p, w)", "", version=2)),
+    Case(pad_conv, "some axes, opset 18",
+         graph("p = Pad(x, pads, zero, axes) y = Conv(p, w)",
+               f"int64[4] pads = {{1, 2, 3, 0}}, int64[2] axes = {{-1, 2}}, {ZERO}", version=18)),
+    Case(pad_conv, "some axes, zeros left out",
+         graph("p = Pad(x, pads, , axes) y = Conv(p, w)", "int64[2] pads = {1, 2}, int64[1] axes = {3}", version=21)),
+    Case(pad_conv, "one dimension",
+         graph("p = Pad(x, pads) y = Conv(p, w)", "int64[6] pads = {0, 0, 2, 0, 0, 1}",
+               "(float[n, 2, t] x, float[4, 2, 3] w) => (float[n, 4, s] y)")),
+    Case(pad_conv, "three dimensions",
+         graph("p = Pad(x, pads) y = Conv(p, w)", "int64[10] pads = {0, 0, 1, 1, 1, 0, 0, 1, 1, 0}",
+               "(float[n, 2, 5, 5, 5] x, float[4, 2, 3, 3, 3] w) => (float[n, 4, a, b, c] y)")),
+    Case(pad_average_pool, "as torch writes count_include_pad",
+         graph("p = Pad(x, pads, zero) y = AveragePool<kernel_shape = [3, 3], strides = [2, 2], pads = [0,0,0,0]>(p)",
+               f"int64[8] pads = {{0, 0, 1, 1, 0, 0, 1, 1}}, {ZERO}", POOL)),
+    Case(pad_average_pool, "before it counted by itself",
+         graph("p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = AveragePool<kernel_shape = [3, 3]>(p)", "", POOL, 9)),
+    Case(pad_average_pool, "with counted padding of its own",
+         graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 0, 0], count_include_pad = 1>(p)",
+               "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}", POOL)),
+]
+SPARES = [
+    Case(pad_conv, "ones", why="wanted the constant 0",
+         model=graph("p = Pad(x, pads, one) y = Conv(p, w)", f"{PADS}, float one = {{1}}")),
+    Case(pad_conv, "ones, as an attribute", why="value = 0.0, found 1.0",
+         model=graph("p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1], value = 1.0>(x) y = Conv(p, w)", "", version=10)),
+    Case(pad_conv, "reflected", why="mode", model=graph('p = Pad<mode = "reflect">(x, pads) y = Conv(p, w)')),
+    Case(pad_conv, "another channel", why="a batch or a channel",
+         model=graph("p = Pad(x, pads) y = Conv(p, w)", "int64[8] pads = {0, 1, 1, 1, 0, 0, 1, 1}",
+                     HEAD.replace("[n, 3", "[n, 2"))),
+    Case(pad_conv, "a slice", why="takes something away",
+         model=graph("p = Pad(x, pads) y = Conv(p, w)", "int64[8] pads = {0, 0, 1, 1, 0, 0, -1, 1}")),
+    Case(pad_conv, "SAME_UPPER", why="auto_pad",
+         model=graph('p = Pad(x, pads) y = Conv<auto_pad = "SAME_UPPER">(p, w)')),
+    Case(pad_conv, "pads that are no constant", why="found None at 'p'",
+         model=graph("p = Pad(x, z) y = Conv(p, w)", "", HEAD.replace(" w)", " w, int64[8] z)"))),
+    Case(pad_conv, "another reader of the padded", why="is also used by",
+         model=graph("p = Pad(x, pads) c = Conv(p, w) m = ReduceMean<keepdims = 0>(p) y = Add(c, m)")),
+    Case(pad_average_pool, "padding of its own that is not counted", why="does not count",
+         model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(p)", PADS, POOL)),
+    Case(pad_average_pool, "rounded up", why="ceil_mode",
+         model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(p)", PADS, POOL)),
+    Case(pad_average_pool, "more padding than window", why="in the padding alone",
+         model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3]>(p)", PADS, POOL)),
+    Case(pad_average_pool, "a largest element is no average", why="there is no AveragePool",
+         model=graph("p = Pad(x, pads) y = MaxPool<kernel_shape = [3, 3]>(p)", PADS, POOL)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_both_paddings_are_added():
+    made, _ = surgeon.rewrite(FIRES[2].model, pad_conv)
+    (node,) = made.graph.node
+    assert {item.name: list(item.ints) for item in node.attribute} == {"pads": [2, 2, 3, 2], "strides": [2, 1]}
+    assert not made.graph.initializer

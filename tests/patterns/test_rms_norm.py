@@ -1,0 +1,216 @@
+"""The rule for root mean square normalisation: what fires and what is spared."""
+
+import pytest
+
+from patterns.rms_norm import rms_norm
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+F32 = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"
+FACTORS = "float[4] s = {1, 2, 3, 4}, float e = {1e-6}, float two = {2}, float one = {1}"
+H16 = "(float16[n, 4] x) => (float16[n, 4] y)"
+HALF = "float16[4] s = {15360, 15360, 15360, 15360}, float e = {1e-6}, float two = {2}, float one = {1}"
+
+
+def header(opset):
+    return f'<ir_version: 8, opset_import: ["" : {opset}, "com.microsoft" : 1]> agraph '
+
+
+def graph(body, head=F32, constants=FACTORS, opset=17):
+    return parse(f"{header(opset)}{head} <{constants}> {{ {body} }}")
+
+
+SQUARES = "p = Pow(x, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) "
+UNIT = SQUARES + "r = Div(one, q) n = Mul(x, r) "
+WIDE = "c = Cast<to = 1>(x) p = Pow(c, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) r = Div(one, q) "
+
+FIRES = [
+    Case(rms_norm, "TorchScript: one divided by the root", graph(UNIT + "y = Mul(s, n)")),
+    Case(rms_norm, "the same at opset 11", graph(UNIT + "y = Mul(s, n)", opset=11)),
+    Case(
+        rms_norm,
+        "dynamo: Reciprocal, axes as an input, from the front",
+        graph(
+            "p = Pow(x, two) v = ReduceMean(p, a) ve = Add(v, e) q = Sqrt(ve) r = Reciprocal(q) n = Mul(x, r) "
+            "y = Mul(n, s)",
+            constants=f"{FACTORS}, int64[1] a = {{2}}",
+            opset=18,
+        ),
+    ),
+    Case(rms_norm, "divided by the root", graph(SQUARES + "n = Div(x, q) y = Mul(s, n)")),
+    Case(
+        rms_norm,
+        "x times x",
+        graph("p = Mul(x, x) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) n = Div(x, q) y = Mul(n, s)"),
+    ),
+    Case(
+        rms_norm,
+        "Pow by minus one half",
+        graph(
+            "p = Pow(x, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) r = Pow(ve, h) n = Mul(x, r) y = Mul(n, s)",
+            constants=f"{FACTORS}, float h = {{-0.5}}",
+        ),
+    ),
+    Case(rms_norm, "scaled before it is divided", graph(SQUARES + "k = Mul(x, s) y = Div(k, q)")),
+    Case(rms_norm, "no weight", graph(SQUARES + "y = Div(x, q)")),
+    Case(rms_norm, "a number in place of the weight stays a Mul", graph(UNIT + "y = Mul(n, two)")),
+    Case(rms_norm, "Gemma: one plus the weight", graph(UNIT + "w = Add(s, one) y = Mul(n, w)")),
+    Case(
+        rms_norm,
+        "T5: a weight computed in the graph",
+        graph(UNIT + "y = Mul(w, n)", head="(float[n, 3, 4] x, float[4] w) => (float[n, 3, 4] y)"),
+    ),
+    Case(
+        rms_norm,
+        "a sum divided by the number of elements",
+        graph(
+            "p = Pow(x, two) u = ReduceSum(p, a) v = Div(u, four) ve = Add(v, e) q = Sqrt(ve) n = Div(x, q) "
+            "y = Mul(n, s)",
+            constants=f"{FACTORS}, int64[1] a = {{-1}}, float four = {{4}}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "Llama in float16: cast back before the weight",
+        graph(WIDE + "w = Mul(c, r) n = Cast<to = 10>(w) y = Mul(s, n)", head=H16, constants=HALF),
+    ),
+    Case(
+        rms_norm,
+        "Gemma in float16: cast back after a float32 weight; the casts stay",
+        graph(WIDE + "w = Mul(c, r) n = Mul(w, s) y = Cast<to = 10>(n)", head=H16),
+    ),
+    Case(
+        rms_norm,
+        "float16 throughout",
+        graph(
+            "p = Mul(x, x) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) n = Div(x, q) y = Mul(n, s)",
+            head=H16,
+            constants="float16[4] s = {15360, 15360, 15360, 15360}, float16 e = {168}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "two last axes",
+        graph(
+            "p = Pow(x, two) v = ReduceMean<axes = [1, 2]>(p) ve = Add(v, e) q = Sqrt(ve) n = Div(x, q) y = Mul(n, s)",
+            constants="float[3, 4] s = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float e = {1e-6}, float two = {2}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "to ai.onnx",
+        graph(
+            UNIT.replace("ReduceMean<axes = [-1]>(p)", "ReduceMean(p, a)") + "y = Mul(s, n)",
+            opset=23,
+            constants=f"{FACTORS}, int64[1] a = {{-1}}",
+        ),
+        target="onnx",
+    ),
+    Case(
+        rms_norm,
+        "from ONNX Runtime's op to ai.onnx",
+        target="onnx",
+        model=graph("y = SimplifiedLayerNormalization<epsilon = 1e-6>(x, s)", opset=23),
+    ),
+    Case(
+        rms_norm,
+        "from ai.onnx to ONNX Runtime's op",
+        target="contrib",
+        model=graph("y = RMSNormalization<epsilon = 1e-6>(x, s)", opset=23),
+    ),
+    Case(
+        rms_norm,
+        "ONNX Runtime's op back to primitives",
+        target="decomposed",
+        model=graph("y = SimplifiedLayerNormalization<epsilon = 1e-6>(x, s)"),
+    ),
+    Case(
+        rms_norm,
+        "ai.onnx back to primitives, float16",
+        target="decomposed",
+        model=graph(
+            "y = RMSNormalization(x, s)", head=H16, constants="float16[4] s = {15360, 15360, 15360, 15360}", opset=23
+        ),
+    ),
+]
+
+SPARES = [
+    Case(
+        rms_norm,
+        "an axis that is not the last",
+        why="the axes must be the last ones",
+        model=graph("p = Pow(x, two) v = ReduceMean<axes = [1]>(p) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)"),
+    ),
+    Case(
+        rms_norm,
+        "the mean of the cube",
+        why="",
+        model=graph(
+            "p = Pow(x, three) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)",
+            constants=f"{FACTORS}, float three = {{3}}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "the sum of the squares, which is another norm",
+        why="",
+        model=graph(
+            "p = Pow(x, two) v = ReduceSum(p, a) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)",
+            constants=f"{FACTORS}, int64[1] a = {{-1}}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "a sum divided by another number",
+        why="must be divided by 4",
+        model=graph(
+            "p = Pow(x, two) u = ReduceSum(p, a) v = Div(u, two) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)",
+            constants=f"{FACTORS}, int64[1] a = {{-1}}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "the squares of something else",
+        why="",
+        model=graph(
+            "p = Pow(z, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)",
+            head="(float[n, 3, 4] x, float[n, 3, 4] z) => (float[n, 3, 4] y)",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "epsilon outside the root",
+        why="",
+        model=graph("p = Pow(x, two) v = ReduceMean<axes = [-1]>(p) q = Sqrt(v) ve = Add(q, e) y = Div(x, ve)"),
+    ),
+    Case(
+        rms_norm,
+        "the root is used elsewhere",
+        why="",
+        model=graph(SQUARES + "y = Div(x, q)", head="(float[n, 3, 4] x) => (float[n, 3, 4] y, float[n, 3, 1] q)"),
+    ),
+    Case(
+        rms_norm,
+        "a last axis of unknown size and no weight",
+        why="sizes of the axes must be known",
+        model=graph(SQUARES + "y = Div(x, q)", head="(float[n, c] x) => (float[n, c] y)"),
+    ),
+    Case(
+        rms_norm,
+        "the onnx form needs opset 23",
+        why="needs opset 23",
+        target="onnx",
+        model=graph(UNIT + "y = Mul(s, n)"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """The operation is found in this spelling, and the result agrees."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """Something near the operation stays as it is, and the report says why."""
+    check_spares(case)

@@ -1,0 +1,54 @@
+"""The SELU rule: what fires and what is spared."""
+
+import pytest
+
+from patterns.selu import selu
+from surgeon.testing import Case, check_fires, check_spares
+from tests.patterns.activations import F16, graph
+
+CONSTANTS = "<float one = {1.0}, float zero = {0.0}, float alpha = {1.6732632}, float gamma = {1.050701}>"
+BEND = "e = Exp(x) s = Sub(e, one) b = Mul(s, alpha)"
+HALF = "<float16 one = {15360}, float zero = {0.0}, float16 alpha = {16049}, float16 gamma = {15412}>"
+
+# fmt: off
+FIRES = [
+    Case(selu, "scale * where(x > 0, x, alpha * (exp(x) - 1))",
+         graph(f"{BEND} c = Greater(x, zero) w = Where(c, x, b) y = Mul(w, gamma)", CONSTANTS)),
+    Case(selu, "scale * elu(x, alpha)", graph("w = Elu<alpha = 1.6732632>(x) y = Mul(gamma, w)", CONSTANTS)),
+    Case(selu, "scale * (relu(x) + min(0, ..)), TorchScript's",
+         graph(f"{BEND} p = Relu(x) n = Clip(b, , zero) w = Add(p, n) y = Mul(w, gamma)", CONSTANTS)),
+    Case(selu, "the same from dynamo",
+         graph(f"{BEND} p = Relu(x) n = Min(b, zero) w = Add(p, n) y = Mul(w, gamma)", CONSTANTS)),
+    Case(selu, "fp16, compared in float",
+         graph(f"{BEND} f = Cast<to = 1>(x) c = Greater(f, zero) w = Where(c, x, b) y = Mul(w, gamma)", HALF,
+               head=F16)),
+    Case(selu, "fp16 whose ELU is fused already",
+         graph("w = Elu<alpha = 1.6728516>(x) y = Mul(gamma, w)", HALF, head=F16)),
+    Case(selu, "back to primitives", target="decomposed", model=graph("y = Selu(x)")),
+]
+
+SPARES = [
+    Case(selu, "another gamma", why="wanted the constant 1.05",
+         model=graph("w = Elu<alpha = 1.6732632>(x) y = Mul(two, w)", CONSTANTS[:-1] + ", float two = {2.0}>")),
+    Case(selu, "the alpha of float16 in float32", why="only as a float16 has it",
+         model=graph("w = Elu<alpha = 1.6728516>(x) y = Mul(gamma, w)", CONSTANTS)),
+    Case(selu, "another alpha", why="alpha", model=graph("w = Elu<alpha = 1.6>(x) y = Mul(gamma, w)", CONSTANTS)),
+    Case(selu, "Selu with numbers of its own", why="gamma", target="decomposed",
+         model=graph("y = Selu<gamma = 2.0>(x)")),
+    Case(selu, "alpha is missing", why="",
+         model=graph("e = Exp(x) s = Sub(e, one) c = Greater(x, zero) w = Where(c, x, s) y = Mul(w, gamma)",
+                     CONSTANTS)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """The rule fires, nothing else changes, and ONNX Runtime agrees."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """No byte changes, and the report says why."""
+    check_spares(case)

@@ -1,0 +1,40 @@
+"""The Sigmoid rule: what fires and what is spared."""
+
+import pytest
+
+from patterns.sigmoid import sigmoid
+from surgeon.testing import Case, check_fires, check_spares
+from tests.patterns.activations import F16, graph
+
+ONE = "<float one = {1.0}>"
+
+# fmt: off
+FIRES = [
+    Case(sigmoid, "1 / (1 + exp(-x))", graph("n = Neg(x) e = Exp(n) a = Add(one, e) y = Div(one, a)", ONE)),
+    Case(sigmoid, "Reciprocal, as both exporters of torch write it",
+         graph("n = Neg(x) e = Exp(n) a = Add(e, one) y = Reciprocal(a)", ONE)),
+    Case(sigmoid, "fp16", graph("n = Neg(x) e = Exp(n) a = Add(e, one) y = Reciprocal(a)",
+                                "<float16 one = {15360}>", head=F16)),
+    Case(sigmoid, "back to primitives", target="decomposed", model=graph("y = Sigmoid(x)")),
+]
+
+SPARES = [
+    Case(sigmoid, "the sign is missing", why="wanted a product",
+         model=graph("e = Exp(x) a = Add(one, e) y = Div(one, a)", ONE)),
+    Case(sigmoid, "two over it", why="wanted the constant 1",
+         model=graph("n = Neg(x) e = Exp(n) a = Add(one, e) y = Div(two, a)",
+                     "<float one = {1.0}, float two = {2.0}>")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """The rule fires, nothing else changes, and ONNX Runtime agrees."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """No byte changes, and the report says why."""
+    check_spares(case)

@@ -1,0 +1,332 @@
+"""What execution providers have kernels for: the tables against the truth, and what rules do with them."""
+
+import json
+import subprocess
+import sys
+
+import onnx
+import pytest
+from onnx import TensorProto
+
+import surgeon
+from surgeon.errors import UsageError
+from surgeon.rewriting.rule import rule
+from surgeon.running import kernels as module
+from surgeon.running.kernels import FLOATS, Kernels, shipped_version
+from tests.command_line import gelus, one_sentence
+from tests.command_line import run as command
+from tests.make_kernel_tables import CPU, DATA, content, cpu_rows, documented, parsed
+from tests.models import graph, ops, opset, run
+from tests.node_models import MICROSOFT, NODES, NUMBERS, runs, says
+
+F, H, B, D = (NUMBERS[kind] for kind in ("float", "float16", "bfloat16", "double"))
+
+
+def what_runs(ep, domain, op, version):
+    """The floating-point types in which a provider runs an op, as letters."""
+    kernels = Kernels.of(ep)
+    letters = {"f": F, "h": H, "b": B, "d": D}
+    return "".join(letter for letter, dtype in letters.items() if kernels.runs(domain, op, version, {"T": dtype}))
+
+
+class TestTables:
+    """The tables in surgeon/running/data."""
+
+    def test_that_of_the_cpu_holds_the_kernels_of_the_installed_onnx_runtime(self):
+        import onnxruntime
+
+        shipped = json.loads((DATA / "kernels_cpu.json").read_text(encoding="utf-8"))
+        version = onnxruntime.__version__
+        assert shipped["made_from"] == version, "run: python -m tests.make_kernel_tables"
+        assert module.decoded(content(cpu_rows(), version, is_exact=True)).kernels == module.decoded(shipped).kernels
+
+    @pytest.mark.parametrize("node", NODES.values(), ids=lambda node: f"{node.domain}::{node.op}")
+    def test_says_what_onnx_runtime_does(self, node):
+        """At every opset and in every floating-point type that the op has."""
+        kernels = Kernels.of(CPU)
+        cells = [(number, kind) for number in node.opsets if node.version(number) for kind in sorted(FLOATS)]
+        assert cells
+        told = {cell: says(kernels, node, *cell) for cell in cells}
+        assert told == {cell: runs(node, *cell) for cell in cells}
+
+    def test_a_body_counts_at_the_opsets_at_which_it_can_be_written_in(self):
+        assert [what_runs("cpu", "", "Swish", version) for version in (24, 25)] == ["fhd", ""]
+        assert [what_runs("cpu", "", "Mish", version) for version in (18, 22)] == ["fhd", "fh"]
+        assert what_runs("cpu", "", "GroupNormalization", 21) == "fhd"
+
+    def test_float16_runs_through_casts_where_only_float_has_a_kernel(self):
+        assert what_runs("cpu", MICROSOFT, "Gelu", 1) == "fh"
+        assert what_runs("cpu", "", "LpNormalization", 22) == "fhd"
+
+    def test_gpus_have_other_kernels(self):
+        assert what_runs("cpu", MICROSOFT, "GroupNorm", 1) == ""
+        assert what_runs("cuda", MICROSOFT, "GroupNorm", 1) == "fh"
+        assert what_runs("cuda", MICROSOFT, "BiasGelu", 1) == "fhbd"
+        assert what_runs("dml", MICROSOFT, "BiasGelu", 1) == "fh"
+        assert what_runs("cuda", "", "LpNormalization", 22) == ""
+        assert what_runs("cuda", "", "Celu", 12) == "", "the CPU provider has a kernel, so its body is not written in"
+        assert what_runs("cuda", "", "Mish", 22) == "fhbd"
+        assert what_runs("dml", "", "Mish", 22) == "fh", "DirectML has no Mul in bfloat16"
+        assert what_runs("tensorrt", MICROSOFT, "Gelu", 1) == ""
+        assert what_runs("tensorrt", "", "Gelu", 20) == "fhb"
+
+    def test_what_is_not_known_does_not_count(self):
+        kernels = Kernels.of("cpu")
+        assert kernels.runs("my.domain", "Thing", 1, {"T": B})
+        assert kernels.runs("", "Gelu", 20, {})
+        assert kernels.runs("", "SoftmaxCrossEntropyLoss", 13, {"T": F}), "a function whose body was not tried"
+        assert not kernels.runs(MICROSOFT, "GroupNorm", 1, {})
+
+    def test_constants_need_no_kernel(self):
+        assert all(Kernels.of(ep).runs("", "Constant", 17, {}) for ep in module.TITLES)
+
+    def test_the_sentence_names_op_type_opset_and_who_has_one(self):
+        kernels = Kernels.of("cpu")
+        assert kernels.missing(MICROSOFT, "GroupNorm", 1, {"T": H}) == (
+            "ONNX Runtime's CPU provider has no kernel for com.microsoft::GroupNorm in float16; choose --ep cuda or dml"
+        )
+        assert kernels.missing("", "LpNormalization", 22, {"T": B}).startswith(
+            "ONNX Runtime's CPU provider has no kernel for ai.onnx::LpNormalization in bfloat16 at opset 22"
+        )
+        assert kernels.missing("", "LpNormalization", 22, {"T": F}) == ""
+
+    def test_knows_at_which_opset_a_kernel_comes(self):
+        kernels = Kernels.of("cpu")
+        assert kernels.raised("", "Transpose", 12, {"T": B}) == 13
+        assert kernels.raised("", "LpNormalization", 1, {"T": B}) is None
+        assert kernels.raised(MICROSOFT, "GroupNorm", 1, {"T": F}) is None
+
+    def test_an_unknown_provider(self):
+        with pytest.raises(UsageError, match="no execution provider 'gpu'; choose one of cpu, cuda, dml, tensorrt"):
+            Kernels.of("gpu")
+
+    def test_names_as_onnx_runtime_writes_them(self):
+        assert Kernels.of("CUDAExecutionProvider").name == "cuda"
+
+    def test_another_version_lists_its_own_kernels(self, monkeypatch):
+        """And the same ones here, for it is the same version."""
+        monkeypatch.setattr(module, "_installed_version", lambda: "0.1")
+        live = Kernels(CPU, module._live(CPU))
+        Kernels.of.__func__.cache_clear()
+        try:
+            assert Kernels.of(CPU)._table.made_from == shipped_version()
+            for node in (one for one in NODES.values() if one.version(22)):
+                assert says(live, node, 22, "float") == says(Kernels(CPU, module._shipped(CPU)), node, 22, "float")
+        finally:
+            Kernels.of.__func__.cache_clear()
+
+    def test_the_cpu_table_is_read_without_onnx_runtime(self):
+        code = "import sys; from surgeon.running.kernels import Kernels; Kernels.of('cpu')"
+        code += "; print('onnxruntime' in sys.modules)"
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert ran.stdout.strip() == "False"
+
+
+class TestDocuments:
+    """Reading the documents that tables are made from."""
+
+    def test_operator_kernels(self):
+        text = (
+            "## Operators implemented by CPUExecutionProvider\n|**Operator Domain:** *ai.onnx*||||\n"
+            "|Abs|*in* X:**T**|6+|**T** = tensor(float)|\n"
+            "## Operators implemented by CUDAExecutionProvider\n|**Operator Domain:** *ai.onnx*||||\n"
+            "|Relu|*in* X:**T**<br> *out* Y:**T**|14+|**T** = tensor(bfloat16), tensor(float)|\n"
+            "|||13|**T** = tensor(bfloat16), tensor(float)|\n|||[6, 12]|**T** = tensor(float)|\n"
+            "|**Operator Domain:** *com.microsoft*||||\n"
+            "|GroupNorm|*in* X:**T**<br> *in* gamma:**M**|1+|**M** = tensor(float)<br/> **T** = tensor(float16)|\n"
+        )
+        found = documented(text, "rev")
+        assert list(found) == ["cuda"]
+        kernels = Kernels("cuda", module.decoded(found["cuda"]))
+        assert [row[:4] for row in found["cuda"]["kernels"]] == [
+            ["", "Relu", 6, 12],
+            ["", "Relu", 13, 0],
+            [MICROSOFT, "GroupNorm", 1, 0],
+        ]
+        assert kernels.runs("", "Relu", 14, {"T": B})
+        assert not kernels.runs("", "Relu", 12, {"T": B})
+        assert kernels.runs(MICROSOFT, "GroupNorm", 1, {"T": H, "M": F})
+        assert not kernels.runs(MICROSOFT, "GroupNorm", 1, {"T": H, "M": H})
+
+    def test_operators_of_the_parser(self):
+        text = "| Operator | Supported | Types |\n| Gelu | Y | FP32, FP16 | |\n| Hardmax | N | | |\n| If | Y | | |\n"
+        table = parsed(text, "rev")
+        kernels = Kernels("tensorrt", module.decoded(table))
+        assert [row[1] for row in table["kernels"]] == ["Gelu", "If"]
+        assert kernels.runs("", "Gelu", 20, {"T": H})
+        assert not kernels.runs("", "Gelu", 20, {"T": B})
+        assert not kernels.runs("", "Hardmax", 13, {"T": F})
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
+
+def twice(g, x):
+    return g.neg(g.neg(x))
+
+
+@rule(patterns=[twice], opset=1, target="ort")
+def grouped(g, x):
+    """Has no kernel on a CPU."""
+    scale = g.ms_bias_add(x, [1.0] * 4, x)
+    return g.identity(scale)
+
+
+@rule(patterns=[twice])
+def picky(g, x):
+    """Has a form for GPUs, one for opset 18 and one for any."""
+    return g.ms_bias_split_gelu(x, [1.0] * 4)
+
+
+@picky.on("ort", opset=18)
+def _(g, x):
+    return g.mish(x)
+
+
+@picky.on("onnx", opset=12)
+def _(g, x):
+    return g.relu(x)
+
+
+NEGATED = "n = Neg(x) y = Neg(n)"
+
+
+def head(kind="float"):
+    return f"({kind}[1, 4, 4] x) => ({kind}[1, 4, 4] y)"
+
+
+def fired(rules, version, kind="float", body=NEGATED, **settings):
+    """The ops that are left, without any check."""
+    model = graph(body, head(kind), header=opset(version, **{MICROSOFT: 1}))
+    made, report = run(model, rules, check="none", **settings)
+    return ops(made.graph), report
+
+
+class TestRules:
+    """What rules do where the provider has no kernel for what they write."""
+
+    def test_it_stays_and_the_report_says_why(self):
+        left, report = fired(grouped, 17)
+        assert left == ["Neg", "Neg"]
+        (miss,) = report.misses
+        assert miss.kind == "kernel"
+        assert miss.reason == (
+            "ONNX Runtime's CPU provider has no kernel for com.microsoft::BiasAdd in float; choose --ep cuda or dml"
+        )
+
+    def test_another_provider_has_one(self):
+        left, report = fired(grouped, 17, ep="cuda")
+        assert left == ["BiasAdd", "Identity"]
+        assert report.to_dict()["ep"] == "cuda"
+        assert "ep" not in fired(grouped, 17)[1].to_dict()
+
+    def test_any_provider_asks_none(self):
+        assert fired(grouped, 17, ep="any")[0] == ["BiasAdd", "Identity"]
+
+    def test_without_a_kernel_before_there_is_none_to_lose(self):
+        """Neg has no kernel in bfloat16, and Identity has one."""
+
+        @rule(patterns=[twice, lambda g, x: g.identity(g.identity(x))])
+        def smooth(g, x):
+            return g.selu(x)
+
+        assert fired(smooth, 22, "bfloat16")[0] == ["Selu"]
+        left, report = fired(smooth, 22, "bfloat16", body="n = Identity(x) y = Identity(n)")
+        assert left == ["Identity", "Identity"]
+        assert "no kernel for ai.onnx::Selu in bfloat16 at opset 22; choose --ep" in report.misses[0].reason
+
+    def test_a_target_that_is_not_onnx_runtime_asks_only_where_it_is_named(self):
+        @rule(patterns=[twice], target="onnx", opset=12)
+        def exotic(g, x):
+            return g.celu(x)
+
+        assert fired(exotic, 17, target="onnx")[0] == ["Celu"]
+        assert fired(exotic, 17, target="onnx", ep="cuda")[0] == ["Neg", "Neg"]
+        assert fired(exotic, 17, target="onnx", ep="cpu")[0] == ["Celu"]
+
+    @pytest.mark.parametrize(
+        ("version", "ep", "wanted"), [(17, None, "Relu"), (18, None, "Mish"), (17, "cuda", "BiasSplitGelu")]
+    )
+    def test_the_best_form_that_has_kernels_is_written(self, version, ep, wanted):
+        assert fired(picky, version, ep=ep)[0] == [wanted]
+
+    def test_the_best_form_is_told_of_where_none_has_kernels(self):
+        left, report = fired(picky, 11)
+        assert left == ["Neg", "Neg"]
+        assert "com.microsoft::BiasSplitGelu" in report.misses[0].reason
+
+    def test_the_dtype_of_what_lies_between_is_followed(self):
+        """A cast inside the replacement makes the float that BiasAdd has a kernel for on a GPU."""
+
+        @rule(patterns=[twice])
+        def cast(g, x):
+            return g.cast_like(g.ms_bias_add(g.cast(x, to="double"), [1.0] * 4, g.cast(x, to="double")), x)
+
+        assert fired(cast, 17, ep="cuda")[0] == ["Neg", "Neg"]
+
+    def test_raising_the_opset_is_told_where_it_helps(self):
+        """The body of HardSwish can be written in for a double at opset 18."""
+
+        @rule(patterns=[twice], opset=14)
+        def hard(g, x):
+            return g.hard_swish(x)
+
+        left, report = fired(hard, 17, "double")
+        assert left == ["Neg", "Neg"]
+        assert report.misses[0].reason.endswith("; or raise the opset: surgeon upgrade IN OUT --opset 18")
+        assert fired(hard, 18, "double")[0] == ["HardSwish"]
+
+    def test_explain_says_it_too(self):
+        model = graph(NEGATED, head(), header=opset(17))
+        (miss,) = surgeon.explain(model, grouped)
+        assert (miss.kind, miss.at or miss.node) != ("", "")
+        assert "choose --ep cuda or dml" in miss.reason
+        assert surgeon.explain(model, grouped, ep="cuda") == []
+
+    def test_find_says_where_it_would_fire(self):
+        model = graph(NEGATED, head(), header=opset(17))
+        assert list(surgeon.find(model, grouped)) == []
+        assert len(list(surgeon.find(model, grouped, ep="cuda"))) == 1
+
+    def test_unknown_dtypes_never_stand_in_the_way(self):
+        model = graph("k = Mystery(x) n = Neg(k) y = Neg(n)", head(), header=opset(17, **{"my.domain": 1}))
+        model.graph.node[0].domain = "my.domain"
+        made, _ = run(model, picky, check="none", ep="cuda")
+        assert ops(made.graph)[-1] == "BiasSplitGelu"
+
+
+class TestCommandLine:
+    """--ep."""
+
+    def test_rewrite(self, tmp_path):
+        source, output = gelus(tmp_path, 1), tmp_path / "out.onnx"
+        told = command("rewrite", source, output, "--rules", "gelu", "--ep", "tensorrt").stdout
+        assert (
+            "TensorRT provider has no kernel for com.microsoft::Gelu in float; choose --ep cpu or cuda or dml" in told
+        )
+        report = tmp_path / "report.json"
+        assert command("rewrite", source, output, "-r", "gelu", "--ep", "cuda", "--report", report).exit_code == 0
+        assert "Gelu" in ops(onnx.load(output).graph)
+        assert json.loads(report.read_text())["ep"] == "cuda"
+
+    def test_explain(self, tmp_path):
+        source = gelus(tmp_path, 1)
+        told = command("explain", source, "--rules", "gelu", "--ep", "tensorrt").stdout
+        assert "has no kernel for com.microsoft::Gelu" in told
+        assert "gelu fires" in command("explain", source, "--rules", "gelu", "--ep", "cuda").stdout
+
+    @pytest.mark.parametrize("words", [["rewrite", "in.onnx", "out.onnx"], ["explain", "in.onnx"]])
+    def test_an_unknown_provider(self, tmp_path, words):
+        gelus(tmp_path, 1)
+        paths = [str(tmp_path / word) if word.endswith(".onnx") else word for word in words]
+        line = one_sentence(command(*paths, "--rules", "gelu", "--ep", "gpu"), 2)
+        assert "no execution provider 'gpu'; choose one of cpu, cuda, dml, tensorrt" in line
+
+
+def test_dtypes_of_the_tables_are_those_of_onnx():
+    """A type that is misspelt would never fit."""
+    known = {name.lower() for name in dict(TensorProto.DataType.items())}
+    for path in DATA.glob("kernels_*.json"):
+        table = json.loads(path.read_text(encoding="utf-8"))
+        assert {kind for kinds in table["type_sets"] for kind in kinds} <= known, path.name
+        assert table["made_from"]

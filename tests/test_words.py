@@ -1,0 +1,147 @@
+"""Words of the vocabulary: forms in a pattern, the first form in a replacement, claims about what they match."""
+
+import numpy as np
+import onnx_graphsurgeon as gs
+import pytest
+
+import surgeon
+from surgeon import Graph, require, rule
+from surgeon.errors import RuleError
+from surgeon.matching.pattern import AnyOf
+from surgeon.matching.recording import PatternGraph, trace
+from surgeon.ops.naming import RESERVED, operator_of
+from surgeon.testing import parse
+from surgeon.words import find_word, words
+
+X = "(float[2, 3, 4] x) => (float[2, 3, 4] y)"
+
+
+@pytest.mark.parametrize("name", words())
+def test_a_word_is_documented_and_hides_no_helper(name):
+    """A word would stand before an operator's helper of the same name."""
+    assert find_word(name).__doc__
+    assert operator_of(name) is None
+    assert name not in RESERVED
+    assert not hasattr(Graph(opset=18), "nodes") or name not in vars(Graph)
+
+
+def test_a_word_stands_for_any_of_its_forms_in_a_pattern():
+    """rsqrt has at least the three spellings that exporters write."""
+    found = PatternGraph().rsqrt(PatternGraph().any_tensor())
+    assert isinstance(found.value, AnyOf)
+    assert len(found.value.forms) == 3
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 18, 23])
+def test_a_replacement_writes_the_first_form_at_every_opset(opset):
+    """The other forms may want ops that the opset has not."""
+
+    @rule(patterns=[lambda g, x: g.relu(x)], is_pattern=False)
+    def normal(g, x):
+        return g.over_root(g.centred(x, [-1]), g.add(g.variance_over(x, [-1]), 1.0))
+
+    model = parse(f'<ir_version: 8, opset_import: ["" : {opset}]> agraph {X} {{ y = Relu(x) }}')
+    after, _ = surgeon.rewrite(model, [normal], check="none")
+    assert {node.op_type for node in after.graph.node} == {"ReduceMean", "Sub", "Pow", "Add", "Sqrt", "Div"}
+
+
+def test_a_helper_of_the_user_stands_before_a_word():
+    """What a user registers under the name of a word is what his rules mean by it."""
+
+    @gs.Graph.register()
+    def square(self, x):
+        return self.layer(op="Mul", inputs=[x, x], outputs=["squared"])[0]
+
+    try:
+        (pattern,) = trace(lambda g, x: g.square(x))
+        assert pattern.outputs[0].operation.op == "Mul"
+    finally:
+        del gs.Graph.GLOBAL_FUNC_MAP["square"]
+
+
+@rule(patterns=[lambda g, x: g.neg(g.mean_over(x, [-1]))], is_pattern=False)
+def mean_found(g, x):
+    return g.sub(0.0, g.reduce_mean(x, axes=[-1], keepdims=1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "fires"),
+    [("{2, 3, 1}", True), ("{2, 1, 3}", False), ("{6}", False), ("{-1, 3, 1}", True), ("{0, 0, 1}", True)],
+)
+def test_a_reshape_must_put_back_the_axis_that_was_reduced(shape, fires):
+    """The claim looks at the shape that the Reshape makes, not at how it is written."""
+    rank = shape.count(",") + 1
+    head = f"(float[2, 3, 4] x) => (float[{', '.join('?' * rank)}] y)".replace("?", "n")
+    model = parse(
+        f"{head} <int64[{rank}] s = {shape}> "
+        "{ m = ReduceMean<axes = [-1], keepdims = 0>(x) r = Reshape(m, s) y = Neg(r) }"
+    )
+    after, report = surgeon.rewrite(model, [mean_found], check="none")
+    assert bool(report.sites) == fires
+    assert ("Reshape" in {node.op_type for node in after.graph.node}) != fires
+
+
+@pytest.mark.parametrize(("number", "fires"), [(4, True), (3, False), (12, False)])
+def test_a_sum_is_a_mean_where_it_is_divided_by_the_number_of_elements(number, fires):
+    """Anything else is another number."""
+    model = parse(
+        f"(float[2, 3, 4] x) => (float[2, 3, 1] y) <int64[1] a = {{-1}}, float n = {{{number}}}> "
+        "{ t = ReduceSum(x, a) m = Div(t, n) y = Neg(m) }"
+    )
+    _, report = surgeon.rewrite(model, [mean_found], check="none")
+    assert bool(report.sites) == fires
+    if not fires:
+        assert "must be divided by 4" in report.misses[0].reason
+
+
+@pytest.mark.parametrize(("there", "fires"), [(1, True), (11, True), (16, False)])
+def test_only_a_cast_that_keeps_all_digits_is_looked_through(there, fires):
+    """float16 fits float32 and float64, and not bfloat16."""
+
+    @rule(patterns=[lambda g, x: g.relu(g.maybe_narrower(g.neg(g.maybe_wider(x))))], is_pattern=False)
+    def through(g, x):
+        return g.relu(g.sub(0.0, x))
+
+    model = parse(
+        f"(float16[n] x) => (float16[n] y) {{ c = Cast<to = {there}>(x) m = Neg(c) b = Cast<to = 10>(m) y = Relu(b) }}"
+    )
+    _, report = surgeon.rewrite(model, [through], check="none")
+    assert bool(report.sites) == fires
+
+
+def test_such_that_is_asked_of_what_a_user_writes():
+    """A claim of one's own: it calls `require`, and what it says is what the report says."""
+
+    def is_even(constant):
+        require(bool(np.all(constant.values % 2 == 0)), "the numbers must be even")
+
+    @rule(patterns=[lambda g, x, c: g.max(x, g.such_that(c, is_even))], is_pattern=False)
+    def even(g, x, c):
+        return g.neg(g.min(g.neg(x), g.neg(c)))
+
+    for number, fires in ((2, True), (3, False)):
+        model = parse(f"(float[2] x) => (float[2] y) <float[2] c = {{{number}, 4}}> {{ y = Max(x, c) }}")
+        _, report = surgeon.rewrite(model, [even], check="none")
+        assert bool(report.sites) == fires
+        if not fires:
+            assert any("must be even" in miss.reason for miss in report.misses)
+
+
+def test_such_that_wants_a_name_for_what_it_looks_at():
+    """An inner tensor has none unless it is given one."""
+    with pytest.raises(RuleError, match="name what such_that is to look at"):
+        trace(lambda g, x: g.such_that(g.neg(x), lambda *_: None, g.relu(x)))
+
+
+def test_nodes_that_only_serve_the_match_go_with_it():
+    """The arithmetic for the shape of a Reshape reads an inner tensor, and ends in the match."""
+    text = (
+        "(float[n, 3, 4] x) => (float[n, 3, 1] y{more}) <int64[1] one = {{1}}> {{ "
+        "m = ReduceMean<axes = [-1], keepdims = 0>(x) t = Shape(m) s = Concat<axis = 0>(t, one) "
+        "r = Reshape(m, s) y = Neg(r) {rest} }}"
+    )
+    after, report = surgeon.rewrite(parse(text.format(more="", rest="")), [mean_found])
+    assert [node.op_type for node in after.graph.node] == ["ReduceMean", "Sub"]
+    assert report.outcome == "proved"
+    other = parse(text.format(more=", int64[2] z", rest="z = Identity(t)"))
+    assert not surgeon.rewrite(other, [mean_found], check="none")[1].sites
