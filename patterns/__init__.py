@@ -1,7 +1,8 @@
 """The rules that come with surgeon: one operation a file.
 
 GROUPS names those that people want together, by file or rule, in the order in which they run; a group may hold others.
-Rules that change numbers beyond rounding are in none.
+The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
+are in none.
 """
 
 GROUPS = {
@@ -32,15 +33,25 @@ GROUPS = {
         "sigmoid",
         "clip",
     ),
-    "norms": ("layer_norm", "layer_norm_channels_first", "rms_norm", "group_norm_silu", "group_norm", "instance_norm", "batch_norm", "skip_layer_norm", "skip_rms_norm"),
-    "linear": ("conv_batch_norm", "conv_scale", "pad_conv", "gemm", "fused_matmul"),
-    "onnx": (
-        "cleanup",
+    "norms": (
+        "group_norm_silu",
+        "group_norm",
+        "instance_norm",
         "layer_norm",
         "layer_norm_channels_first",
         "rms_norm",
+        "batch_norm",
+        "skip_layer_norm",
+        "skip_rms_norm",
+    ),
+    "linear": ("conv_batch_norm", "conv_scale", "pad_conv", "gemm", "fused_matmul"),
+    "onnx": (
+        "cleanup",
         "group_norm",
         "instance_norm",
+        "layer_norm",
+        "layer_norm_channels_first",
+        "rms_norm",
         "batch_norm",
         "activations",
         "conv_batch_norm",

@@ -30,13 +30,18 @@ def from_end(x: Tensor, axes: Sequence[int]) -> list[int]:
     return [axis if axis < 0 else axis - len(x.shape) for axis in axes]
 
 
-def from_axis(x: Tensor, axis: int) -> list[int]:
-    """The axes from one on to the last, counted from the end."""
+def from_axis(x: Tensor, axis: int, *factors: Tensor | None) -> list[int]:
+    """The axes from one on to the last, counted from the end.  Refuses factors that must be broadcast to them."""
     (first,) = from_end(x, [axis])
+    for factor in factors:
+        if factor is not None and factor.shape is not None and x.shape is not None:
+            pairs = list(zip(factor.shape[::-1], x.shape[::-1], strict=False))
+            same = all(one == other for one, other in pairs if isinstance(one, int) and isinstance(other, int))
+            require(len(factor.shape) == -first and same, "scale and bias must have the shape of the normalised axes")
     return list(range(first, 0))
 
 
-def require_spans(x: Tensor, first: int, *tensors: Tensor | None) -> None:
+def require_spans(x: Tensor, first: int, *tensors: Tensor | Array | None) -> None:
     """Refuse a scale or bias that has not the dtype of x, and the shape of its axes from `first` on."""
     for tensor in tensors:
         if tensor is not None:
@@ -45,7 +50,15 @@ def require_spans(x: Tensor, first: int, *tensors: Tensor | None) -> None:
             require(tensor.shape == x.shape[first:], "scale and bias must have the shape of the normalised axes")
 
 
-def scale_or_ones(x: Tensor, scale: Tensor | None, first: int) -> Tensor | Array:
+def narrowed(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
+    """A constant scale in the half precision of x, where it loses no digit: exporters fold its Cast to float32."""
+    if scale is None or x.dtype not in ("float16", "bfloat16") or scale.dtype == x.dtype or not scale.is_constant:
+        return scale
+    narrow = scale.values.astype(x.dtype)
+    return narrow if np.array_equal(narrow.astype(scale.dtype), scale.values) else scale
+
+
+def scale_or_ones(x: Tensor, scale: Tensor | Array | None, first: int) -> Tensor | Array:
     """The scale, or ones for the axes of x from `first` on in its dtype.  Refuses axes of unknown size."""
     if scale is not None:
         return scale

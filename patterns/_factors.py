@@ -14,6 +14,7 @@ def perm_of(rank: int, last: int, batch: int) -> list[int]:
 def flags_of(x: Tensor, perm: list[int] | None, last: int, batch: int) -> tuple[int, int]:
     """(last, batch) of FusedMatMul on what the Transpose reads.  Refuses what only a Transpose can do."""
     perm = perm or [*reversed(range(len(x.shape)))]
+    require(len(perm) == len(x.shape), "the Transpose does not fit the rank of the factor")
     wanted = [perm[axis] for axis in perm_of(len(x.shape), last, batch)]
     found = [pair for pair in ((0, 0), (1, 0), (0, 1), (1, 1)) if perm_of(len(x.shape), *pair) == wanted]
     require(bool(found), "FusedMatMul swaps the last two axes, or puts the first behind the batch, no more")

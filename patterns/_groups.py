@@ -1,28 +1,26 @@
-"""What the rules of group normalisation have in common: how exporters write one, and how ONNX Runtime's node wants it."""
+"""Group normalisation as exporters write it, and as one node: what its rules have in common."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from patterns._moments import channels, normalised, per_channel, require_spatial, reshaped, scaled_and_shifted
+from patterns._moments import (
+    channels,
+    has_shape_of,
+    normalised,
+    per_channel,
+    require_spatial,
+    reshaped,
+    scaled_and_shifted,
+)
 from surgeon import Constant, Graph, Tensor, require
-
-MOST_IN_A_GROUP = 512  # channels in a group that ONNX Runtime's kernel for CUDA takes
-
-
-def in_groups(g: Graph, x: Tensor) -> Tensor:
-    """x with the groups as second axis, and what belongs to one in the axes behind it."""
-    return g.capture("groups", reshaped(g, x))
 
 
 def restored(g: Graph, x: Tensor, y: Tensor, scale: Constant, bias: Constant) -> Tensor:
     """y in the shape of x, perhaps with a scale and a bias for each channel."""
     whole = g.any_of(g.reshape(y, g.shape(x)), g.such_that(reshaped(g, y), has_shape_of, x))
     return scaled_and_shifted(g, whole, scale, bias)
-
-
-def has_shape_of(y: Tensor, x: Tensor) -> None:
-    """What leaves the groups is what went in."""
-    require(x.shape is not None and None not in x.shape, "the shape of the input is unknown")
-    require(y.shape == x.shape, "the result must have the shape of the input")
 
 
 def is_all(constant: Constant, number: float) -> None:
@@ -34,13 +32,14 @@ def by_instances(
     g: Graph, x: Tensor, scale: Constant, bias: Constant, ones: Constant, zeros: Constant, epsilon: float
 ) -> Tensor:
     """Reshape, InstanceNormalization, Reshape, Mul and Add, as both exporters of torch write it."""
-    ones, zeros = g.such_that(ones, is_all, 1.0), g.such_that(zeros, is_all, 0.0)
-    return restored(g, x, g.instance_normalization(in_groups(g, x), ones, zeros, epsilon=epsilon), scale, bias)
+    groups = g.capture("groups", reshaped(g, x))
+    one, zero = g.such_that(ones, is_all, 1.0), g.such_that(zeros, is_all, 0.0)
+    return restored(g, x, g.instance_normalization(groups, one, zero, epsilon=epsilon), scale, bias)
 
 
 def by_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[int], epsilon: float) -> Tensor:
     """Reshape, (x − mean) / √(variance + ε) over each group, Reshape, Mul and Add."""
-    return restored(g, x, normalised(g, in_groups(g, x), axes, epsilon), scale, bias)
+    return restored(g, x, normalised(g, g.capture("groups", reshaped(g, x)), axes, epsilon), scale, bias)
 
 
 def standard_node(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
@@ -48,49 +47,57 @@ def standard_node(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_grou
     return g.group_normalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
 
 
-def node_of_ort(
-    g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float, activation: int = 0
-) -> Tensor:
+def node_of_ort(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
     """com.microsoft::GroupNorm between two Transposes, as it wants channels last."""
+    return channels_last(g, x, scale, bias, num_groups, epsilon, 0)
+
+
+def channels_last(g: Graph, x: Tensor, scale: Any, bias: Any, groups: int, epsilon: float, act: int) -> Tensor:
+    """The same with an activation or none.  act: 1 for a SiLU."""
     last = g.transpose(x, perm=[0, 2, 3, 1])
-    normal = g.ms_group_norm(
-        last, scale, bias, groups=num_groups, epsilon=epsilon, activation=activation, channels_last=1
-    )
+    normal = g.ms_group_norm(last, scale, bias, groups=groups, epsilon=epsilon, activation=act, channels_last=1)
     return g.transpose(normal, perm=[0, 3, 1, 2])
 
 
-def written_for_ort(
-    g: Graph, x: Tensor, scale: np.ndarray, bias: np.ndarray, number: int, epsilon: float, activation: int = 0
-) -> Tensor:
-    """The same for three axes too.  Refuses what ONNX Runtime's kernel for CUDA does not take."""
+def written_for_ort(g: Graph, x: Tensor, factors: Sequence[Any], groups: int, epsilon: float, act: int = 0) -> Tensor:
+    """The same for three axes too.  factors: scale and bias.  Refuses what the kernel for CUDA does not take."""
     require(x.rank in (3, 4), "com.microsoft::GroupNorm wants four axes, or three and one more")
-    size = channels(x) // number
+    size = channels(x) // groups
     require(size % 2 == 0, "ONNX Runtime's kernel wants an even number of channels in a group")
-    require(size <= MOST_IN_A_GROUP, f"ONNX Runtime's kernel takes up to {MOST_IN_A_GROUP} channels in a group")
+    require(size <= 512, "ONNX Runtime's kernel takes up to 512 channels in a group")
     if x.rank == 4:
-        return node_of_ort(g, x, scale, bias, number, epsilon, activation)
-    return g.squeeze(node_of_ort(g, g.unsqueeze(x, [2]), scale, bias, number, epsilon, activation), [2])
+        return channels_last(g, x, factors[0], factors[1], groups, epsilon, act)
+    wide = g.unsqueeze(x, [2])
+    return g.squeeze(channels_last(g, wide, factors[0], factors[1], groups, epsilon, act), [2])
 
 
-def are_groups(x: Tensor, groups: Tensor | None = None, axes: list[int] | None = None) -> None:
+def are_groups(x: Tensor, groups: Tensor | None = None, axes: list[int] | None = None, num_groups: int = 1) -> None:
     """The first Reshape makes groups of channels, and each is normalised by itself."""
+    require(num_groups > 0, "there must be groups")
     if groups is None:
         return
     require_spatial(groups, axes)
-    require(x.shape is not None, "the shape of the input is unknown")
-    require(groups.shape[0] == x.shape[0] is not None, "the first axis must be the batch, in groups as in the input")
-    count, number = groups.shape[1], channels(x)
-    is_whole = isinstance(count, int) and count > 0 and number % count == 0
-    require(is_whole, "the number of groups must be fixed and divide the channels")
+    require(x.sizes is not None, "the shape of the input is unknown")
+    is_batch = x.sizes[0] is not None and groups.sizes[0] == x.sizes[0]
+    require(is_batch, "the first axis must be the batch, in groups as in the input")
+    require(number_of(groups) > 0 and channels(x) % number_of(groups) == 0, "the groups must divide the channels")
+
+
+def number_of(groups: Tensor) -> int:
+    """How many groups there are.  Refuses a number that is not fixed."""
+    count = groups.sizes[1]
+    require(isinstance(count, int), "the number of groups must be fixed")
+    return int(count)
 
 
 def vectors(
     x: Tensor, groups: Tensor | None, scale: Constant | None, bias: Constant | None, dtype: str | None = None
-) -> list[np.ndarray]:
+) -> list[Any]:
     """Scale and bias as vectors over the channels, as one node has them already."""
     if groups is not None:
         return [per_channel(x, scale, 1, dtype), per_channel(x, bias, 0, dtype)]
     require(x.dtype is not None, "the dtype of the input is unknown")
-    for item in (scale, bias):
+    found = [item for item in (scale, bias) if item is not None]
+    for item in found:
         require(item.shape == (channels(x),), "scale and bias must be vectors over the channels")
-    return [item.values.astype(dtype or x.dtype) for item in (scale, bias)]
+    return [item.values.astype(dtype or x.dtype) for item in found]

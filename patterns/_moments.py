@@ -13,6 +13,12 @@ def reshaped(g: Graph, x: Tensor) -> Tensor:
     return g.any_of(g.reshape(x, shape), g.reshape(x, shape, allowzero=1))
 
 
+def has_shape_of(y: Tensor, x: Tensor) -> None:
+    """Refuse a result of another shape than that of the input."""
+    require(x.sizes is not None and None not in x.sizes, "the shape of the input is unknown")
+    require(y.sizes == x.sizes, "the result must have the shape of the input")
+
+
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
     """(x − mean) / √(variance + ε), perhaps in a wider dtype."""
     centred = g.maybe_wider(g.centred(g.maybe_wider(x), axes))
@@ -26,10 +32,11 @@ def scaled_and_shifted(g: Graph, x: Tensor, scale: Constant, bias: Constant) -> 
 
 def require_spatial(x: Tensor, axes: Sequence[int] | None) -> None:
     """Refuse axes that are not all those behind the first two of x."""
-    require(x.rank is not None, "the rank of what is normalised is unknown")
-    require(x.rank > 2, "what is normalised must have axes behind batch and channels")
-    counted = {axis % x.rank for axis in axes or range(2, x.rank)}
-    require(counted == set(range(2, x.rank)), "mean and variance must be taken over all axes behind the channels")
+    require(x.sizes is not None, "the rank of what is normalised is unknown")
+    rank = len(x.sizes)
+    require(rank > 2, "what is normalised must have axes behind batch and channels")
+    counted = {axis % rank for axis in axes or range(2, rank)}
+    require(counted == set(range(2, rank)), "mean and variance must be taken over all axes behind the channels")
 
 
 def channels(x: Tensor) -> int:

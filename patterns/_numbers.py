@@ -1,6 +1,7 @@
 """What numbers become in the attributes of a node."""
 
 from collections.abc import Callable
+from math import isfinite
 
 from surgeon import Graph, Match, Tensor, require
 
@@ -12,6 +13,7 @@ def no_double(x: Tensor) -> None:
 
 def in_float(g: Graph, x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """compute(x), of a float16 in float32: exp(x) − 1 has too few digits left there for a small x."""
+    require(x.dtype is not None, "the dtype of x is unknown")
     if x.dtype != "float16":
         return compute(x)
     return g.cast(compute(g.cast(x, to="float32")), to=x.dtype)
@@ -21,3 +23,9 @@ def open_clips(match: Match) -> None:
     """Refuse Clip for max(x, 0) or min(x, 0) below opset 11, where a bound that is left out is the largest number."""
     clips = any(node.op == "Clip" for node in match.nodes)
     require(not clips or match.opset > 10, "below opset 11 Clip makes a finite number of infinity")
+
+
+def finite_numbers(match: Match) -> None:
+    """Refuse slopes that are no numbers: a graph divides by 0, and keeps its own NaN where one node has another."""
+    found = [match[name] for name in ("alpha", "beta") if match.bound.get(name) is not None]
+    require(all(isfinite(number) for number in found), "a slope is not finite")

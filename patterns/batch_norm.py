@@ -3,7 +3,7 @@
 import numpy as np
 
 from patterns._moments import per_channel
-from surgeon import Constant, Graph, Tensor, require, rule
+from surgeon import Constant, Graph, Match, Tensor, require, rule
 
 
 def by_deviation(g: Graph, x: Tensor, mean: Constant, deviation: Constant, scale: Constant, bias: Constant) -> Tensor:
@@ -18,7 +18,14 @@ def one_node(
     return g.batch_normalization(x, scale, bias, mean, variance, epsilon=epsilon, momentum=momentum, outputs=1)[0]
 
 
-@rule(patterns=[by_deviation], target="onnx", opset=7, pattern=one_node)
+def at_inference(match: Match) -> None:
+    """Below opset 14 further outputs, of statistics, mean training; below 7 is_test tells (ONNX spec)."""
+    norms = [node for node in match.nodes if node.op == "BatchNormalization"]
+    require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
+    require(not norms or (match.scope.opset or 0) > 6, "below opset 7 the normalisation may be in training mode")
+
+
+@rule(patterns=[by_deviation], conditions=[at_inference], target="onnx", opset=7, pattern=one_node)
 def batch_norm(
     g: Graph,
     x: Tensor,

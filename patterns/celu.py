@@ -1,5 +1,7 @@
 """CELU, the ELU that is smooth for any α (Barron, arXiv:1704.07483)."""
 
+from math import inf
+
 from patterns._numbers import in_float
 from surgeon import Graph, Tensor, require, rule
 
@@ -26,7 +28,7 @@ def by_elu(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 def is_celu(alpha: float) -> None:
     """Below zero, the maxima and minima choose rightly only for a positive α."""
-    require(alpha > 0, "alpha must be positive")
+    require(0 < alpha < inf, "alpha must be positive")
 
 
 def node(g: Graph, x: Tensor, alpha: float) -> Tensor:

@@ -5,10 +5,15 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 
 
-def any_shape(g: Graph, x: Tensor, first: Tensor, axis: int, axes: Any) -> Tensor:
+def squeezed(g: Graph, x: Tensor, axes: Any) -> Tensor:
+    """x with fewer or more axes of one element."""
+    return g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
+
+
+def any_shape(g: Graph, x: Tensor, first: Tensor, axis: int, axes: list[int] | None) -> Tensor:
     """The elements of x in order, in another shape."""
-    squeezed = g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
-    return g.shared(g.capture("middle", g.any_of(g.reshape(x, first), g.flatten(x, axis=axis), squeezed)))
+    shaped = g.any_of(g.reshape(x, first), g.flatten(x, axis=axis), squeezed(g, x, axes))
+    return g.shared(g.capture("middle", shaped))
 
 
 def reshaped(
@@ -58,11 +63,11 @@ def flattened(
     axis: int,
     last: int,
     axes: list[int] | None = None,
-    gone: Any = None,
+    gone: list[int] | None = None,
 ) -> Tensor:
     """Any of these, flattened, or with fewer or more axes of one element."""
     middle = any_shape(g, x, first, axis, axes)
-    return g.capture("y", g.any_of(g.flatten(middle, axis=last), g.squeeze(middle, gone), g.unsqueeze(middle, gone)))
+    return g.capture("y", g.any_of(g.flatten(middle, axis=last), squeezed(g, middle, gone)))
 
 
 @rule(patterns=[flattened], target="any", opset=5)

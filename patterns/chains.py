@@ -34,12 +34,12 @@ def one_unsqueeze(g: Graph, x: Tensor, first: list[int], second: list[int]) -> T
     What: Unsqueeze of an Unsqueeze, both with fixed axes.  The first stays where others read it too.
     Numerics: none.
     """
-    if min(*first, *second) < 0:
+    if min((*first, *second), default=0) < 0:
         require(x.sizes is not None, "an axis counts from the back, and the rank of the input is unknown")
         inner = len(x.sizes) + len(first)
         first = [axis % inner for axis in first]
         second = [axis % (inner + len(second)) for axis in second]
-    kept = [axis for axis in range(max(*first, *second) + len(first) + len(second)) if axis not in second]
+    kept = [axis for axis in range(max((*first, *second), default=0) + len(first) + len(second)) if axis not in second]
     return g.unsqueeze(x, sorted([*second, *(kept[axis] for axis in first)]))
 
 
@@ -80,7 +80,7 @@ def one_slice(
     """
     first = list(range(len(starts))) if axes is None else axes
     second = list(range(len(further_starts))) if further_axes is None else further_axes
-    if min(*first, *second) < 0:
+    if min((*first, *second), default=0) < 0:
         require(x.sizes is not None, "an axis counts from the back, and the rank of the input is unknown")
         first, second = ([axis % len(x.sizes) for axis in given] for given in (first, second))
     require(not set(first) & set(second), "both cut along one axis")

@@ -23,8 +23,11 @@ def from_zero(g: Graph, x: Tensor, high: float) -> Tensor:
     )
 
 
-def in_order(high: float, low: float = 0.0) -> None:
+def in_order(high: float | None, low: float | None = 0.0) -> None:
     """Bounds the wrong way round make either a constant, but not the same."""
+    require(low is not None or high is not None, "it has no bounds")
+    if low is None or high is None:
+        return
     require(low <= high, "the lower bound must not exceed the upper one")
     require(high - low > NARROW, "the bounds lie too close for a check to tell what is between them")
 
@@ -41,8 +44,8 @@ def require_kernel(g: Graph, x: Tensor) -> None:
     require(x.dtype != "bfloat16", "no kernel takes Clip of bfloat16")
 
 
-def node(g: Graph, x: Tensor, low: float, high: float) -> Tensor:
-    """Clip with both bounds."""
+def node(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
+    """Clip; a bound may be left out."""
     return g.clip(x, low, high)
 
 
@@ -58,7 +61,8 @@ def clip(g: Graph, x: Tensor, high: float, low: float = 0.0) -> Tensor:
 
 
 @clip.on("decomposed", is_pattern=False)
-def _(g: Graph, x: Tensor, low: float, high: float) -> Tensor:
+def _(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
     require_kernel(g, x)
     require(g.opset > 7, "Max and Min broadcast from opset 8 on")
-    return lower_first(g, x, low, high)
+    above = x if low is None else g.max(x, low)
+    return above if high is None else g.min(above, high)

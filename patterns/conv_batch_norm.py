@@ -53,6 +53,7 @@ def at_inference(match: Match) -> None:
 def as_line(match: Match) -> tuple[Array, Array]:
     """(factor, offset): the normalisation is x · factor + offset, in double precision."""
     names = ("scale", "shift", "mean", "variance")
+    require(all(len(match[name].shape) == 1 for name in names), "scale, bias, mean and variance must be vectors")
     scale, shift, mean, variance = (match[name].values.astype(np.float64) for name in names)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + match["epsilon"])

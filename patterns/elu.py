@@ -1,5 +1,7 @@
 """ELU (Clevert et al., arXiv:1511.07289)."""
 
+from math import inf
+
 from patterns._numbers import in_float, no_double, open_clips
 from surgeon import Graph, Tensor, require, rule
 
@@ -32,7 +34,7 @@ def by_relus(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 def is_elu(alpha: float = 1.0) -> None:
     """Below zero, the maxima and minima choose rightly only for a positive α."""
-    require(alpha > 0, "alpha must be positive")
+    require(0 < alpha < inf, "alpha must be positive")
 
 
 @rule(patterns=[by_where, by_parts, by_relus], conditions=[is_elu, no_double, open_clips], target="onnx")

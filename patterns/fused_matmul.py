@@ -47,6 +47,7 @@ def require_matrices(a: Tensor, b: Tensor) -> None:
     """ONNX Runtime's kernel takes vectors too, but transposes nothing beside one and is wrong."""
     require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
     require(len(a.shape) > 1 and len(b.shape) > 1, "FusedMatMul of a vector is not to be trusted")
+    require(0 not in (*a.shape, *b.shape), "FusedMatMul of an empty factor leaves its result as the memory was")
     require(str(a.dtype) in FLOATS, "ONNX Runtime's FusedMatMul multiplies floats")
 
 
@@ -68,7 +69,7 @@ def fused_matmul(
     require(alike, "a batch is moved only where both factors have as many axes")
     alpha = own.get("alpha", 1.0) * factor
     kept = float(np.float32(alpha))
-    require(np.isfinite(kept), "alpha would not be finite")
+    require(np.isfinite(kept) and kept != 0, "alpha would be 0, or not finite")
     require(kept == alpha or str(a.dtype) != "float64", "alpha is a float32, too coarse for this factor in a double")
     if alpha == 1.0 and not any((*left, *right)):
         return g.matmul(a, b)

@@ -1,6 +1,17 @@
 """A group normalisation and the SiLU behind it, as diffusion models have them."""
 
-from patterns._groups import are_groups, by_instances, by_moments, node_of_ort, standard_node, vectors, written_for_ort
+from patterns._axes import over_named_axes
+from patterns._groups import (
+    are_groups,
+    by_instances,
+    by_moments,
+    channels_last,
+    node_of_ort,
+    number_of,
+    standard_node,
+    vectors,
+    written_for_ort,
+)
 from patterns.group_norm import decomposed
 from surgeon import Constant, Graph, Tensor, rule
 
@@ -38,12 +49,12 @@ def behind_node_of_ort(g: Graph, x: Tensor, scale: Constant, bias: Constant, num
 
 def one_node(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
     """com.microsoft::GroupNorm with its activation."""
-    return node_of_ort(g, x, scale, bias, num_groups, epsilon, activation=1)
+    return channels_last(g, x, scale, bias, num_groups, epsilon, 1)
 
 
 @rule(
     patterns=[behind_instances, behind_moments, behind_standard_node, behind_node_of_ort],
-    conditions=[are_groups],
+    conditions=[over_named_axes, are_groups],
     pattern=one_node,
 )
 def group_norm_silu(
@@ -60,11 +71,11 @@ def group_norm_silu(
     What: y · σ(y), y being the group normalisation of x as the rule group_norm finds it, or as one node already.
     Numerics: as group_norm.
     """
-    number = num_groups if groups is None else groups.shape[1]
-    return written_for_ort(g, x, *vectors(x, groups, scale, bias, "float32"), number, epsilon, activation=1)
+    number = num_groups if groups is None else number_of(groups)
+    return written_for_ort(g, x, vectors(x, groups, scale, bias, "float32"), number, epsilon, act=1)
 
 
 @group_norm_silu.on("decomposed", is_pattern=False)
 def _(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
-    y = decomposed(g, x, scale, bias, num_groups, epsilon)
-    return g.mul(y, g.sigmoid(y))
+    written: Tensor = decomposed(g, x, scale, bias, num_groups, epsilon, act=1)
+    return written

@@ -1,6 +1,6 @@
 """Hard sigmoid: a line that is cut off at 0 and 1, by default x/6 + ½ (Howard et al., arXiv:1905.02244)."""
 
-from patterns._numbers import no_double
+from patterns._numbers import finite_numbers, no_double
 from surgeon import Graph, Tensor, rule
 
 
@@ -14,7 +14,7 @@ def shifted(g: Graph, x: Tensor) -> Tensor:
     return g.div(g.clamp(g.add(x, 3.0), 0.0, 6.0), 6.0)
 
 
-@rule(patterns=[linear, shifted], conditions=[no_double], target="onnx")
+@rule(patterns=[linear, shifted], conditions=[no_double, finite_numbers], target="onnx")
 def hard_sigmoid(g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
     """Fuse a hard sigmoid into one HardSigmoid node.
 

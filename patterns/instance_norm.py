@@ -4,6 +4,7 @@ from math import prod
 
 import numpy as np
 
+from patterns._axes import over_named_axes
 from patterns._moments import normalised, per_channel, require_spatial, scaled_and_shifted
 from surgeon import Constant, Graph, Tensor, require, rule
 
@@ -13,11 +14,15 @@ def by_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[
     return scaled_and_shifted(g, normalised(g, x, axes, epsilon), scale, bias)
 
 
-def with_scale_behind(
-    g: Graph, x: Tensor, inner: Constant, shift: Constant, scale: Constant, bias: Constant, epsilon: float
-) -> Tensor:
+def is_all(constant: Constant, number: float) -> None:
+    """The node's own scale, or bias, does nothing."""
+    require(bool(np.all(constant.values == number)), "the node has a scale and a bias of its own")
+
+
+def with_scale_behind(g: Graph, x: Tensor, scale: Constant, bias: Constant, epsilon: float) -> Tensor:
     """InstanceNormalization with scale one and bias zero, and another scale and bias behind it."""
-    return g.add(g.mul(g.instance_normalization(x, inner, shift, epsilon=epsilon), scale), bias)
+    ones, zeros = g.such_that(g.any_tensor(), is_all, 1.0), g.such_that(g.any_tensor(), is_all, 0.0)
+    return g.add(g.mul(g.instance_normalization(x, ones, zeros, epsilon=epsilon), scale), bias)
 
 
 def one_node(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
@@ -40,18 +45,8 @@ def are_spatial(
         require(prod(sizes) > 1, "of a single number ONNX Runtime's kernel loses digits")
 
 
-def is_idle(inner: Constant | None = None, shift: Constant | None = None) -> None:
-    """A node's own scale and bias can be left out."""
-    if inner is not None and shift is not None:
-        is_plain = bool(np.all(inner.values == 1)) and bool(np.all(shift.values == 0))
-        require(is_plain, "the node has a scale and a bias of its own")
-
-
 @rule(
-    patterns=[by_moments, with_scale_behind],
-    conditions=[are_spatial, is_idle],
-    target="onnx",
-    pattern=one_node,
+    patterns=[by_moments, with_scale_behind], conditions=[over_named_axes, are_spatial], target="onnx", pattern=one_node
 )
 def instance_norm(
     g: Graph, x: Tensor, epsilon: float, scale: Constant | None = None, bias: Constant | None = None

@@ -1,7 +1,7 @@
 """Layer normalisation (Ba, Kiros and Hinton, arXiv:1607.06450), over the last axis or the last few."""
 
-from patterns._axes import first_axis, from_axis, require_spans, scale_or_ones
-from surgeon import Graph, Tensor, rule
+from patterns._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
+from surgeon import Graph, Tensor, require, rule
 
 HALF = ("float16", "bfloat16")
 
@@ -29,19 +29,31 @@ def plain(g: Graph, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
     return g.maybe_narrower(normalised(g, x, axes, epsilon))
 
 
+def of_centred(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, axes: list[int], axis: int, epsilon: float) -> Tensor:
+    """The RMSNormalization of x − mean, as torch's dynamo exporter writes some of them from opset 23."""
+    normal = g.rms_normalization(g.centred(x, axes), scale, axis=axis, epsilon=epsilon)
+    return g.any_of(g.add(normal, bias), normal)
+
+
 def one_node(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias: Tensor | None = None) -> Tensor:
     """LayerNormalization."""
     return g.layer_normalization(x, scale, bias, axis=axis, epsilon=epsilon)
 
 
 @rule(
-    patterns=[scaled_and_shifted, scaled, plain],
+    patterns=[scaled_and_shifted, scaled, plain, of_centred],
     conditions=[over_named_axes],
     target={"onnx": 17, "ort": 1},
     pattern=one_node,
 )
 def layer_norm(
-    g: Graph, x: Tensor, axes: list[int], epsilon: float = 0.0, scale: Tensor | None = None, bias: Tensor | None = None
+    g: Graph,
+    x: Tensor,
+    axes: list[int],
+    epsilon: float = 0.0,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    axis: int | None = None,
 ) -> Tensor:
     """Fuse a layer normalisation into one LayerNormalization node.
 
@@ -49,14 +61,16 @@ def layer_norm(
     a scale it gets ones.  Below opset 17 it is ONNX Runtime's own op of that name, in the default domain.
     Numerics: rounding only; half precision is computed in float32.
     """
-    axis = first_axis(x, axes)
-    require_spans(x, axis, scale, bias)
-    return g.layer_normalization(x, scale_or_ones(x, scale, axis), bias, axis=axis, epsilon=epsilon)
+    first = first_axis(x, axes)
+    require(axis is None or from_axis(x, axis)[0] == first, "mean and mean of squares must be over the same axes")
+    require_spans(x, first, scale, bias)
+    return g.layer_normalization(x, scale_or_ones(x, scale, first), bias, axis=first, epsilon=epsilon)
 
 
 @layer_norm.on("decomposed", is_pattern=False)
 def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias: Tensor | None = None) -> Tensor:
-    axes = from_axis(x, axis)
+    axes = from_axis(x, axis, scale, bias)
+    require(x.dtype is not None, "the dtype of the input is unknown")
     wide = g.cast(x, to="float32") if x.dtype in HALF else x
     centred = g.centred(wide, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))

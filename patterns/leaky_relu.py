@@ -1,6 +1,6 @@
 """Leaky ReLU (Maas et al., ICML 2013)."""
 
-from patterns._numbers import no_double, open_clips
+from patterns._numbers import finite_numbers, no_double, open_clips
 from surgeon import Graph, Tensor, require, rule
 
 
@@ -29,7 +29,11 @@ def is_leaky(alpha: float, flatter: Tensor | None = None) -> None:
     require(flatter is None or 0 < alpha <= 1, "alpha must lie between 0 and 1, or the maximum is another function")
 
 
-@rule(patterns=[by_where, by_maximum, by_parts, by_relus], conditions=[is_leaky, no_double, open_clips], target="onnx")
+@rule(
+    patterns=[by_where, by_maximum, by_parts, by_relus],
+    conditions=[is_leaky, finite_numbers, no_double, open_clips],
+    target="onnx",
+)
 def leaky_relu(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse the leaky ReLU into one LeakyRelu node.
 

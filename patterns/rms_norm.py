@@ -1,7 +1,7 @@
 """Root mean square normalisation (Zhang and Sennrich, arXiv:1910.07467), over the last axis or the last few."""
 
-from patterns._axes import Array, first_axis, from_axis, require_spans, scale_or_ones
-from surgeon import Graph, Tensor, rule
+from patterns._axes import Array, first_axis, from_axis, narrowed, over_named_axes, require_spans, scale_or_ones
+from surgeon import Graph, Tensor, require, rule
 
 HALF = ("float16", "bfloat16")
 
@@ -11,6 +11,13 @@ def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: T
     wide = g.maybe_wider(x)
     squares = g.mean_over(g.square(wide), axes)
     return g.over_root(g.mul(wide, *factors) if factors else wide, g.any_of(g.add(squares, epsilon), squares))
+
+
+def sandwiched(g: Graph, x: Tensor, scale: Tensor, axes: list[int], epsilon: float) -> Tensor:
+    """x / √(mean(x²) + ε) · scale between two casts, where the one of the scale is folded into it."""
+    wide = g.cast(x, to=1)
+    normal = g.mul(g.over_root(wide, g.add(g.mean_over(g.square(wide), axes), epsilon)), scale)
+    return g.any_of(g.cast(normal, to=10), g.cast(normal, to=16))
 
 
 def scaled(g: Graph, x: Tensor, scale: Tensor, axes: list[int], epsilon: float) -> Tensor:
@@ -38,16 +45,15 @@ def simplified(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) ->
     return g.simplified_layer_normalization(x, scale, axis=axis, epsilon=epsilon)
 
 
-def _first_and_scale(
-    x: Tensor, scale: Tensor | None, axes: list[int] | None, axis: int
-) -> tuple[int, Tensor | Array]:
-    """The first axis, from the end, and the scale: ones where there is none."""
+def _first_and_scale(x: Tensor, scale: Tensor | None, axes: list[int] | None, axis: int) -> tuple[int, Tensor | Array]:
+    """The first axis, from the end, and the scale in the dtype of x: ones where there is none."""
     first = first_axis(x, axes) if axes else axis
-    require_spans(x, first, scale)
-    return first, scale_or_ones(x, scale, first)
+    factor = narrowed(x, scale)
+    require_spans(x, first, factor)
+    return first, scale_or_ones(x, factor, first)
 
 
-@rule(patterns=[scaled, plain], conditions=[over_named_axes], target="ort", pattern=simplified)
+@rule(patterns=[sandwiched, scaled, plain], conditions=[over_named_axes], target="ort", pattern=simplified)
 def rms_norm(
     g: Graph,
     x: Tensor,
@@ -81,7 +87,8 @@ def _(
 
 @rms_norm.on("decomposed", is_pattern=False)
 def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
+    require(x.dtype is not None, "the dtype of the input is unknown")
     wide = g.cast(x, to="float32") if x.dtype in HALF else x
-    axes = from_axis(x, axis)
+    axes = from_axis(x, axis, scale)
     normal = g.over_root(wide, g.add(g.mean_over(g.square(wide), axes), epsilon))
     return g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)

@@ -1,6 +1,6 @@
 """SiLU, also called Swish (Elfwing et al., arXiv:1702.03118; Ramachandran et al., arXiv:1710.05941)."""
 
-from patterns._numbers import no_double
+from patterns._numbers import finite_numbers, no_double
 from surgeon import Graph, Tensor, rule
 
 
@@ -34,7 +34,7 @@ def by_scaled_sigmoid(g: Graph, x: Tensor, alpha: float) -> Tensor:
     return g.mul(x, g.sigmoid(g.mul(x, alpha)))
 
 
-@rule(patterns=[by_scaled_sigmoid], conditions=[no_double])
+@rule(patterns=[by_scaled_sigmoid], conditions=[no_double, finite_numbers])
 def swish(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse x · σ(α · x) into one node: QuickGelu, or Swish.
 

@@ -19,6 +19,7 @@ def node(g: Graph, x: Tensor, axis: int) -> Tensor:
 
 def one_axis(x: Tensor, match: Match, axes: Sequence[int] | None = None, axis: int = 0) -> None:
     """Below opset 13, Softmax flattens x to a matrix at its axis, which is a softmax along it only where it is last."""
+    over_named_axes(match)
     axes = [axis] if axes is None else axes
     require(len(axes) == 1, "the sum must be over one axis")
     if match.opset < 13:
@@ -33,7 +34,7 @@ def place(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
     return axes[0] + len(x.shape)
 
 
-@rule(patterns=[quotient], conditions=[over_named_axes, one_axis], target="onnx", pattern=node)
+@rule(patterns=[quotient], conditions=[one_axis], target="onnx", pattern=node)
 def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x − max x) / Σ exp(x − max x) into one Softmax node.
 
@@ -70,7 +71,7 @@ def no_double(x: Tensor) -> None:
     require(x.dtype != "float64", "beside an infinity LogSoftmax of doubles is -inf, where its parts are NaN")
 
 
-@rule(patterns=[difference, logarithm], conditions=[over_named_axes, one_axis, no_double], target="onnx", pattern=log_node)
+@rule(patterns=[difference, logarithm], conditions=[one_axis, no_double], target="onnx", pattern=log_node)
 def log_softmax(g: Graph, x: Tensor, axes: list[int] | None = None, axis: int = -1) -> Tensor:
     """Fuse the logarithm of a softmax into one LogSoftmax node.
 

@@ -1,5 +1,7 @@
 """Softplus, a smooth ReLU (Dugas et al., NIPS 2000)."""
 
+from math import inf
+
 from patterns._numbers import open_clips
 from surgeon import Graph, Tensor, require, rule
 
@@ -33,7 +35,7 @@ def needs_no_guard(x: Tensor, guard: Tensor | None = None) -> None:
 
 def is_steep(beta: float) -> None:
     """A negative β turns the function round, and one of 0 makes nothing of it."""
-    require(beta > 0, "beta must be positive")
+    require(0 < beta < inf, "beta must be positive")
 
 
 @rule(patterns=[stable, logarithm, thresholded], conditions=[needs_no_guard, open_clips], target="onnx")

@@ -16,8 +16,8 @@ def quotient(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
 
 
 def by_difference(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
-    """exp(x − log Σ exp(x))."""
-    return g.exp(difference(g, x, axes))
+    """exp(x − log Σ exp(x)), the logarithm of the sum one node."""
+    return g.exp(g.sub(x, g.reduce_log_sum_exp(x, axes=axes, keepdims=1)))
 
 
 def difference(g: Graph, x: Tensor, axes: list[int]) -> Tensor:

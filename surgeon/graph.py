@@ -146,7 +146,7 @@ class Graph(gs.Graph):
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
-        fixed: Tensor = self._tensor(value)
+        fixed: Any = np.asarray(value)  # a node that reads it gives it a dtype, as it does to a plain number
         return fixed
 
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:

@@ -26,11 +26,12 @@ FLOORS = (
     "running: runtime kernels inlining formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
-    "inner_values proof region cut mini pins sizes signature site_proof site_check",
+    "inner_values proof region cut mini pins sizes sums signature site_proof site_check",
     "searches: repeats neutral folding",
     "rewriting: clock options fragment placing splice write rule catalogue runnable workshop acceptance near_misses "
     "result recipe driver run references whole_model proving checking rewrite explain",
-    "ruleproof: variants dtypes instances layouts opsets result together zero_size without_shapes cases prover",
+    "ruleproof: variants dtypes instances layouts opsets result together trial zero_size without_shapes cases judging "
+    "supply prover",
     "comparing",
     "upgrading: lossless upgrade",
     "console: console progress guard report compare_command explain_command rule_proof manual inspection cli",

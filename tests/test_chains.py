@@ -216,7 +216,8 @@ def shifted(g: Graph, x: Tensor) -> Tensor:
         ("m = Sub(c, x)", "float c = {2}", shifted, 0),
         ("a = Neg(x) b = Add(a, c) m = Neg(b)", "float c = {2}", shifted, 1),
         ("a = Sub(c, x) m = Neg(a)", "float c = {2}", shifted, 1),
-        ("m = Add(x, c)", "float c = {-2.00001}", shifted, 1),
+        ("m = Add(x, c)", "float c = {-2.0000005}", shifted, 1),
+        ("m = Add(x, c)", "float c = {-2.00001}", shifted, 0),
         ("m = Add(x, c)", "float c = {-2.0001}", shifted, 0),
     ],
 )

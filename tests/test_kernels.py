@@ -13,6 +13,7 @@ from surgeon.errors import UsageError
 from surgeon.rewriting.rule import rule
 from surgeon.running import kernels as module
 from surgeon.running.kernels import FLOATS, Kernels, shipped_version
+from surgeon.testing import parse
 from tests.command_line import gelus, one_sentence
 from tests.command_line import run as command
 from tests.make_kernel_tables import CPU, DATA, content, cpu_rows, documented, parsed
@@ -53,6 +54,20 @@ class TestTables:
         assert [what_runs("cpu", "", "Swish", version) for version in (24, 25)] == ["fhd", ""]
         assert [what_runs("cpu", "", "Mish", version) for version in (18, 22)] == ["fhd", "fh"]
         assert what_runs("cpu", "", "GroupNormalization", 21) == "fhd"
+
+    def test_a_coarse_body_runs_and_is_not_written(self):
+        """The body of GroupNormalization loses digits; TensorRT has a kernel of its own."""
+        asked = ("", "GroupNormalization", 21, {"T": F})
+        for ep in ("cpu", "cuda"):
+            kernels = Kernels.of(ep)
+            assert kernels.runs(*asked)
+            assert not kernels.suits(*asked)
+            assert kernels.missing(*asked) == (
+                f"ONNX Runtime's {kernels.title} provider has no kernel for ai.onnx::GroupNormalization in float at "
+                "opset 21; choose --ep tensorrt"
+            )
+            assert kernels.raised("", "GroupNormalization", 18, {"T": F}) is None
+        assert Kernels.of("tensorrt").suits(*asked)
 
     def test_float16_runs_through_casts_where_only_float_has_a_kernel(self):
         assert what_runs("cpu", MICROSOFT, "Gelu", 1) == "fh"
@@ -234,6 +249,31 @@ class TestRules:
         left, report = fired(smooth, 22, "bfloat16", body="n = Identity(x) y = Identity(n)")
         assert left == ["Identity", "Identity"]
         assert "no kernel for ai.onnx::Selu in bfloat16 at opset 22; choose --ep" in report.misses[0].reason
+
+    def test_a_coarse_body_is_a_kernel_to_lose(self):
+        """What it runs is not given up for what no kernel runs, and it is not written."""
+        constants = "<float[4] s = {1, 1, 1, 1}>"
+        node = "y = GroupNormalization<num_groups = 2>(x, s, s)"
+        model = parse(
+            f'<ir_version: 10, opset_import: ["" : 21, "{MICROSOFT}" : 1]> agraph {head()} {constants} {{ {node} }}'
+        )
+
+        @rule(patterns=[lambda g, x, s, b: g.group_normalization(x, s, b, num_groups=2)])
+        def for_gpus(g, x):
+            return g.ms_bias_split_gelu(x, [1.0] * 4)
+
+        made, report = run(model, for_gpus, check="none")
+        assert ops(made.graph) == ["GroupNormalization"]
+        assert "no kernel for com.microsoft::BiasSplitGelu" in report.misses[0].reason
+
+        @rule(patterns=[twice], target="onnx", opset=21)
+        def coarse(g, x):
+            return g.group_normalization(x, [1.0] * 4, [0.0] * 4, num_groups=2)
+
+        left, report = fired(coarse, 21)
+        assert left == ["Neg", "Neg"]
+        assert "no kernel for ai.onnx::GroupNormalization in float" in report.misses[0].reason
+        assert fired(coarse, 21, target="onnx")[0] == ["GroupNormalization"]
 
     def test_a_target_that_is_not_onnx_runtime_asks_only_where_it_is_named(self):
         @rule(patterns=[twice], target="onnx", opset=12)

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto
 
 from surgeon.running.evaluator import Evaluator
+from surgeon.running.formulas import FORMULAS
 from surgeon.running.precision import Reference, widened
 from surgeon.running.runtime import Session, SessionError
 from tests.models import opset
@@ -302,6 +303,31 @@ def test_formulas_against_kernels(form):
         np.testing.assert_allclose(formulas[name], array, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(narrow[name], array, rtol=1e-5, atol=1e-5)
         assert narrow[name].dtype == np.float32
+
+
+@pytest.mark.parametrize("silu", [0, 1])
+def test_the_formula_of_a_group_norm_with_channels_last(silu):
+    """Against the definition, one group after the other."""
+    x, gamma, beta = normal(2, 5, 3, 8).astype(np.float64), normal(8), normal(8)
+    made = FORMULAS["com.microsoft", "GroupNorm"](x, gamma, beta, groups=4, activation=silu, epsilon=0.01)
+    wanted = np.empty_like(x)
+    for image, group in np.ndindex(2, 4):
+        part = x[image, :, :, 2 * group : 2 * group + 2]
+        wanted[image, :, :, 2 * group : 2 * group + 2] = (part - part.mean()) / np.sqrt(part.var() + 0.01)
+    wanted = wanted * gamma + beta
+    wanted = wanted / (1 + np.exp(-wanted)) if silu else wanted
+    np.testing.assert_allclose(made, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(3, 8), (0, 8), (4, 4), (4, 1)])
+def test_what_is_no_group_norm_is_refused(groups, channels):
+    """8 channels in 3 groups, or with vectors of another length, which numpy would broadcast."""
+    vector = normal(channels)
+    for op, settings in (("com.microsoft", {"groups": groups}), ("", {"num_groups": groups})):
+        x = normal(2, 5, 3, 8) if op else normal(2, 8, 5, 3)
+        formula = FORMULAS[op, "GroupNorm" if op else "GroupNormalization"]
+        with pytest.raises(ValueError, match="groups|wanted"):
+            formula(x, vector, vector, **settings, **({"activation": 0} if op else {}))
 
 
 COVERED = (

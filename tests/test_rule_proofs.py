@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import pytest
 
@@ -34,16 +35,48 @@ def wanting(proof):
     return [f"{entry.target} {entry.opset} {entry.dtype} {entry.layout}: {entry.reason}" for entry in proof.faults]
 
 
+# Patterns that no made-up model suits, by rule: each form holds a value that may be anything, or values that must fit
+# one another.
+UNMADE = {
+    "group_norm": {"by_instances", "by_moments"},
+    "group_norm_silu": {"behind_instances", "behind_moments"},
+    "instance_norm": {"with_scale_behind"},
+    "no_op_slice": {"sliced"},
+}
+NO_KERNEL = "no kernel"
+
+
+def plain(pattern):
+    """The name of a pattern without the number of its trace."""
+    return re.sub(r" \d+$", "", pattern)
+
+
+def has_no_kernel(entries):
+    """Whether a pattern need not be proved for a target: nothing has a kernel for what would be written."""
+    return all(NO_KERNEL in entry.reason for entry in entries)
+
+
 @pytest.mark.parametrize("found", [found for *_, found in all_rules()], ids=lambda found: found.name)
 def test_every_rule_proves_itself(found):
+    """Each pattern for each target; forms of it may be spared, for the rule's own reasons."""
     proof = prove(found, targets=None)
-    if all(form.kind == "any" for form in found.forms):  # what it takes out depends on shapes and values
-        assert not proof.faults, wanting(proof)
+    if found.search is not None:
+        assert not proof.entries
         return
     assert proof.outcome is Outcome.PROVED, wanting(proof)
-    groups = {(entry.pattern, entry.variant, entry.target) for entry in proof.entries}
-    proved = {(entry.pattern, entry.variant, entry.target) for entry in proof.entries if entry.standing == "proved"}
-    assert groups == proved, "a pattern is never proved for a target"
+    groups = {}
+    for entry in proof.entries:
+        groups.setdefault((plain(entry.pattern), entry.target), []).append(entry)
+    unproved = {
+        (pattern, target): sorted({entry.reason for entry in entries})
+        for (pattern, target), entries in groups.items()
+        if all(entry.standing != "proved" for entry in entries) and not has_no_kernel(entries)
+    }
+    known = UNMADE.get(found.name, set())
+    unproved = {key: reasons for key, reasons in unproved.items() if key[0] not in known}
+    assert not unproved, "a pattern is never proved for a target"
+    made = {pattern for pattern, _ in groups}
+    assert {plain(pattern) for pattern, _ in proof.not_made_up} - made <= known
 
 
 def test_gelu_in_full():
@@ -91,8 +124,6 @@ FAULTS = {
     "swapped inputs": (lambda g, x, y: g.neg(g.sub(x, y)), lambda g, x, y: g.sub(x, y), "x[a, b, c]", "differs"),
     "another dtype": (
         lambda g, x: g.abs(g.abs(x)), lambda g, x: g.cast(g.abs(x), to="float16"), "x[a, b, c]", "is float16 where"),
-    "a lost Cast": (
-        lambda g, x: g.neg(g.cast(x, to="float16")), lambda g, x: g.neg(x), "x[a, b, c]", "is float32 where"),
     "right for rank 3, wrong for rank 2": (
         lambda g, x: g.abs(g.softmax(x, axis=-1)), lambda g, x: g.softmax(x, axis=2), "x[a, b]", "axis"),
     "a captured permutation that is not used": (
@@ -122,6 +153,17 @@ def test_a_planted_fault_is_found(fault):
     assert proof.outcome is Outcome.FAILED
     assert any(layout in str(entry.layout) and reason in entry.reason for entry in failed), wanting(proof)
     assert all(entry.model is not None and entry.reason for entry in failed)
+
+
+def test_what_would_break_a_schema_is_never_written():
+    """A lost Cast: Neg gives the dtype that it gets."""
+    proof = prove(plant(lambda g, x: g.neg(g.cast(x, to="float16")), lambda g, x: g.neg(x)))
+    by_dtype = {}
+    for entry in proof.entries:
+        by_dtype.setdefault(entry.dtype, set()).add(entry.standing)
+    assert by_dtype.pop("float16") == {"proved"}
+    assert set(by_dtype) >= {"float32", "int64"}
+    assert all(standings == {"spared"} for standings in by_dtype.values())
 
 
 def test_a_rule_right_at_rank_3_is_proved_there_and_fails_at_rank_2():
@@ -329,7 +371,7 @@ def test_what_is_printed():
     stream = io.StringIO()
     print_rule_proof(prove(gelu, targets=["onnx"]), stream)
     text = stream.getvalue()
-    assert text.startswith("gelu  (gelu.py:13)")
+    assert text.startswith(f"gelu  ({gelu.where})")
     assert "exact" in text
     assert "fp32 fp16" in text
     assert "needs opset 20 and the model has 19" in text

@@ -40,3 +40,12 @@ def test_a_weight_tells_a_dtype_without_a_walk_over_the_data(question, monkeypat
     index = index_of(deep("m{next} = MatMul(s{i}, w) t{next} = Neg(m{next}) s{next} = Relu(t{next}) "))
     assert getattr(index.types, question)(index.main, f"t{LAYERS - 1}")
     assert len(looks) <= 6, looks
+
+
+def test_what_a_caller_may_override_tells_no_sizes():
+    """The target of the Reshape is an input with a default value: from version 4 of the IR on, another may be given."""
+    text = "(float[6] x{}) => (float[p, q] y) <int64[2] to = {{2, 3}}> {{ z = Reshape(x, to) y = Relu(z) }}"
+    for inputs, ir_version, fixed in ((", int64[2] to", 8, []), (", int64[2] to", 3, [2, 3]), ("", 8, [2, 3])):
+        index = index_of(parse(text.format(inputs), ir_version=ir_version))
+        shape = index.types.shape(index.main, "z") or ()
+        assert [size for size in shape if isinstance(size, int)] == fixed

@@ -15,9 +15,7 @@ from surgeon.words import find_word
 NEWEST = 10**6  # an opset at which every form may be written
 
 
-def print_list(
-    found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO
-) -> None:
+def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO) -> None:
     """Print every rule by pack and file: name, summary, and the targets with the opset they need; then the groups."""
     from rich.table import Table
     from rich.text import Text

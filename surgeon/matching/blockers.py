@@ -1,6 +1,6 @@
 """What stands against taking matched nodes out of a graph, each as a sentence that names who is in the way."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.advice import fewer_uses
@@ -140,11 +140,16 @@ def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> Find
     return None
 
 
-def comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Finding | None:
-    """Whether a path leaves through an output, by a body's capture too, and comes back as an input."""
+def comes_back(
+    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], passed: Collection[Node] = ()
+) -> Finding | None:
+    """Whether a path leaves through an output, by a body's capture too, and comes back as an input.
+
+    passed: nodes that stay, but that were only looked through, so that nothing new reads what they make.
+    """
     inside = set(nodes)
     scope = state.scope
-    needed = {name for node in nodes for name in node.inputs}
+    needed = {name for node in nodes for name in node.inputs}.difference(*(node.outputs for node in passed))
     level = [reader for name in names for reader in scope.readers(name)]
     seen: set[int] = set()
     while level:
@@ -160,3 +165,15 @@ def comes_back(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) ->
                 return Finding("escape", "", "no way out and back", f"one through {node.op}", "", told, at=node.label)
             level.extend(scope.readers(name))
     return None
+
+
+def blocking(
+    state: State, compiled: Compiled, nodes: tuple[Node, ...], names: tuple[str, ...], passed: set[Node]
+) -> Finding | None:
+    """What would take a tensor away from someone else.  passed: nodes that stay, as they were only looked through."""
+    if not is_closed(state, nodes, names):
+        return next(escapes(state, nodes, names))
+    blocked = swallowed(state, compiled, nodes)
+    if blocked is None and len(names) > 1:
+        blocked = comes_back(state, nodes, names, passed)
+    return blocked

@@ -6,7 +6,7 @@ from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.chain import Chain, Folded, Term
 from surgeon.matching.flatten import SUM
-from surgeon.matching.state import RTOL, TRANSPARENT, State
+from surgeon.matching.state import TRANSPARENT, State, least_rtol
 
 CANCELS = 100.0
 
@@ -47,7 +47,7 @@ def agrees(chain: Chain, total: float, eps: float, constants: tuple[Folded, ...]
         # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself,
         # or no more than the sign, which is exact both ways.
         return total == chain.identity and all(abs(item.number) == chain.identity for item in constants)
-    allowed = chain.rtol if chain.rtol is not None else max(RTOL, eps)
+    allowed = chain.rtol if chain.rtol is not None else max(least_rtol(chain.number, eps), eps)
     most = CANCELS * abs(chain.number)
     if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):
         return False  # large constants that nearly cancel take digits away from what is added between them

@@ -14,7 +14,7 @@ from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.indexing.types import Dim
-from surgeon.matching.blockers import comes_back, escapes, is_closed, passed_by, staying, swallowed, with_asides
+from surgeon.matching.blockers import blocking, escapes, is_closed, passed_by, staying, with_asides
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb
@@ -63,10 +63,18 @@ class Captured(gs.Variable):
 
     @property
     def shape(self) -> tuple[Dim, ...] | None:
-        """The shape, symbols as strings, unknown dims None; None where the rank is unknown."""
+        """The shape, symbols as strings, unknown dims None; None where the rank is unknown.
+
+        Sizes that onnx's inference leaves open are those of `sizes`, which knows what a rewrite has made constant.
+        """
+        stated = self._match.index.types.shape(self._match.scope, self._name)
+        found = stated if stated is not None and all(isinstance(size, int) for size in stated) else self.sizes
         self._match.inspected = True
         self._match.asked_last = ("shape", self._name)
-        return self._match.index.types.shape(self._match.scope, self._name)
+        if found is stated or found is None or len(found) != len(stated or found):
+            return stated
+        names = stated or (None,) * len(found)
+        return tuple(size if isinstance(size, int) else name for size, name in zip(found, names, strict=True))
 
     @shape.setter
     def shape(self, value: object) -> None:
@@ -214,6 +222,7 @@ def find(
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
     tried: set[Node] = set()
+    elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
     for anchor in anchors(compiled, scope):
         if not anchor.alive:
@@ -227,11 +236,13 @@ def find(
         for root in reversed(climb(scope, compiled, anchor)):
             if not anchor.alive:
                 break
-            if root in tried:
+            if root in tried or (root in elsewhere and anchor not in elsewhere[root]):
                 continue
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
             attempt.run(root)
-            if not attempt.strayed:
+            if attempt.strayed:
+                elsewhere[root] = attempt.nodes
+            else:
                 tried.add(root)
             if attempt.found is not None:
                 template = template_of(compiled, attempt.state, root, anchor)
@@ -264,7 +275,7 @@ class _Attempt:
     """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
     which only the garbage collector frees."""
 
-    __slots__ = ("accept", "anchor", "compiled", "found", "state", "strayed")
+    __slots__ = ("accept", "anchor", "compiled", "found", "nodes", "state", "strayed")
 
     def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
@@ -272,6 +283,7 @@ class _Attempt:
         if state.trace is not None:
             state.trace.sizes = compiled.sizes
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
+        self.nodes: set[Node] = set()  # of all that would match
 
     def run(self, root: Node) -> None:
         """Try to match with the first output made by this node."""
@@ -292,6 +304,7 @@ class _Attempt:
         """All outputs so far are matched: go on to the next, or have the last word."""
         if len(names) < len(self.compiled.outputs):
             return _further_output(self, names)
+        self.nodes.update(self.state.nodes)
         if self.anchor is not None and self.anchor not in self.state.nodes:
             self.strayed = True
             return False
@@ -302,13 +315,14 @@ class _Attempt:
             stays = staying(state, self.compiled.shared, nodes, names)
             kept = tuple(node for node in nodes if node in stays)
             nodes = tuple(node for node in nodes if node not in stays)
+        passed: set[Node] = set()
         if not is_closed(state, nodes, names):
             passed = passed_by(state, nodes, names)
             kept = (*kept, *(node for node in nodes if node in passed))
             nodes = tuple(node for node in nodes if node not in passed)
         if self.compiled.pattern.claims and not is_closed(state, nodes, names):
             nodes = with_asides(state, nodes, names)
-        blocked = _blocked(state, self.compiled, nodes, names)
+        blocked = blocking(state, self.compiled, nodes, names, passed)
         if state.trace is None and blocked is not None:
             return False
         match = Match(state.index, state.scope, self.compiled.pattern, nodes, names, dict(state.bound), kept)
@@ -382,13 +396,3 @@ def _near(state: State, compiled: Compiled, place: int) -> list[str]:
         for node in nodes
         if (heads is None or node.op in heads) and position < len(node.outputs) and node.outputs[position]
     ]
-
-
-def _blocked(state: State, compiled: Compiled, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Finding | None:
-    """What would take a tensor away from someone else."""
-    if not is_closed(state, nodes, names):
-        return next(escapes(state, nodes, names))
-    blocked = swallowed(state, compiled, nodes)
-    if blocked is None and len(names) > 1:
-        blocked = comes_back(state, nodes, names)
-    return blocked

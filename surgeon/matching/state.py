@@ -15,6 +15,9 @@ from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
+RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody writes it otherwise
+RTOL_DOUBLE = 1e-9
+DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
 FLOAT32 = float(np.finfo(np.float32).eps)
 SAME_DEPTH = 6
@@ -183,8 +186,16 @@ def shown(number: float, eps: float) -> str:
     return f"{float(str(np.float32(number))) if eps == FLOAT32 else number:.10g}"
 
 
+@cache
+def least_rtol(wanted: float, eps: float) -> float:
+    """How far a constant may lie from the number that a pattern wants, relative to it, if its dtype has the digits."""
+    if 0 < eps < DOUBLE:
+        return RTOL_DOUBLE
+    return RTOL_SHORT if float(f"{wanted:.6g}") == wanted else RTOL
+
+
 def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
-    """Whether two constants are equal up to rtol, by default 2e-5 or half a unit in the last place of the dtype."""
+    """Whether two constants are equal up to rtol, by default `least_rtol` or half a unit in the last place."""
     found, wanted = np.asarray(found), np.asarray(wanted)
     if found.size != wanted.size:
         return False
@@ -193,7 +204,7 @@ def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
     if found.dtype.kind in "OSU" or wanted.dtype.kind in "OSU":
         return bool(np.all(found.reshape(-1) == wanted.reshape(-1)))
     one, two = found.reshape(-1).astype(np.float64), wanted.reshape(-1).astype(np.float64)
-    allowed = max(RTOL, eps / 2) if rtol is None else rtol
+    allowed = rtol if rtol is not None else np.array([max(least_rtol(item, eps), eps / 2) for item in two.tolist()])
     with np.errstate(invalid="ignore"):
         return bool(np.all((one == two) | (np.abs(one - two) <= allowed * np.abs(two))))
 

@@ -181,6 +181,8 @@ def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
             if complaint is not None:
                 return complaint
             node.domain = _UNCHECKED
+            if _UNCHECKED not in imports_of(light.opset_import):
+                light.opset_import.add(domain=_UNCHECKED, version=1)
         node.CopyFrom(_lightened(node))
     try:
         checker.check_function(light, _context(ir_version, {**imports, _UNCHECKED: 1}))

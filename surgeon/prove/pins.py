@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
@@ -24,7 +25,7 @@ def sprinkle(feeds: dict[str, np.ndarray], plan: InputPlan, constants: Iterable[
         if not is_float and not is_whole:
             continue
         pins = [*dict.fromkeys(numbers), *(HALVES if is_float else ())][:MOST]
-        fitting = [pin for pin in pins if is_float or (pin.is_integer() and _fits(pin, want.dtype))]
+        fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
         places = random.permutation(flat.size)[: max(flat.size // PART, 1)]
         for place, pin in zip(places, fitting, strict=False):
@@ -41,5 +42,8 @@ def _scalars(tensor: TensorProto) -> np.ndarray:
 
 
 def _fits(number: float, dtype: np.dtype) -> bool:
-    limits = np.iinfo(dtype)
-    return bool(limits.min <= number <= limits.max)
+    """Whether a dtype holds a number; float16 holds no -3.4e38, as masks in float32 do."""
+    if dtype.kind in "iu":  # compared as whole numbers: as a float, the largest int64 is one too large
+        return bool(np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max)
+    limits = ml_dtypes.finfo(dtype)
+    return not np.isfinite(number) or bool(float(limits.min) <= number <= float(limits.max))

@@ -22,6 +22,7 @@ from surgeon.prove.pins import sprinkle
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import Setting, Sizes
+from surgeon.prove.sums import longest_sum
 from surgeon.running.inlining import name_of
 from surgeon.running.oracles import KERNELS, Oracle, open_oracle
 from surgeon.running.precision import Reference
@@ -102,6 +103,7 @@ class _Proof:
         self._plain: frozenset[str] = frozenset()  # float inputs of no special role
         self._telling: set[str] = set()
         self._tells = False  # some run was at sizes other than 1
+        self._terms = 1  # of the longest sum, at the sizes of the run
 
     def judge(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason."""
@@ -212,6 +214,7 @@ class _Proof:
     ) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
         sizes = {text: setting.size(size) for text, size in minis.dims.items()}
+        self._terms = longest_sum(self.cut, setting)
         for values, turn in kinds:
             if values.name.lower() in self.cut.region.apart:
                 continue
@@ -300,7 +303,7 @@ class _Proof:
             moved = None
         if moved is None:
             return error
-        return settled(moved=change(original if exact is None else exact, moved, original.dtype))
+        return settled(moved=change(original if exact is None else exact, moved, original.dtype), terms=self._terms)
 
 
 def _all_nan(array: np.ndarray) -> bool:

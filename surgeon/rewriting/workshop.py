@@ -67,7 +67,7 @@ class Workshop:
             return self._checked[key][1]
         known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
         for place, constant in enumerate(fragment.constants):
-            if constant.like is None:
+            if constant.like is None and constant.values.dtype.kind != "S":
                 known[str(Ref("constant", place))] = dtype_number(constant.values.dtype)
         for ref, dtype in zip(fragment.outputs, made, strict=True):
             known.setdefault(str(ref), dtype)

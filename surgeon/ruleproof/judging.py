@@ -12,11 +12,14 @@ from surgeon.prove.result import Outcome
 from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.rule import Rule
 from surgeon.ruleproof.cases import Case
+from surgeon.ruleproof.instances import read_on
 from surgeon.ruleproof.layouts import is_runnable
 from surgeon.ruleproof.opsets import Content, content, oldest_alike
 from surgeon.ruleproof.result import MUTE, Finding, Standing
 from surgeon.ruleproof.trial import Trial
 from surgeon.ruleproof.zero_size import compare_zero_size
+
+KEPT = "must keep its name: it is an output of the graph"  # how a refusal ends that is about the instance alone
 
 
 class Judging:
@@ -27,7 +30,11 @@ class Judging:
         self._findings: dict[tuple[Content, Content, str], Finding] = {}
 
     def found(self, case: Case, model: onnx.ModelProto) -> Finding:
-        """What became of the instance of a case."""
+        """What became of the instance of a case; where its output has to stay as it is, of one that is read on."""
+        found = self._found(case, model)
+        return self._found(case, read_on(model)) if found.reason.endswith(KEPT) else found
+
+    def _found(self, case: Case, model: onnx.ModelProto) -> Finding:
         try:
             trial = Trial(model, self.rule, case.target)
             if not trial.has_fired:

@@ -19,7 +19,9 @@ from surgeon.running.runtime import SessionError
 
 RANKS = (3, 2, 1, 0, 4)  # the usual one first
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}  # what symbols stand for where a size has to be known
+EVEN = {"a": 2, "b": 8, "c": 4, "d": 6}  # the same for what is split into groups
 SEARCHED, SEARCHED_SHORT = 240, 80  # shapes and values tried for one rank
+FRUITLESS = 40  # of them that were run, and none of them ran
 MOST_SHAPES = 10  # of one rank, kept
 # What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel.
 ROLES = {
@@ -38,15 +40,15 @@ ROLES = {
     **{("SkipSimplifiedLayerNormalization", place): "last" for place in (2, 3)},
 }
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
-MOST_VALUES = 4  # sets of captured values for the first shapes of a rank, kept; other shapes get one
+MOST_VALUES = 5  # sets of captured values for the first shapes of a rank, kept; other shapes get one
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Shapes of captured tensors, symbols as strings, and values of captured numbers, lists and strings.
 
-    kind: "shapes" for symbols, "ones" where every free dim is 1, "empty" where one is 0, "unstated" where the model
-    does not state the shapes.
+    kind: "shapes" for symbols, "fixed" where their sizes are known, "ones" where every free dim is 1, "empty" where one
+    is 0, "unstated" where the model does not state the shapes.
     """
 
     rank: int
@@ -75,6 +77,7 @@ class _Subject:
     custom_ops: Sequence[str | Path]
     most_shapes: int
     known: Sequence[Layout]
+    sizes: Mapping[str, int] = field(default_factory=lambda: SIZES)
 
 
 def layouts(
@@ -103,27 +106,64 @@ def layouts(
     return found
 
 
-def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
+def _parameters(subject: _Subject, rank: int) -> tuple[Mapping[str, Var], Mapping[str, Sequence[Any]]]:
+    """What a pattern captures: tensors, and for each number, list and string what it may be."""
     names = parameters(subject.pattern, subject.variant)
     tensors = {name: var for name, var in names.items() if var.kind not in ("scalar", "list")}
     captured = [name for name, var in names.items() if var.kind in ("scalar", "list")]
-    candidates = {name: _candidates(subject, names[name], rank, place) for place, name in enumerate(captured)}
+    candidates: dict[str, Sequence[Any]] = {}
+    for place, name in enumerate(captured):
+        found = _candidates(subject, names[name], rank, place)
+        is_again = found[:1] == [[-1]] and found in candidates.values()
+        candidates[name] = _other_axes(found) if is_again else found
+    return tensors, candidates
+
+
+def _other_axes(found: Sequence[Any]) -> list[Any]:
+    """Lists of axes in another order than the first such parameter has them: those of one axis first."""
+    single, several = ([axes for axes in found if (len(axes) == 1) is wanted] for wanted in (True, False))
+    return [*single[1:], *single[:1], *several]
+
+
+def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
+    tensors, candidates = _parameters(subject, rank)
     is_short = subject.most_shapes == 1
-    shapes_found, tried = 0, 0
+    for layout in _known(subject, tensors, candidates, rank) if is_short else ():
+        model = _model(subject, layout.shapes, layout.values)
+        if model is not None and is_runnable(model, subject.custom_ops):
+            yield layout
+            return
+    shapes_found, tried, refused = 0, 0, 0
     for shapes in _shape_sets(subject, tensors, rank):
         kept, most = 0, 1 if shapes_found or is_short else MOST_VALUES
         for values, is_last in _value_sets(candidates):
             tried += 1
             if tried > (SEARCHED_SHORT if is_short else SEARCHED):
                 return
-            if _runs(subject, shapes, values):
+            model = _model(subject, shapes, values)
+            if model is not None and is_runnable(model, subject.custom_ops):
                 yield Layout(rank, shapes, values)
                 kept += 1
+            elif model is not None:
+                refused += 1
+                if refused == FRUITLESS and not (kept or shapes_found):
+                    return
             if kept == most or (is_last and kept):
                 break
         shapes_found += kept > 0
         if shapes_found == subject.most_shapes:
             return
+
+
+def _known(
+    subject: _Subject, tensors: Mapping[str, Var], candidates: Mapping[str, Sequence[Any]], rank: int
+) -> Iterator[Layout]:
+    """What is known to suit other variants, for the parameters of this one, where it has nothing beyond."""
+    for layout in subject.known:
+        has_all = tensors.keys() <= layout.shapes.keys() and candidates.keys() <= layout.values.keys()
+        if has_all and layout.rank == rank and layout.kind in ("shapes", "fixed"):
+            shapes = {name: layout.shapes[name] for name in tensors}
+            yield Layout(rank, shapes, {name: layout.values[name] for name in candidates})
 
 
 def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -138,19 +178,34 @@ def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[
         yield dict(zip(candidates, values, strict=True)), False
 
 
-def _runs(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> bool:
-    """Whether the ops take these shapes and values, by shape inference and by a run on fixed sizes.
+def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> onnx.ModelProto | None:
+    """The pattern at fixed sizes; None where shape inference says that the ops do not take these shapes and values.
 
     Raises NoInstance where no others will do either.
     """
-    fixed = {name: tuple(SIZES.get(str(size), size) for size in shape) for name, shape in shapes.items()}
+    fixed = {name: tuple(subject.sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
     try:
-        model = instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
+        return instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
     except NoInstance as never:
         if never.is_final:
             raise
-        return False
-    return is_runnable(model, subject.custom_ops)
+        return None
+
+
+def every_layout(pattern: Pattern, variant: Variant, opset: int, rank: int) -> Iterator[tuple[Layout, onnx.ModelProto]]:
+    """All shapes of known sizes with all values that pass shape inference, in float32; what runs is not looked at.
+
+    For a rule that fires at few of them.  Raises NoInstance where the pattern cannot be written at the opset.
+    """
+    of_sizes = [_Subject(pattern, variant, opset, (), MOST_SHAPES, (), sizes) for sizes in (SIZES, EVEN)]
+    tensors, candidates = _parameters(of_sizes[0], rank)
+    both = zip(*(_shape_sets(subject, tensors, rank) for subject in of_sizes), strict=True)
+    for of_shapes in both:
+        for values in (dict(zip(candidates, found, strict=True)) for found in product(*candidates.values())):
+            for subject, shapes in zip(of_sizes, of_shapes, strict=True):
+                model = _model(subject, shapes, values)
+                if model is not None:
+                    yield _sized(Layout(rank, shapes, values), subject.sizes, "fixed"), model
 
 
 def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -> bool:
@@ -180,13 +235,13 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
     pairs = ((full, *shapes) for shapes in product(palette, repeat=2)) if len(others) == 2 else ()
     seen: set[Any] = set()
     of_rank = [layout.shapes for layout in subject.known if layout.rank == rank and layout.kind == "shapes"]
-    for shapes in ({name: found[name] for name in tensors} for found in of_rank if tensors.keys() <= found.keys()):
-        seen.add(tuple(shapes.values()))
-        yield _settled(shapes, tensors)
+    for known in ({name: found[name] for name in tensors} for found in of_rank if tensors.keys() <= found.keys()):
+        seen.add(tuple(known.values()))
+        yield _settled(known, tensors, subject.sizes)
     for shapes in chain([(full, *usual)], changed, alike, turned if others else (), pairs):
         if shapes not in seen and max(map(len, shapes)) >= rank:
             seen.add(shapes)
-            yield _settled(dict(zip(tensors, shapes, strict=True)), tensors)
+            yield _settled(dict(zip(tensors, shapes, strict=True)), tensors, subject.sizes)
 
 
 def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
@@ -226,12 +281,15 @@ def _palette(full: Shape) -> Iterator[Shape]:
         yield full[1:2]
         yield (6, *full[1:2], *(1 for _ in full[2:]))
         yield (*full[:-2], full[-1], 6)
+    if len(full) > 2:
+        yield (*full[1:2], *(1 for _ in full[2:]))
+        yield (1, *full[1:2], *(1 for _ in full[2:]))
 
 
-def _settled(shapes: dict[str, Shape], tensors: Mapping[str, Var]) -> dict[str, Shape]:
+def _settled(shapes: dict[str, Shape], tensors: Mapping[str, Var], known: Mapping[str, int]) -> dict[str, Shape]:
     """A constant has fixed sizes, and so has every dim that one of its symbols stands for."""
     fixed = {size for name, shape in shapes.items() if tensors[name].kind == "constant" for size in shape}
-    sizes = {size: number for size, number in SIZES.items() if size in fixed}
+    sizes = {size: number for size, number in known.items() if size in fixed}
     return {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
 
 
@@ -241,6 +299,12 @@ def _small(layout: Layout) -> Iterator[Layout]:
     if symbols:
         yield _sized(layout, dict.fromkeys(symbols, 1), "ones")
         yield _sized(layout, {**SIZES, symbols[0]: 0}, "empty")
+
+
+def fixed(layout: Layout) -> Layout | None:
+    """The same with every size known; None where none is free."""
+    symbols = any(isinstance(size, str) for shape in layout.shapes.values() for size in shape)
+    return _sized(layout, SIZES, "fixed") if symbols else None
 
 
 def _sized(layout: Layout, sizes: Mapping[str, int], kind: str) -> Layout:
@@ -282,7 +346,9 @@ def _lists(name: str, rank: int, found: Sequence[Any]) -> list[Any]:
             [*reversed(range(rank))],
             [*range(1, rank), 0],
         ],
-        "axes": [[-1], [0], [0, -1], [1]],
+        "axes": [[-1], *([[*range(2, rank)]] if rank > 3 else [[-2, -1]] if rank > 1 else []), [0], [0, -1], [1]],
+        "starts": [[1], [0], [-2]],
+        "ends": [[3], [-1], [9]],
         "shape": [[0, -1], [-1], [-1, 1]],
         "pads": [[0] * 2 * spatial, [1] * 2 * spatial, [0] * 2 * rank, [1] * 2 * rank],
         "strides": [[1] * spatial, [2] * spatial],

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,21 @@ import onnx
 from onnx import TensorProto
 
 from surgeon.matching.compile import Compiled
-from surgeon.matching.pattern import Pattern
 from surgeon.ops.schemas import history
 from surgeon.rewriting.rule import TARGETS, Plan, Rule
 from surgeon.ruleproof.cases import Case
 from surgeon.ruleproof.dtypes import FLOATS
-from surgeon.ruleproof.instances import NoInstance
 from surgeon.ruleproof.judging import Judging
-from surgeon.ruleproof.layouts import MOST_SHAPES, RANKS, Layout, layouts
+from surgeon.ruleproof.layouts import Layout, every_layout
 from surgeon.ruleproof.opsets import OLDEST, newest_opset
 from surgeon.ruleproof.result import Finding, Proof, RuleProof, Standing
-from surgeon.ruleproof.variants import Variant, operations, variants
+from surgeon.ruleproof.supply import Supply, is_told
+from surgeon.ruleproof.trial import fires
+from surgeon.ruleproof.variants import Variant, operations, parameters
 from surgeon.ruleproof.without_shapes import prove_without_shapes
 
-QUICK_RANKS = (3, 2, 0)
-QUICK_SHAPES = 6  # sets of shapes of one rank in a quick proof
+SEARCHED_RANKS = (4, 3, 2)
+MOST_SEARCHED = 160  # shapes and values tried at one rank, where the rule spares all usual ones
 DTYPES = (*FLOATS, TensorProto.INT64)
 
 Progress = Callable[[str, int], None]
@@ -47,8 +48,9 @@ def prove_rule(
 
     quick: the newest opset of each form alone, fewer ranks and shapes, two dtypes for all but the first shapes of a
     rank, and one set of shapes for all but the first form of a pattern; other ranks only where nothing is told at
-    those.  custom_ops: libraries and Python files that implement ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.  Raises RuleError
-    for a pattern that cannot be traced.
+    those; and what one target proves of a pattern and a form passes for another.  custom_ops: libraries and Python
+    files that implement ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.
+    Raises RuleError for a pattern that cannot be traced.
     """
     started = time.perf_counter()
     made = _RuleProver(rule, targets or list(TARGETS), quick, custom_ops, progress).run()
@@ -82,30 +84,37 @@ class _RuleProver:
         self.proof = RuleProof(rule.name, rule.where)
         self.newest = newest_opset()
         self.judging = Judging(rule, custom_ops)
-        self.variants: dict[Pattern, list[Variant]] = {}
-        self.layouts: dict[tuple[int, int, int], list[Layout]] = {}
-        self.never: dict[tuple[int, int], str] = {}
-        self.floats: dict[tuple[int, int, int], onnx.ModelProto | None] = {}
+        self.supply = Supply(quick, custom_ops)
+        self.floats: dict[tuple[int, int, str, str], onnx.ModelProto | None] = {}
 
     def run(self) -> RuleProof:
-        """Go through targets, opsets, patterns and their forms; a target that gets the same as another is proved by it."""
+        """Go through targets, opsets, patterns and their forms; what targets have in common is proved for one."""
         known: dict[Any, list[Proof]] = {}
         for station in (station for target in self.targets for station in self._stations(target)):
             plan = station.plan
-            key = (tuple(map(id, plan.sources)), plan.form, plan.needs, plan.others, plan.newer, station.opset)
-            if key in known and plan.needs is None:  # what is too old is told with the name of the target
-                self._add([replace(entry, target=station.target) for entry in known[key]])
-                continue
-            before = len(self.proof.entries)
             for compiled in plan.sources if self.rule.patterns else ():  # a search has no instances
-                for variant in self._variants(compiled.pattern):
-                    widest = self._widest(compiled.pattern, variant, station.alike)
+                key = self._key(station, compiled)
+                before = len(self.proof.entries)
+                if key in known and plan.needs is None:  # what is too old is told with the name of the target
+                    self._add([replace(entry, target=station.target) for entry in known[key]])
+                    continue
+                for variant in self.supply.variants(compiled.pattern):
+                    widest = self.supply.widest(compiled.pattern, variant, station.alike)
                     if station.opset == widest or not (self.quick or plan.needs is not None):
                         self._prove_variant(station, compiled, variant, widest)
-            known[key] = self.proof.entries[before:]
+                known[key] = self.proof.entries[before:]
         self.proof.drop_mute()
         self._tell_unmade()
         return self.proof
+
+    def _key(self, station: _Station, compiled: Compiled) -> Any:
+        """What becomes of a pattern's instances hangs on: the forms, the opsets, and all that is looked for.
+
+        A quick proof takes it that a pattern is found before others that a target looks for too.
+        """
+        plan = station.plan
+        sources = () if self.quick else tuple(map(id, plan.sources))
+        return id(compiled), sources, plan.form, plan.needs, plan.others, plan.newer, station.opset, station.alike
 
     def _add(self, entries: Sequence[Proof]) -> None:
         for entry in entries:
@@ -117,10 +126,9 @@ class _RuleProver:
         """Say which forms of the rule's patterns no instance could be made of, and why."""
         for function in self.rule.patterns:
             for compiled in self.rule.compiled(function):
-                for variant in self._variants(compiled.pattern):
-                    opsets = [opset for key, opset, _ in self.layouts if key == id(variant)]
-                    if opsets and not any(self._is_written(compiled.pattern, variant, opset) for opset in opsets):
-                        why = self.never.get((id(variant), max(opsets)), "no shapes were found at which it runs")
+                for variant in self.supply.variants(compiled.pattern):
+                    why = self.supply.why_never(compiled.pattern, variant)
+                    if why:
                         self.proof.not_made_up[(self._name(compiled), variant.label)] = why
 
     def _stations(self, target: str) -> Iterator[_Station]:
@@ -132,11 +140,7 @@ class _RuleProver:
                 groups.setdefault((plan.form.function, plan.needs), []).append((plan, opset))
         for members in groups.values():
             alike = tuple(opset for _, opset in members)
-            yield from (_Station(target, opset, plan, alike) for plan, opset in members)
-
-    def _widest(self, pattern: Pattern, variant: Variant, opsets: Sequence[int]) -> int:
-        """The newest opset at which the pattern can be written, where all shapes are tried."""
-        return next((opset for opset in reversed(opsets) if self._is_written(pattern, variant, opset)), opsets[-1])
+            yield from (_Station(target, opset, plan, alike) for plan, opset in reversed(members))
 
     def _opsets(self) -> list[int]:
         """Opsets at which an op of the rule changes, those of its forms and one below each, and the newest."""
@@ -146,7 +150,7 @@ class _RuleProver:
         recognised = [form.pattern for form in self.rule.forms if form.pattern is not None]
         functions = [*self.rule.patterns, *dict.fromkeys(recognised)]
         for compiled in (item for function in functions for item in self.rule.compiled(function)):
-            for variant in self._variants(compiled.pattern):
+            for variant in self.supply.variants(compiled.pattern):
                 for operation in operations(compiled.pattern, variant):
                     if not operation.domain:
                         found |= {item.since_version for item in history("", operation.op)}
@@ -157,9 +161,12 @@ class _RuleProver:
         entries: list[Proof] = []
         dropped: list[Proof] = []
         is_full, needs = station.opset == widest, station.plan.needs
-        for layout in self._layouts_while(compiled.pattern, variant, widest, entries):
+        tried = self.supply.layouts_while(compiled.pattern, variant, widest, entries)
+        for layout in chain(tried, self._searched(station, compiled, variant, widest, entries)):
             case = Case(station.target, station.opset, compiled, variant, layout)
             of_layout = self._of_layout(case, needs, dropped)
+            if not self.supply.is_short(variant) and any(entry.standing is Standing.PROVED for entry in of_layout):
+                self.supply.fitting.append(layout)
             if is_full and needs is None:
                 entries += [*of_layout, *self._without_shapes(case)]
                 continue
@@ -184,66 +191,33 @@ class _RuleProver:
         """All dtypes; in a quick proof only for the first shapes of a rank and the first form of a pattern."""
         if not self.quick:
             return DTYPES
-        first = self._of_rank(case.compiled.pattern, case.variant, case.opset, case.layout.rank)[:1]
-        is_first = not self._is_short(case.variant) and any(layout is case.layout for layout in first)
+        first = self.supply.of_rank(case.compiled.pattern, case.variant, case.opset, case.layout.rank)[:1]
+        is_first = not self.supply.is_short(case.variant) and any(layout is case.layout for layout in first)
         return DTYPES if is_first else DTYPES[:2]
 
-    def _variants(self, pattern: Pattern) -> list[Variant]:
-        if pattern not in self.variants:
-            self.variants[pattern] = variants(pattern)
-        return self.variants[pattern]
-
-    def _layouts_while(
-        self, pattern: Pattern, variant: Variant, opset: int, entries: Sequence[Proof]
+    def _searched(
+        self, station: _Station, compiled: Compiled, variant: Variant, opset: int, entries: Sequence[Proof]
     ) -> Iterator[Layout]:
-        """What a pattern can be given, rank by rank; in a quick proof more ranks only while all entries are spared."""
-        ranks = self._ranks(pattern, variant, opset)
-        least = 1 if self._is_short(variant) else len(QUICK_RANKS)
-        for place, rank in enumerate(ranks):
-            is_told = any(entry.standing is not Standing.SPARED for entry in entries)
-            if self.quick and place >= least and is_told:
+        """Where the rule spares all usual shapes and values of a pattern: the first at which it fires."""
+        if self.supply.is_short(variant) or station.plan.needs is not None or not entries or is_told(entries):
+            return
+        names = parameters(compiled.pattern, variant)
+        tensors = {name for name, var in names.items() if var.kind not in ("scalar", "list")}
+        values = names.keys() - tensors
+        same = [one for one in self.supply.fitting if (tensors, values) == ({*one.shapes}, {*one.values})]
+        yield from same[:1]
+        for rank in SEARCHED_RANKS:
+            if is_told(entries):
                 return
-            yield from self._of_rank(pattern, variant, opset, rank)
-
-    def _ranks(self, pattern: Pattern, variant: Variant, opset: int) -> Sequence[int]:
-        """Ranks in the order in which they are tried: for other forms first those that suit the first one."""
-        if not self.quick:
-            return RANKS
-        ranks = [*QUICK_RANKS, *(rank for rank in (4, 1) if rank not in QUICK_RANKS)]
-        if self._is_short(variant):
-            base = self._variants(pattern)[0]
-            ranks.sort(key=lambda rank: not self._of_rank(pattern, base, opset, rank))
-        return ranks
-
-    def _is_written(self, pattern: Pattern, variant: Variant, opset: int) -> bool:
-        """Whether a pattern can be written at an opset."""
-        return any(self._of_rank(pattern, variant, opset, rank) for rank in self._ranks(pattern, variant, opset))
-
-    def _of_rank(self, pattern: Pattern, variant: Variant, opset: int, rank: int) -> list[Layout]:
-        """What a pattern can be given at an opset, of one rank of its first tensor."""
-        key = id(variant), opset  # a variant belongs to one pattern and is kept by self.variants
-        if key in self.never:
-            return []
-        if (*key, rank) not in self.layouts:
-            is_short = self._is_short(variant)
-            most = 1 if is_short else QUICK_SHAPES if self.quick else MOST_SHAPES
-            base = self._variants(pattern)[0]
-            known = self._of_rank(pattern, base, opset, rank) if variant is not base else ()
-            self.layouts[(*key, rank)] = []
-            try:
-                found = layouts(pattern, variant, opset, (rank,), self.custom_ops, most, known)
-                self.layouts[(*key, rank)] = found
-            except NoInstance as never:
-                self.never[key] = str(never)
-        return self.layouts[(*key, rank)]
-
-    def _is_short(self, variant: Variant) -> bool:
-        """Whether one set of shapes is enough, in two dtypes: a quick proof tries all with the first form alone."""
-        return self.quick and bool(variant.label)
+            for layout, model in islice(every_layout(compiled.pattern, variant, opset, rank), MOST_SEARCHED):
+                if fires(model, self.rule, station.target):
+                    yield layout
+                    if is_told(entries):
+                        return
 
     def _float(self, case: Case) -> onnx.ModelProto | None:
         """The instance of a case in float32, written once for all targets."""
-        key = id(case.variant), case.opset, id(case.layout)  # all of which this prover keeps
+        key = id(case.variant), case.opset, case.layout.kind, str(case.layout)  # the supply keeps the variants
         if key not in self.floats:
             self.floats[key] = replace(case, dtype=FLOATS[0]).written()
         return self.floats[key]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.errors import CheckFailed
+from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.file.model import Model
 from surgeon.matching.match import Mismatch
 from surgeon.prove.proof import SiteProof, least
@@ -67,3 +67,11 @@ class Trial:
         if complaint is not None:
             raise CheckFailed(f"The rewritten model is invalid, {complaint}.")
         return found
+
+
+def fires(model: onnx.ModelProto, rule: Rule, target: str) -> bool:
+    """Whether a rule rewrites a model; one that breaks there does too, as its proof is to tell."""
+    try:
+        return Trial(model, rule, target).has_fired
+    except SurgeonError:
+        return True

@@ -23,12 +23,15 @@ class Variant:
     label: str = ""
 
 
-def variants(pattern: Pattern) -> list[Variant]:
-    """The ways to write a pattern: the first form of everything, then each other form alone, then pairs of them."""
+def variants(pattern: Pattern, *, pairs: bool = True) -> list[Variant]:
+    """The ways to write a pattern: the first form of everything, then each other form alone, then pairs of them.
+
+    pairs: whether to write those, too.
+    """
     base = Variant()
     singles = list(_variations(pattern, base))
     found = [base, *singles]
-    for place, one in enumerate(singles):
+    for place, one in enumerate(singles if pairs else ()):
         for other in singles[place + 1 :]:
             if len(found) >= MOST_VARIANTS:
                 break
@@ -107,3 +110,8 @@ def parameters(pattern: Pattern, variant: Variant) -> dict[str, Var]:
             found.update(dict.fromkeys(names, value))
     order = list(pattern.function.__code__.co_varnames) if hasattr(pattern.function, "__code__") else []
     return dict(sorted(found.items(), key=lambda item: order.index(item[1].name) if item[1].name in order else 99))
+
+
+def has_any(pattern: Pattern, variant: Variant) -> bool:
+    """Whether the pattern has what may be anything under a variant, and so cannot be made up."""
+    return any(isinstance(value, Var) and value.is_any for value in reachable(pattern, variant))

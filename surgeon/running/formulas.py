@@ -191,7 +191,7 @@ def _require_groups(x: Array, scale: Array, bias: Array, groups: int, *, by_grou
 
 def _in_group(x: Array, groups: int) -> int:
     """How many elements a group of [N, C, ...] has: told, for without elements -1 would tell nothing."""
-    return math.prod(x.shape[1:]) // groups
+    return int(math.prod(x.shape[1:])) // groups
 
 
 def _group_normalization(
@@ -223,14 +223,13 @@ def _group_norm(
     channels_last: int = 1,
     epsilon: float = _EPSILON,
 ) -> Array:
-    # In double precision inside, as one kernel rounds once: an activation of what overflowed is nobody's answer.
     first = np.moveaxis(x, -1, 1) if channels_last else x
     _require_groups(first, gamma, beta, groups)
-    grouped = first.astype(np.result_type(x, np.float64)).reshape(*first.shape[:1], groups, _in_group(first, groups))
+    grouped = first.reshape(first.shape[0], groups, _in_group(first, groups))
     y = _normalised(grouped, (-1,), epsilon)[0].reshape(first.shape)
     per_channel = (-1, *(1 for _ in first.shape[2:]))
-    y = y * gamma.reshape(per_channel) + beta.reshape(per_channel)
-    y = (y * _sigmoid(y) if activation == 1 else y).astype(x.dtype)
+    y = y * gamma.reshape(per_channel).astype(x.dtype) + beta.reshape(per_channel).astype(x.dtype)
+    y = y * _sigmoid(y) if activation == 1 else y
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 

@@ -31,8 +31,9 @@ FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
 ANY_FLOAT = "*"  # stands for every floating-point type of a node, where a document does not tell its type variables
 PARSED = frozenset({"tensorrt"})  # these take a part of the graph as it is, and run no function's body
 # Ops of which ONNX Runtime has the standard's body and no kernel, and whose body has fewer digits than what it would
-# stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is a
-# thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule writes them.
+# stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is
+# a thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule is to write
+# them where the body runs.
 COARSE_BODIES = frozenset({("", "GroupNormalization")})
 
 Dtypes = Mapping[str, int]

@@ -16,7 +16,7 @@ from tests.architectures.cases import Case
 from tests.architectures.exporting import Truth, export
 
 MICROSOFT = "com.microsoft"
-RULES = ("activations", "norms")
+RULES = ("activations", "norms", "l2_norm")
 """The rule groups that the test is about."""
 
 OPERATIONS = {

@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.bars import BARS, PROVED
+from tests.benchmarks.bars import ALL_RULES, BARS, GELU_ALONE, PROVED, SECOND_RUN
 from tests.benchmarks.measure import Contender, Result, rounds
 
 HERE = Path(__file__).parent
@@ -26,6 +26,11 @@ WORKS = {
     "sparse": ("20 GB of sparse external data, 140 GELUs", (PROVED,)),
     "hundred": ("100 GB of sparse external data, 140 GELUs", (PROVED,)),
     "growth": ("surgeon alone on 12,000, 120,000 and 1,200,000 nodes", ()),
+    "rules": (
+        "the 120,000 nodes again: the rules for GELU, all that suit ONNX Runtime, and these over what they wrote",
+        (),
+    ),
+    "mixed": ("120,000 nodes of 6,667 transformer layers: GELUs, biases, residuals, layer normalisations", ()),
 }
 SIZES = ("n2000", "n20000", "n200000")
 EXPLAINED = """\
@@ -76,15 +81,33 @@ def _arguments() -> argparse.Namespace:
 def _contenders(work: str, folder: Path) -> list[Contender]:
     if work == "growth":
         return [_surgeon(size, _model(size, folder), folder / "out") for size in SIZES]
+    if work in ("rules", "mixed"):
+        source = _model("mixed" if work == "mixed" else "n20000", folder)
+        done = _rewritten(source)
+        return [
+            _surgeon(GELU_ALONE, source, folder / "out"),
+            _surgeon(ALL_RULES, source, folder / "out", rules="ort"),
+            _surgeon(SECOND_RUN, done, folder / "out", rules="ort"),
+        ]
     source, out = _model(work, folder), folder / "out"
     return [_surgeon("surgeon", source, out), *(_rival(name, source, out) for name in WORKS[work][1])]
 
 
-def _surgeon(name: str, source: Path, out: Path, check: str = "none") -> Contender:
+def _surgeon(name: str, source: Path, out: Path, check: str = "none", rules: str = "gelu") -> Contender:
     target = out / source.name
     program = Path(sysconfig.get_path("scripts")) / "surgeon"
-    command = (str(program), "rewrite", str(source), str(target), "--rules", "gelu", "--check", check)
+    command = (str(program), "rewrite", str(source), str(target), "--rules", rules, "--check", check)
     return Contender(name, command, target)
+
+
+def _rewritten(source: Path) -> Path:
+    """What all rules make of a model."""
+    done = source.with_name(f"done-{source.name}")
+    if not done.exists():
+        program = str(Path(sysconfig.get_path("scripts")) / "surgeon")
+        command = (program, "rewrite", str(source), str(done), "--rules", "ort", "--check", "none")
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return done
 
 
 def _rival(name: str, source: Path, out: Path) -> Contender:

@@ -9,6 +9,7 @@ from tests.benchmarks.measure import Result
 
 Results = Mapping[str, Result]
 PROVED = "surgeon, every site proved"
+GELU_ALONE, ALL_RULES, SECOND_RUN = "the rules for GELU", "all rules", "all rules, over their own result"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,15 @@ def sparse(results: Results) -> Iterator[Bar]:
     yield Bar("under a second", f"{seconds:.2f} s", seconds < 1)
 
 
+def all_rules(results: Results) -> Iterator[Bar]:
+    """All rules share one index; what has nothing to do costs little."""
+    gelu, every, second = (results[name] for name in (GELU_ALONE, ALL_RULES, SECOND_RUN))
+    ratio = every.times(gelu)
+    yield Bar("all rules at most 3x the rules for GELU", f"{ratio:.2f}x", ratio <= 3)
+    share = second.times(every)
+    yield Bar("over their own result less than the first time", f"{share:.2f}x", share < 1)
+
+
 def growth(results: Results) -> Iterator[Bar]:
     """Ten times the nodes: at most twelve times the time of the whole process, nothing subtracted."""
     for small, large in (("n2000", "n20000"), ("n20000", "n200000")):
@@ -71,4 +81,5 @@ BARS: dict[str, Callable[[Results], Iterator[Bar]]] = {
     "sparse": sparse,
     "hundred": large,
     "growth": growth,
+    "rules": all_rules,
 }

@@ -1,4 +1,7 @@
-"""The generated models: a stack of layers, each one MatMul and the five nodes of an exact GELU.
+"""The generated models: a stack of layers, each one MatMul and the five nodes of an exact GELU; `mixed` has more in it.
+
+A mixed layer is a transformer's: a linear layer with bias, an exact GELU, a second linear layer, a residual, and a
+layer normalisation as exporters wrote it below opset 17.
 
 Run as `python -m tests.benchmarks.works WORK PATH`, in a process of its own, so that the measuring process stays small
 (a child's peak memory starts at that of its parent).
@@ -15,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-CONSTANTS = {"sqrt2": 2**0.5, "one": 1.0, "half": 0.5}
+CONSTANTS = {"sqrt2": 2**0.5, "one": 1.0, "half": 0.5, "two": 2.0, "epsilon": 1e-5}
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Stack:
     hidden: int = 8
     external: bool = False
     value_info: bool = True
+    mixed: bool = False
 
 
 WORKS = {
@@ -35,6 +39,7 @@ WORKS = {
     "n200000": Stack(200_000),
     "big": Stack(12, hidden=6_000, value_info=False),
     "bare": Stack(20_000, value_info=False),
+    "mixed": Stack(6_667, mixed=True),
     "hundred": Stack(140, hidden=13_500, external=True, value_info=False),
     "sparse": Stack(140, hidden=6_000, external=True, value_info=False),
 }
@@ -49,10 +54,16 @@ def generate(stack: Stack, path: Path) -> None:
         scope = f"/layer.{number}/"
         graph.initializer.append(_weight(stack, number, scope + "weight", path))
         nodes = list(_layer(scope, last))
+        if stack.mixed:
+            nodes += _mixed(scope, last, nodes[-1].output[0])
+            graph.initializer.extend(_vector(stack, scope + name) for name in ("bias", "scale", "shift"))
         graph.node.extend(nodes)
         last = nodes[-1].output[0]
         if stack.value_info:
-            graph.value_info.extend(_activation(node.output[0], stack.hidden) for node in nodes)
+            graph.value_info.extend(
+                _activation(node.output[0], 1 if node.op_type in ("ReduceMean", "Sqrt") else stack.hidden)
+                for node in nodes
+            )
     graph.node[-1].output[0] = "y"
     if stack.value_info:
         del graph.value_info[-1]
@@ -76,6 +87,34 @@ def _layer(scope: str, x: str) -> Iterator[NodeProto]:
     )
     for op, inputs, name in wiring:
         yield NodeProto(op_type=op, name=scope + name, input=inputs, output=[f"{scope}{name}_output_0"])
+
+
+def _mixed(scope: str, x: str, activated: str) -> Iterator[NodeProto]:
+    """What a mixed layer has behind its GELU: 12 nodes."""
+    wiring = (
+        ("MatMul", (activated, scope + "weight"), "MatMul_1"),
+        ("Add", (scope + "MatMul_1_output_0", scope + "bias"), "Add_1"),
+        ("Add", (scope + "Add_1_output_0", x), "Add_2"),
+        ("ReduceMean", (scope + "Add_2_output_0",), "ReduceMean"),
+        ("Sub", (scope + "Add_2_output_0", scope + "ReduceMean_output_0"), "Sub"),
+        ("Pow", (scope + "Sub_output_0", "two"), "Pow"),
+        ("ReduceMean", (scope + "Pow_output_0",), "ReduceMean_1"),
+        ("Add", (scope + "ReduceMean_1_output_0", "epsilon"), "Add_3"),
+        ("Sqrt", (scope + "Add_3_output_0",), "Sqrt"),
+        ("Div", (scope + "Sub_output_0", scope + "Sqrt_output_0"), "Div_1"),
+        ("Mul", (scope + "Div_1_output_0", scope + "scale"), "Mul_2"),
+        ("Add", (scope + "Mul_2_output_0", scope + "shift"), "Add_4"),
+    )
+    for op, inputs, name in wiring:
+        node = NodeProto(op_type=op, name=scope + name, input=inputs, output=[f"{scope}{name}_output_0"])
+        if op == "ReduceMean":
+            node.attribute.append(helper.make_attribute("axes", [-1]))
+        yield node
+
+
+def _vector(stack: Stack, name: str) -> TensorProto:
+    """A vector as long as a layer is wide, another for each name."""
+    return numpy_helper.from_array(np.random.default_rng(len(name)).random(stack.hidden, np.float32), name)
 
 
 def _weight(stack: Stack, number: int, name: str, path: Path) -> TensorProto:

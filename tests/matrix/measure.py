@@ -101,8 +101,8 @@ def _done(wanted: int, ops: int) -> int:
 def _wrong(original: Path, other: Path, *, is_run_here: bool = True) -> str:
     """How the other model fails or differs from the original, by our own model check; nothing where it does not.
 
-    is_run_here: the CPU is to run it.  Where it is for a GPU and every site is proved, an op without a kernel here is no
-    fault.
+    is_run_here: the CPU is to run it.  Where it is for a GPU and every site is proved, an op without a kernel here is
+    no fault.
     """
     if original.read_bytes() == other.read_bytes():
         return ""

@@ -9,11 +9,11 @@ from math import isclose
 
 import onnx
 
-from surgeon.rewriting.catalogue import resolve
+from surgeon.rewriting.catalogue import flat, resolve
 from surgeon.rewriting.rule import Rule
 
-GROUP = "ort"
-"""The rules that suit ONNX Runtime, in their order."""
+RULES = ("ort", "l2_norm", "unshifted_softmax", "unshifted_log_softmax")
+"""The rules that suit ONNX Runtime, in their order, and those that no group holds as they change what overflow does."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def provider(sites: Iterable[str]) -> str | None:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """The rules of the group `ort`, in its order."""
-    return resolve(GROUP)[GROUP]
+    """The rules that are run, in their order."""
+    return tuple(flat(resolve(RULES)))
 
 
 def targets(nodes: Iterable[onnx.NodeProto]) -> int:

@@ -105,6 +105,8 @@ INTRODUCTION = (
     "it is in the model in the end, the exporter's own (*native*) included.  An opset that has no such op is left out.",
     "*broken*: models that were not written, do not open, or answer otherwise than the original; their sites count as",
     "not done.  *extra*: an op more than there are sites.  *proved*: our rewritten models whose every site is proved.",
+    "group_norm is rewritten for `--ep cuda`, since ONNX Runtime has no kernel for it on a CPU, and its node there,",
+    "com.microsoft::GroupNorm, is proved by surgeon's own formula of it.",
 )
 
 

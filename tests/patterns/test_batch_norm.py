@@ -34,6 +34,10 @@ FIRES = [
          model=graph("y = BatchNormalization(x, scale, bias, mean, variance)", **VECTORS)),
 ]
 SPARES = [
+    Case(batch_norm, "in training, as the statistics are outputs", why="in training mode", target="decomposed",
+         model=parse('<ir_version: 7, opset_import: ["" : 13]> agraph (float[n, 3, h, w] x) => (float[n, 3, h, w] y) '
+                     "<float[3] s = {1, 2, 3}, float[3] b = {0, 1, 2}> "
+                     "{ y, m, v, sm, sv = BatchNormalization(x, s, b, b, s) }")),
     Case(batch_norm, "x / s * a + b has no mean", why="wanted",
          model=graph("d = Div(x, variance) m = Mul(d, scale) y = Add(m, bias)")),
     Case(batch_norm, "constants along the last axis", why="along the channels alone",

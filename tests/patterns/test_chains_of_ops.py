@@ -89,6 +89,14 @@ FIRES = [
     ),
     Case(
         one_unsqueeze,
+        "by no axes behind one of a scalar",
+        parse(
+            "(float x) => (float[1] y) <int64[1] i = {0}, int64[0] j = {}> "
+            "{ a = Unsqueeze(x, i) b = Unsqueeze(a, j) y = Relu(b) }"
+        ),
+    ),
+    Case(
+        one_unsqueeze,
         "from the back",
         model(
             "a = Unsqueeze(x, i) b = Unsqueeze(a, j) y = Relu(b)",

@@ -22,6 +22,8 @@ FIRES = [
     Case(clip, "integers",
          graph("m = Max(x, low) y = Min(m, high)", INTEGERS, head="(int64[n, 4] x) => (int64[n, 4] y)")),
     Case(clip, "back to primitives", target="decomposed", model=graph("y = Clip(x, low, high)", BOUNDS)),
+    Case(clip, "back to primitives, from below alone", target="decomposed", model=graph("y = Clip(x, low)", BOUNDS)),
+    Case(clip, "back to primitives, from above alone", target="decomposed", model=graph("y = Clip(x, , high)", BOUNDS)),
 ]
 
 SPARES = [
@@ -32,6 +34,7 @@ SPARES = [
                      opset=11)),
     Case(clip, "bounds that nearly meet", why="too close",
          model=graph("m = Max(x, low) y = Min(m, high)", "<float low = {0.0}, float high = {0.00001}>")),
+    Case(clip, "no bounds", why="no bounds", target="decomposed", model=graph("y = Clip(x)", BOUNDS)),
     Case(clip, "one bound alone", why="", model=graph("y = Max(x, low)", BOUNDS)),
     Case(clip, "a bound for each column", why="wanted",
          model=graph("m = Max(x, low) y = Min(m, v)", BOUNDS[:-1] + ", float[4] v = {1, 2, 3, 4}>")),

@@ -55,6 +55,11 @@ FIRES = [
                      three("[4, n, p]", "[n, 4, q]"))),
 ]
 SPARES = [
+    Case(fused_matmul, "divided by infinity", why="alpha would be 0",
+         model=graph("p = MatMul(a, b) n = Neg(eighth) i = Sub(eighth, eighth) k = Div(eighth, i) y = Div(p, k)",
+                     three("[n, p, 8]", "[n, 8, q]"))),
+    Case(fused_matmul, "nothing to sum up", why="an empty factor",
+         model=graph("t = Transpose<perm = [0, 2, 1]>(a) y = MatMul(t, b)", three("[n, 0, p]", "[n, 0, q]"))),
     Case(fused_matmul, "heads split off", why="no more",
          model=graph("t = Transpose<perm = [0, 2, 1, 3]>(a) y = MatMul(t, b)",
                      "(float[n, s, 2, 8] a, float[n, 2, 8, t] b) => (float[n, 2, s, t] y)")),

@@ -1,6 +1,7 @@
 """Group normalisation: what is fused, what is spared and why."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import numpy_helper
 
@@ -22,6 +23,11 @@ BY_HAND = """b0 = Shape<start = 0, end = 1>(x) s0 = Concat<axis = 0>(b0, rest) g
     a = ReduceMean(g, last) c = Sub(g, a) q = Mul(c, c) v = ReduceMean(q, last) e = Add(v, eps) s = Sqrt(e)
     d = Div(c, s) f = Shape(x) r = Reshape(d, f) m = Mul(r, scale) y = Add(m, bias)"""
 HAND = {"rest": "int64[2] rest = {3, -1}", "last": "int64[1] last = {-1}", "eps": "float eps = {1e-5}"}
+
+VECTORS = {name: CONSTANTS[name].replace("[6, 1, 1]", "[6]") for name in ("scale", "bias")}
+OF_ORT = """l = Transpose<perm = [0, 2, 3, 1]>(x)
+    n = com.microsoft.GroupNorm<activation = 0, groups = 3, epsilon = 1e-5>(l, scale, bias)
+    y = Transpose<perm = [0, 3, 1, 2]>(n)"""
 
 
 def graph(body, head=HEAD, opset=21, **changed):
@@ -51,6 +57,17 @@ FIRES = [
     Case(group_norm, "a scale that is computed stays behind", target="onnx",
          model=graph(SCALED.replace("Mul(r, scale)", "Mul(r, film)"),
                      HEAD.replace("w] x)", "w] x, float[n, 6, 1, 1] film)"))),
+    Case(group_norm, "for a GPU: channels last, between two Transposes", graph(SCALED), ep="cuda", check=False),
+    Case(group_norm, "for a GPU below opset 21", graph(SCALED, opset=14), ep="cuda", check=False),
+    Case(group_norm, "for a GPU, three axes", ep="cuda", check=False,
+         model=graph(SCALED, HEAD.replace("n, 6, h, w", "n, 6, w"), scale="float[6, 1] scale = {1, 2, 3, 4, 5, 6}",
+                     bias="float[6, 1] bias = {1, 2, 3, 4, 5, 6}")),
+    Case(group_norm, "for a GPU, by hand", graph(BY_HAND, **HAND), ep="cuda", check=False),
+    Case(group_norm, "the node of a GPU back to the standard's", graph(OF_ORT, **VECTORS), target="onnx", check=False),
+    Case(group_norm, "the node of a GPU back to primitives", target="decomposed", check=False,
+         model=graph(OF_ORT, HEAD.replace("h, w", "2, 3"), **VECTORS)),
+    Case(group_norm, "the standard's node to that of a GPU", target="contrib", ep="cuda", check=False,
+         model=graph("y = GroupNormalization<num_groups = 3>(x, scale, bias)", **VECTORS)),
     Case(group_norm, "back to primitives", target="decomposed",
          model=graph("y = GroupNormalization<num_groups = 3, epsilon = 1e-5>(x, scale, bias)",
                      HEAD.replace("h, w", "2, 3"), scale="float[6] scale = {1.5, -0.5, 2, 1, 3, 0.25}",
@@ -72,6 +89,23 @@ SPARES = [
          model=graph(BY_HAND, HEAD.replace("h, w", "5, 3"), **{**HAND, "rest": "int64[3] rest = {3, 2, -1}"})),
     Case(group_norm, "the number of channels is not fixed", why="channels is not fixed", target="onnx",
          model=graph(NORM.replace("r = ", "y = "), HEAD.replace("n, 6", "n, c"))),
+    Case(group_norm, "a CPU has a kernel for neither node", graph(SCALED),
+         why="no kernel for com.microsoft::GroupNorm"),
+    Case(group_norm, "an odd number of channels in a group", why="an even number of channels", ep="cuda",
+         model=graph(NORM.replace("r = ", "y = "), one="float[2] one = {1, 1}", zero="float[2] zero = {0, 0}",
+                     split="int64[3] split = {0, 2, -1}")),
+    Case(group_norm, "more channels in a group than the kernel takes", why="up to 512 channels", ep="cuda",
+         model=graph(NORM.replace("r = ", "y = "), HEAD.replace("n, 6", "n, 514"), one="float[1] one = {1}",
+                     zero="float[1] zero = {0}", split="int64[3] split = {0, 1, -1}")),
+    Case(group_norm, "the node of a GPU has a SiLU in it", why="activation", target="onnx",
+         model=graph(OF_ORT.replace("activation = 0", "activation = 1"), **VECTORS)),
+    Case(group_norm, "two axes for a GPU", why="wants four axes", ep="cuda",
+         model=graph(NORM.replace("r = ", "y = "), HEAD.replace("n, 6, h, w", "n, 6"))),
+    Case(group_norm, "GroupNormalization stays for ONNX Runtime", why="", ep="cuda",
+         model=graph("y = GroupNormalization<num_groups = 3>(x, scale, bias)", **VECTORS)),
+    Case(group_norm, "before opset 21 a node has one scale for a group", why="vectors over the channels",
+         target="contrib", ep="cuda",
+         model=graph("y = GroupNormalization<num_groups = 3>(x, one, zero)", opset=18)),
     Case(group_norm, "a variance that is not one", why="", target="onnx",
          model=graph(BY_HAND.replace("Mul(c, c)", "Abs(c)"), **HAND)),
 ]
@@ -97,3 +131,29 @@ def test_scale_and_bias_are_by_channel():
     values = {item.name: numpy_helper.to_array(item) for item in made.graph.initializer}
     assert np.array_equal(values[node.input[1]], np.array([1.5, -0.5, 2, 1, 3, 0.25], np.float32))
     assert np.array_equal(values[node.input[2]], np.array([1, 2, 3, 4, 5, 6], np.float32))
+
+
+@pytest.mark.parametrize("opset", [14, 21])
+def test_the_node_for_gpus_is_proved_by_formula(opset):
+    """A CPU runs none, so the site proof takes surgeon's formula, which is independent of the rule."""
+    made, report = surgeon.rewrite(graph(SCALED, opset=opset), group_norm, ep="cuda", check="sites")
+    assert [node.op_type for node in made.graph.node] == ["Transpose", "GroupNorm", "Transpose"]
+    (site,) = report.sites
+    assert (site.proof.outcome.value, site.proof.independent) == ("proved", True)
+    assert "formula of GroupNorm" in site.proof.oracle
+
+
+def test_half_precision_has_scale_and_bias_in_float32_on_gpus():
+    """What is stored in float16 is widened without loss."""
+    model = graph(SCALED)
+    for item in model.graph.initializer:
+        if item.data_type == onnx.TensorProto.FLOAT:
+            item.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(item).astype(np.float16), item.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    made, report = surgeon.rewrite(model, group_norm, ep="cuda", check="sites")
+    values = {item.name: numpy_helper.to_array(item) for item in made.graph.initializer}
+    norm = next(node for node in made.graph.node if node.op_type == "GroupNorm")
+    assert [values[name].dtype for name in norm.input[1:]] == [np.float32] * 2
+    assert np.array_equal(values[norm.input[1]], np.array([1.5, -0.5, 2, 1, 3, 0.25], np.float32))
+    assert report.outcome == "proved", report.doubts

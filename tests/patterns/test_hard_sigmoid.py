@@ -32,6 +32,8 @@ FIRES = [
 ]
 
 SPARES = [
+    Case(hard_sigmoid, "x / 0", why="not finite",
+         model=graph("d = Div(x, zero) a = Add(d, half) y = Clip(a, zero, one)", LINE)),
     Case(hard_sigmoid, "cut off at 5", why="wanted the constant 6",
          model=graph("a = Add(x, three) c = Clip(a, zero, five) y = Div(c, six)", SIX[:-1] + ", float five = {5.0}>")),
     Case(hard_sigmoid, "x + 2", why="wanted the constant 3",

@@ -44,6 +44,8 @@ FIRES = [
          model=graph("y = InstanceNormalization<epsilon = 1e-5>(x, one, zero)", one="float[3] one = {1.5, -0.5, 2}")),
 ]
 SPARES = [
+    Case(instance_norm, "mean over all, as no axes are named", why="over all axes",
+         model=graph(BY_HAND.replace("<axes = [2, 3]>", "").replace("axes = [2, 3], ", ""))),
     Case(instance_norm, "the node has a scale of its own", why="a scale and a bias of its own",
          model=graph(BEHIND, one="float[3] one = {1, 2, 1}")),
     Case(instance_norm, "mean over the channels", why="all axes behind the channels",

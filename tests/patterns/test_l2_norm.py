@@ -44,6 +44,12 @@ FIRES = [
 SPARES = [
     Case(
         l2_norm,
+        "the length of all, as no axes are named",
+        why="over all axes",
+        model=graph("l = ReduceL2(x) y = Div(x, l)"),
+    ),
+    Case(
+        l2_norm,
         "a floor that is not small",
         why="the floor is 0.001",
         model=graph(LENGTH + "c = Clip(l, floor) y = Div(x, c)", constants="float floor = {1e-3}"),

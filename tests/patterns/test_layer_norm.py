@@ -203,9 +203,30 @@ FIRES = [
             opset=13,
         ),
     ),
+    *(
+        Case(
+            layer_norm,
+            f"the standard's RMSNormalization of what is centred, {name}",
+            graph(f"m = ReduceMean(x, a) d = Sub(x, m) {body}", constants=f"{FACTORS}, int64[1] a = {{-1}}", opset=23),
+        )
+        for name, body in (
+            ("with a bias", "k = RMSNormalization<epsilon = 1e-5>(d, s) y = Add(k, b)"),
+            ("without", "y = RMSNormalization<epsilon = 1e-5>(d, s)"),
+        )
+    ),
 ]
 
 SPARES = [
+    Case(
+        layer_norm,
+        "centred over fewer axes than the mean of squares is taken over",
+        why="over the same axes",
+        model=graph(
+            "m = ReduceMean(x, a) d = Sub(x, m) y = RMSNormalization<epsilon = 1e-5, axis = -2>(d, s)",
+            constants="float[3, 4] s = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, int64[1] a = {-1}",
+            opset=23,
+        ),
+    ),
     Case(
         layer_norm,
         "an axis that is not the last",
@@ -295,6 +316,30 @@ SPARES = [
             "y = Mul(o, s) f = Neg(c)",
             head="(float[n, 4] x) => (float[n, 4] y, float16[n, 4] d, float16[n, 4] f)",
             constants="float[4] s = {1, 2, 3, 4}, float16 e = {168}",
+        ),
+    ),
+    Case(
+        layer_norm,
+        "over all axes, of which none is named",
+        why="over all axes",
+        model=graph("m = ReduceMean(x) d = Sub(x, m) p = Mul(d, d) v = ReduceMean(p) " + ROOT + " y = Mul(n, s)"),
+    ),
+    Case(
+        layer_norm,
+        "back to primitives, a scale that ONNX Runtime broadcasts",
+        why="must have the shape of the normalised axes",
+        target="decomposed",
+        model=graph("y = LayerNormalization(x, s)", constants=TWO_AXES),
+    ),
+    Case(
+        layer_norm_channels_first,
+        "an epsilon of four axes beside reductions over others",
+        why="",
+        model=graph(
+            "m = ReduceMean<axes = [1]>(s) d = Sub(x, m) p = Mul(d, d) v = ReduceMean<axes = [1]>(p) "
+            + f"{ROOT} {AFFINE}",
+            head=PICTURE,
+            constants=CHANNELS.replace("float e = {1e-5}", "float[1, 1, 1, 1] e = {1e-5}"),
         ),
     ),
     Case(

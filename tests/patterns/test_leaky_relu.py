@@ -33,6 +33,8 @@ FIRES = [
 ]
 
 SPARES = [
+    Case(leaky_relu, "an infinite slope", why="not finite",
+         model=graph("m = Div(x, zero) c = Greater(x, zero) y = Where(c, x, m)", CONSTANTS)),
     Case(leaky_relu, "max(x, 2 x) is 2 x above zero", why="must lie between 0 and 1",
          model=graph("m = Mul(x, two) y = Max(x, m)", CONSTANTS)),
     Case(leaky_relu, "min(x, alpha * x)", why="", model=graph("m = Mul(x, alpha) y = Min(x, m)", CONSTANTS)),

@@ -2,6 +2,7 @@
 
 import pytest
 
+import surgeon
 from patterns.rms_norm import rms_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -131,6 +132,11 @@ FIRES = [
             "y = RMSNormalization(x, s)", head=H16, constants="float16[4] s = {15360, 15360, 15360, 15360}", opset=23
         ),
     ),
+    Case(
+        rms_norm,
+        "float16 between casts, with the weight's cast folded",
+        graph(f"{WIDE} n = Mul(c, r) k = Mul(n, s) y = Cast<to = 10>(k)", H16, f"{FACTORS}"),
+    ),
 ]
 
 SPARES = [
@@ -196,6 +202,19 @@ SPARES = [
     ),
     Case(
         rms_norm,
+        "over all axes, of which none is named",
+        why="over all axes",
+        model=graph("p = Pow(x, two) v = ReduceMean(p) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)"),
+    ),
+    Case(
+        rms_norm,
+        "back to primitives, a scale that ONNX Runtime broadcasts",
+        why="must have the shape of the normalised axes",
+        target="decomposed",
+        model=graph("y = SimplifiedLayerNormalization(x, two)"),
+    ),
+    Case(
+        rms_norm,
         "the onnx form needs opset 23",
         why="needs opset 23",
         target="onnx",
@@ -214,3 +233,16 @@ def test_fires(case):
 def test_spares(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)
+
+
+@pytest.mark.parametrize(("weight", "ops"), [
+    ("1.5", ["SimplifiedLayerNormalization"]),
+    ("1.0001", ["Cast", "SimplifiedLayerNormalization", "Cast"]),
+])  # fmt: skip
+def test_a_folded_weight_is_narrowed_where_no_digit_is_lost(weight, ops):
+    """1.0001 is no number of float16: then the casts stay, and the node is one of float32."""
+    constants = FACTORS.replace("{1, 2, 3, 4}", f"{{1, {weight}, 3, 4}}")
+    made, _ = surgeon.rewrite(
+        graph(f"{WIDE} n = Mul(c, r) k = Mul(n, s) y = Cast<to = 10>(k)", H16, constants), rms_norm
+    )
+    assert [node.op_type for node in made.graph.node] == ops

@@ -38,6 +38,8 @@ FIRES = [
 ]
 
 SPARES = [
+    Case(swish, "x / 0", why="not finite",
+         model=graph("m = Div(x, k) s = Sigmoid(m) y = Mul(x, s)", "<float k = {0.0}>")),
     Case(silu, "another tensor is gated: GLU", why="wanted 'x'",
          model=graph("s = Sigmoid(x) y = Mul(w, s)", head="(float[n, 4] x, float[n, 4] w) => (float[n, 4] y)")),
     Case(silu, "x / (2 + exp(-x))", why="wanted the constant 1",

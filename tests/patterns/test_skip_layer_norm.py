@@ -55,6 +55,8 @@ FIRES = [
     Case(skip_layer_norm, "back to primitives in float16", half(f"y = {NODE}(x, z, w, b)"), target="decomposed"),
 ]
 SPARES = [
+    Case(skip_layer_norm, "a negative epsilon", why="no negative epsilon",
+         model=graph("t = Add(x, z) y = LayerNormalization<epsilon = -1e-6>(t, w, b)")),
     Case(skip_layer_norm, "a summand is broadcast", why="the same shape",
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("float[n, s, 4] z", "float[s, 4] z"))),
     Case(skip_layer_norm, "a summand's shape is unknown", why="must be known",

@@ -31,11 +31,18 @@ FIRES = [
     Case(skip_rms_norm, "a sum and the standard's node", graph(f"t = Add(x, z) {STANDARD}", header=OPSET_23)),
     Case(skip_rms_norm, "a linear layer's bias", graph(f"o = Add(x, k) t = Add(z, o) {NORM}")),
     Case(skip_rms_norm, "the sum is read again", graph(f"t = Add(x, z) {NORM} r = Neg(t)", BOTH)),
+    Case(skip_rms_norm, "a Cast that changes nothing, read by the normalisation and by the next sum",
+         graph("t = Add(x, z) c = Cast<to = 1>(t) y = SimplifiedLayerNormalization<epsilon = 1e-6>(c, w) r = Neg(c)",
+               BOTH)),
     Case(skip_rms_norm, "two axes", graph(f"t = Add(x, z) {NORM}", HEAD.replace("n, s, 4", "n, 4"))),
     Case(skip_rms_norm, "float16", half(f"t = Add(x, z) {NORM}")),
     Case([rms_norm, skip_rms_norm], "behind the rule rms_norm", model=graph(
         "t = Add(x, z) q = Pow(t, two) v = ReduceMean<axes = [-1]>(q) e = Add(v, eps) s = Sqrt(e) d = Div(t, s) "
         "y = Mul(w, d)", weights=WEIGHTS.replace("<", "<float two = {2.0}, float eps = {1e-6}, "))),
+    Case([rms_norm, skip_rms_norm], "behind the rule rms_norm, which narrows a weight", model=graph(
+        "t = Add(x, z) c = Cast<to = 1>(t) q = Mul(c, c) v = ReduceMean<axes = [-1]>(q) e = Add(v, eps) s = Sqrt(e) "
+        "d = Div(c, s) f = Mul(d, w) y = Cast<to = 10>(f)", HEAD.replace("float[", "float16["),
+        WEIGHTS.replace("<", "<float eps = {1e-6}, "))),
     Case(skip_rms_norm, "back to primitives", graph(f"y = {NODE}(x, z, w)"), target="decomposed"),
     Case(skip_rms_norm, "back to primitives, with a bias", graph(f"y = {NODE}(x, z, w, k)"), target="decomposed"),
     Case(skip_rms_norm, "back to primitives, with the sum", graph(f"y, a, c, t = {NODE}(x, z, w) r = Neg(t)", BOTH),
