@@ -63,12 +63,12 @@ def written_for_ort(g: Graph, x: Tensor, factors: Sequence[Any], groups: int, ep
     """The same for three axes too.  factors: scale and bias.  Refuses what the kernel for CUDA does not take."""
     require(x.rank in (3, 4), "com.microsoft::GroupNorm wants four axes, or three and one more")
     size = channels(x) // groups
-    require(size % 2 == 0, "ONNX Runtime's kernel wants an even number of channels in a group")
-    require(size <= 512, "ONNX Runtime's kernel takes up to 512 channels in a group")
+    fits = size % 2 == 0 and size <= 512
+    require(fits, "ONNX Runtime's kernel wants an even number of channels in a group, at most 512")
+    scale, bias = factors
     if x.rank == 4:
-        return channels_last(g, x, factors[0], factors[1], groups, epsilon, act)
-    wide = g.unsqueeze(x, [2])
-    return g.squeeze(channels_last(g, wide, factors[0], factors[1], groups, epsilon, act), [2])
+        return channels_last(g, x, scale, bias, groups, epsilon, act)
+    return g.squeeze(channels_last(g, g.unsqueeze(x, [2]), scale, bias, groups, epsilon, act), [2])
 
 
 def are_groups(x: Tensor, groups: Tensor | None = None, axes: list[int] | None = None, num_groups: int = 1) -> None:
@@ -77,17 +77,15 @@ def are_groups(x: Tensor, groups: Tensor | None = None, axes: list[int] | None =
     if groups is None:
         return
     require_spatial(groups, axes)
-    require(x.sizes is not None, "the shape of the input is unknown")
-    is_batch = x.sizes[0] is not None and groups.sizes[0] == x.sizes[0]
+    is_batch = x.sizes is not None and x.sizes[0] is not None and groups.sizes[0] == x.sizes[0]
     require(is_batch, "the first axis must be the batch, in groups as in the input")
     require(number_of(groups) > 0 and channels(x) % number_of(groups) == 0, "the groups must divide the channels")
 
 
 def number_of(groups: Tensor) -> int:
     """How many groups there are.  Refuses a number that is not fixed."""
-    count = groups.sizes[1]
-    require(isinstance(count, int), "the number of groups must be fixed")
-    return int(count)
+    require(isinstance(groups.sizes[1], int), "the number of groups must be fixed")
+    return int(groups.sizes[1])
 
 
 def vectors(
@@ -98,6 +96,5 @@ def vectors(
         return [per_channel(x, scale, 1, dtype), per_channel(x, bias, 0, dtype)]
     require(x.dtype is not None, "the dtype of the input is unknown")
     found = [item for item in (scale, bias) if item is not None]
-    for item in found:
-        require(item.shape == (channels(x),), "scale and bias must be vectors over the channels")
+    require(all(item.shape == (channels(x),) for item in found), "scale and bias must be vectors over the channels")
     return [item.values.astype(dtype or x.dtype) for item in found]

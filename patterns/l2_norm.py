@@ -35,19 +35,25 @@ def plain(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     return g.any_of(g.div(x, length(g, x, axes)), g.mul(x, g.rsqrt(g.sum_over(g.square(x), axes))))
 
 
+def no_bfloat16(x: Tensor) -> None:
+    """Nothing here runs LpNormalization of bfloat16, so that nothing could be proved."""
+    require(x.dtype != "bfloat16", "ONNX Runtime has no kernel for LpNormalization of bfloat16")
+
+
 def node(g: Graph, x: Tensor, axis: int) -> Tensor:
     """LpNormalization with p = 2."""
     return g.lp_normalization(x, axis=axis, p=2)
 
 
-@rule(patterns=[floored, plain], conditions=[over_named_axes], target="onnx", pattern=node, differs=DIFFERS)
+@rule(
+    patterns=[floored, plain], conditions=[over_named_axes, no_bfloat16], target="onnx", pattern=node, differs=DIFFERS
+)
 def l2_norm(g: Graph, x: Tensor, axes: list[int], floor: float = 0.0) -> Tensor:
     """Fuse x over its Euclidean length along an axis into one LpNormalization node.
 
     What: x / ‖x‖ or x / max(‖x‖, floor), the floor at most 1e-6.
     Numerics: rounding only for rows that are longer than the floor.  A row of zeros gives zeros.
     """
-    require(x.dtype != "bfloat16", "ONNX Runtime has no kernel for LpNormalization of bfloat16")
     require(len(axes) == 1, "LpNormalization works along one axis")
     require(floor <= LARGEST_FLOOR, f"the floor is {floor:g}: LpNormalization has none")
     return g.lp_normalization(x, axis=axes[0], p=2)

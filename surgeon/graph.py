@@ -146,7 +146,7 @@ class Graph(gs.Graph):
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
-        fixed: Any = np.asarray(value)  # a node that reads it gives it a dtype, as it does to a plain number
+        fixed: Tensor = self._tensor(value)
         return fixed
 
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
@@ -182,6 +182,8 @@ class Graph(gs.Graph):
         """Give each plain number the dtype of the siblings that share its type variable, or remember one of them."""
         known = schema(domain, op, self.version(domain))
         for position, value in enumerate(inputs):
+            if isinstance(value, Number) and value.is_plain:
+                value = value.values
             if value is None or isinstance(value, gs.Tensor):
                 yield value
                 continue
@@ -246,6 +248,11 @@ class Number(gs.Constant):
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
         super().__init__(name, np.asarray(values))
         self.like = like
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it came as a Python number or list, so that what reads it gives it a dtype."""
+        return self.like is None and self.values.dtype in (np.float64, np.int64)
 
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

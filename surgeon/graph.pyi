@@ -2072,6 +2072,9 @@ class Number(gs.Constant):
     """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None: ...
+    @property
+    def is_plain(self) -> bool:
+        """Whether it came as a Python number or list, so that what reads it gives it a dtype."""
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     """A number in a dtype. Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""

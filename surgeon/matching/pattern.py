@@ -38,7 +38,7 @@ class Operation:
 
     domain: str
     op: str
-    inputs: "tuple[Value | None, ...]"
+    inputs: "tuple[Value | None, ...]" = field(repr=False)  # shared values would be spelled out many times over
     attributes: dict[str, Any]
     outputs: int
     where: str
@@ -59,7 +59,7 @@ class Output:
 class AnyOf:
     """Several forms of the same tensor."""
 
-    forms: "tuple[Value, ...]"
+    forms: "tuple[Value, ...]" = field(repr=False)
     where: str
 
 
@@ -68,7 +68,7 @@ class Named:
     """An inner tensor under a name of its own."""
 
     name: str
-    value: "Value"
+    value: "Value" = field(repr=False)
 
 
 Value = Var | Literal | Output | AnyOf | Named
@@ -91,8 +91,8 @@ class Said:
     """A value as a rule says it: a word of the vocabulary and its arguments, values or plain numbers and lists."""
 
     word: str
-    arguments: tuple[Any, ...]
-    value: Value
+    arguments: tuple[Any, ...] = field(repr=False)
+    value: Value = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

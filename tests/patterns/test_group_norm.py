@@ -94,7 +94,7 @@ SPARES = [
     Case(group_norm, "an odd number of channels in a group", why="an even number of channels", ep="cuda",
          model=graph(NORM.replace("r = ", "y = "), one="float[2] one = {1, 1}", zero="float[2] zero = {0, 0}",
                      split="int64[3] split = {0, 2, -1}")),
-    Case(group_norm, "more channels in a group than the kernel takes", why="up to 512 channels", ep="cuda",
+    Case(group_norm, "more channels in a group than the kernel takes", why="at most 512", ep="cuda",
          model=graph(NORM.replace("r = ", "y = "), HEAD.replace("n, 6", "n, 514"), one="float[1] one = {1}",
                      zero="float[1] zero = {0}", split="int64[3] split = {0, 1, -1}")),
     Case(group_norm, "the node of a GPU has a SiLU in it", why="activation", target="onnx",
