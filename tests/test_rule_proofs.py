@@ -35,12 +35,13 @@ def wanting(proof):
     return [f"{entry.target} {entry.opset} {entry.dtype} {entry.layout}: {entry.reason}" for entry in proof.faults]
 
 
-# Patterns that no made-up model suits, by rule: each form holds a value that may be anything, or values that must fit
-# one another.
+# Patterns that no made-up model suits, by rule: each form holds a value that may be anything, values that must fit one
+# another, or a number smaller than those that are made up.
 UNMADE = {
     "group_norm": {"by_instances", "by_moments"},
     "group_norm_silu": {"behind_instances", "behind_moments"},
     "instance_norm": {"with_scale_behind"},
+    "l2_norm": {"floored"},
     "no_op_slice": {"sliced"},
 }
 NO_KERNEL = "no kernel"
