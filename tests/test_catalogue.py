@@ -5,10 +5,12 @@ import sys
 
 import pytest
 
+import patterns
 from patterns.gelu import gelu, gelu_tanh
 from surgeon import Graph, RuleError, rewrite
 from surgeon.graph import _packs
-from surgeon.rewriting.catalogue import flat, packs, resolve
+from surgeon.rewriting.catalogue import flat, groups, packs, resolve
+from surgeon.testing import parse
 from tests.models import graph, make, ops
 
 RULES = """
@@ -233,3 +235,61 @@ def test_approximate_rules_are_run_where_they_are_named(tmp_path):
     assert names(f"{path},-{path}:rough", approximate=False) == ["fine"], "left out twice"
     with pytest.raises(RuleError, match=f"^All rules of '{path}' are approximate; name the one you want, as in "):
         names(f"{path},-{path}:fine", approximate=False)
+
+
+def test_a_rule_differs_for_inputs_that_there_are():
+    """`differs` names edges of a dtype; what is left of a proof is told by a rule's own tests."""
+    with pytest.raises(RuleError, match="differs for inputs 'zeroes', which there are not; they are constant_rows"):
+        make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), differs={"zeroes": "never"})
+    made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), differs={"zeros": "the sign of zero"})
+    assert not made.is_exact
+
+
+class TestGroups:
+    """Rules by what people want."""
+
+    def test_each_holds_rules_and_no_approximate_one(self):
+        for name in groups():
+            found = flat(resolve(name))
+            assert found, name
+            assert all(rule.is_exact for rule in found), name
+
+    def test_ort_holds_what_its_parts_hold_in_their_order(self):
+        names = [rule.name for rule in flat(resolve("ort"))]
+        parts = [rule.name for part in ("cleanup", "norms", "activations") for rule in flat(resolve(part))]
+        assert names[: len(parts)] == parts
+        assert len(set(names)) == len(names)
+        assert names.index("gelu") < names.index("bias_gelu") < names.index("fused_matmul")
+
+    def test_every_rule_of_ort_has_a_form_for_it(self):
+        assert not [rule.name for rule in flat(resolve("ort")) if isinstance(rule.plan("ort", 24), str)]
+
+    def test_one_is_left_out(self):
+        names = [rule.name for rule in flat(resolve("ort,-bias_gelu"))]
+        assert "bias_gelu" not in names
+        assert len(names) == len(flat(resolve("ort"))) - 1
+
+    def test_a_group_is_left_out(self):
+        assert not set(flat(resolve("ort,-cleanup"))) & set(flat(resolve("cleanup")))
+
+    def test_a_group_that_holds_itself_is_refused(self, monkeypatch):
+        monkeypatch.setattr(patterns, "GROUPS", {"one": ("two",), "two": ("one",)})
+        with pytest.raises(RuleError, match=r"'one' holds itself \(one > two > one\)|'one' holds itself \(one > two\)"):
+            resolve("one")
+
+    def test_a_group_that_names_what_is_not_there_is_refused(self, monkeypatch):
+        monkeypatch.setattr(patterns, "GROUPS", {"one": ("gelu", "gelo")})
+        with pytest.raises(RuleError, match="No rule is called 'gelo'"):
+            resolve("one")
+
+    def test_rules_run_as_a_group(self):
+        """A normalisation, the residual in front of it and an activation behind it, each in its place."""
+        model = parse(
+            "(float[n, 3, 4] x, float[n, 3, 4] z) => (float[n, 3, 4] y) <float[4] s = {1, 2, 3, 4}, "
+            "float[4] b = {4, 3, 2, 1}, float e = {1e-5}, float two = {2}> { a = Identity(x) t = Add(a, z) "
+            "m = ReduceMean<axes = [-1]>(t) d = Sub(t, m) p = Pow(d, two) v = ReduceMean<axes = [-1]>(p) "
+            "w = Add(v, e) q = Sqrt(w) n = Div(d, q) k = Mul(n, s) l = Add(k, b) g = Sigmoid(l) y = Mul(l, g) }"
+        )
+        after, report = rewrite(model, "ort", check="both")
+        assert [node.op_type for node in after.graph.node] == ["SkipLayerNormalization", "QuickGelu"]
+        assert report.outcome == "proved"
