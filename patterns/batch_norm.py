@@ -43,7 +43,8 @@ def batch_norm(
     require(x.dtype != "float64", "ONNX Runtime's kernel is too coarse for a double")
     spreads = per_channel(x, deviation, 1)
     require(bool(np.all(spreads > 0)), "a standard deviation must be positive")
-    variance = spreads * spreads
+    with np.errstate(over="ignore", under="ignore"):
+        variance = spreads * spreads
     require(bool(np.all(np.isfinite(variance) & (variance > 0))), "the variance does not fit its dtype")
     scales, biases, means = per_channel(x, scale, 1), per_channel(x, bias, 0), per_channel(x, mean, 0)
     return g.batch_normalization(x, scales, biases, means, variance, epsilon=0.0, outputs=1)[0]

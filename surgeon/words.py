@@ -106,8 +106,8 @@ def maximum_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
 
 
 def _in_float(g: Any, reduce: Callable[..., Any], x: gs.Tensor, axes: Any) -> list[Any]:
-    wide = reduce(g.cast(x, to=1), axes=axes, keepdims=1)
-    return [g.cast(wide, to=dtype) for dtype in (10, 16)]
+    wide = reduce(g.cast(x, to=FLOAT), axes=axes, keepdims=1)
+    return [g.cast(wide, to=dtype) for dtype in (FLOAT16, BFLOAT16)]
 
 
 @word
@@ -190,7 +190,7 @@ def by_sign(g: Any, x: gs.Tensor, above: Any, below: Any) -> Any:
 
     A half-precision x may be cast to float32 for the comparison, as torch's dynamo exporter does.
     """
-    wide = g.any_of(x, g.cast(x, to=1))
+    wide = g.any_of(x, g.cast(x, to=FLOAT))
     is_above = g.any_of(g.greater(wide, 0.0), g.greater_or_equal(wide, 0.0), g.not_(g.less(x, 0.0)))
     is_below = g.any_of(g.less(wide, 0.0), g.less_or_equal(wide, 0.0))
     return g.any_of(g.where(is_above, above, below), g.where(is_below, below, above))

@@ -89,11 +89,30 @@ def test_misses_that_name_a_node_come_first_and_many_are_summed_up(tmp_path: Pat
     """Twenty lines, then how many more."""
     report = report_of(gelus(tmp_path))
     report.misses = [Mismatch("quick_gelu", "exact", "", "there is no Sigmoid", "gelu.py:61", 0)]
-    report.misses += [Mismatch("gelu", "exact", f"/n{place}", "why", "gelu.py:9", 1) for place in range(30)]
+    report.misses += [Mismatch("gelu", "exact", f"/n{place}", f"why {place}", "gelu.py:9", 1) for place in range(30)]
     lines = text_of(report).splitlines()
     start = lines.index("not rewritten")
-    assert lines[start + 1] == "  gelu at /n0: why (gelu.py:9); 1 node matched"
+    assert lines[start + 1] == "  gelu at /n0: why 0 (gelu.py:9); 1 node matched"
     assert lines[start + 21] == "  and 11 more (--report has them all)"
+
+
+def test_misses_for_one_reason_are_told_once(tmp_path: Path) -> None:
+    """The first by name, then how many more."""
+    report = report_of(gelus(tmp_path))
+    report.misses = [Mismatch("gelu", "exact", f"/n{place}", "why", "gelu.py:9", 1) for place in range(30)]
+    lines = text_of(report).splitlines()
+    start = lines.index("not rewritten")
+    assert lines[start + 1 : start + 3] == ["  gelu at /n0: why (gelu.py:9); 1 node matched", "    and 29 more like it"]
+
+
+def test_rules_of_a_group_that_did_nothing_are_counted(tmp_path: Path) -> None:
+    """Nobody asked for each of them by name; those of a file are still listed."""
+    lines = text_of(rewrite(gelus(tmp_path), "activations", dry_run=True)[1]).splitlines()
+    fired = [line.split()[0] for line in lines[1 : lines.index("")]]
+    assert fired[0] == "gelu"
+    assert fired[1] == "and"
+    assert "rules that fired nowhere" in lines[2]
+    assert any(line.startswith("quick_gelu") for line in text_of(report_of(gelus(tmp_path))).splitlines())
 
 
 def test_a_node_is_told_with_its_attributes() -> None:

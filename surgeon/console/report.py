@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from surgeon.upgrading.upgrade import Upgrade
 
 SHOWN_SITES, SHOWN_MISSES = 2, 20
+MANY = 8  # rules asked for by one name, beyond which those that did nothing are counted alone
 
 
 def print_report(report: Report, stream: TextIO, *, diff: bool = False) -> None:
@@ -28,7 +29,10 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False) -> None:
     console = console_for(stream)
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
-    console.print(_rules_table(report))
+    silent = _silent(report)
+    console.print(_rules_table(report, silent))
+    if silent:
+        console.print(f"and {len(silent)} rules that fired nowhere; surgeon explain says why", style="dim")
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]
     bound = [site for site in noted if site.outcome == "proved"]
@@ -36,7 +40,7 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False) -> None:
     for title, sites in (("rolled back", report.rolled_back), (unsure, doubtful), ("proved, with a note", bound)):
         if sites:
             _print_sites(console, title, sites)
-    misses = list(_told(report))
+    misses = [miss for miss in _told(report) if miss.node or miss.rule not in silent]
     if misses:
         _print_misses(console, misses)
     _print_summary(console, report)
@@ -64,7 +68,14 @@ def scope_name(site: Site) -> str:
     return site.scope or "main graph"
 
 
-def _rules_table(report: Report) -> "Table":
+def _silent(report: Report) -> frozenset[str]:
+    """Rules that were asked for among many, as a group, and that did nothing."""
+    did = {rule for site in (*report.sites, *report.rolled_back) for rule in site.rules}
+    named = {rule for rules in report.selection.values() if len(rules) <= MANY for rule in rules}
+    return frozenset(report.counts) - did - named
+
+
+def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -75,6 +86,8 @@ def _rules_table(report: Report) -> "Table":
     table.add_column("where", overflow="fold")
     stand, gone = _by_rule(report.sites), _by_rule(report.rolled_back)
     for name in report.counts:
+        if name in silent:
+            continue
         found, undone = stand.get(name, []), len(gone.get(name, []))
         numbers = [f"{len(found):,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
         table.add_row(name, *numbers, _where(found), style="" if found or undone else "dim")
@@ -114,12 +127,19 @@ def _print_misses(console: "Console", misses: Sequence[Mismatch]) -> None:
     from rich.text import Text
 
     console.print(Text("\nnot rewritten", style="bold"))
-    for miss in misses[:SHOWN_MISSES]:
-        console.print(miss_text(miss), style="" if miss.node else "dim", soft_wrap=True)
-        if miss.change:
-            console.print(f"    change: {miss.change}", soft_wrap=True)
-    if len(misses) > SHOWN_MISSES:
-        console.print(f"  and {len(misses) - SHOWN_MISSES:,} more (--report has them all)", soft_wrap=True)
+    alike: dict[tuple[str, str], list[Mismatch]] = {}
+    for miss in misses:
+        alike.setdefault((miss.rule, miss.reason), []).append(miss)
+    shown = list(alike.values())[:SHOWN_MISSES]
+    for first, *others in shown:
+        console.print(miss_text(first), style="" if first.node else "dim", soft_wrap=True)
+        if others:
+            console.print(f"    and {len(others):,} more like it", soft_wrap=True)
+        if first.change:
+            console.print(f"    change: {first.change}", soft_wrap=True)
+    left = len(misses) - sum(map(len, shown))
+    if left:
+        console.print(f"  and {left:,} more (--report has them all)", soft_wrap=True)
 
 
 def miss_text(miss: Mismatch) -> str:

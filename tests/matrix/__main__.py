@@ -18,10 +18,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.add_argument("--table", action="store_true", help="print the table (without: only make the exports)")
     parser.add_argument("--sample", action="store_true", help="the fixed sample in place of every case")
-    parser.add_argument("--short", action="store_true", help="a row for each operation, not for each form")
+    parser.add_argument("--short", action="store_true", help="print a row for each operation, not for each form")
     parser.add_argument("--no-peers", action="store_true", help="our own column alone")
     parser.add_argument("--match", default="", help="only families and columns whose names contain this")
-    parser.add_argument("--write", type=Path, metavar="PATH", help="write the table to a file too")
+    parser.add_argument("--write", type=Path, metavar="PATH", help="write the whole table to a file")
     options = parser.parse_args()
     every = [(name, column) for column in columns() for name in FAMILIES]
     chosen = sample.chosen() if options.sample else every
@@ -31,9 +31,9 @@ def main() -> int:
     if not options.table:
         return 0
     title = "Matrix: a sample" if options.sample else "Matrix"
-    text = "\n".join(table.lines(found, title, options.short)) + "\n"
-    print(text)
+    print("\n".join(table.lines(found, title, options.short)))
     if options.write:
+        text = "\n".join(table.lines(found, title, False)) + "\n"
         partial = options.write.with_name(f".{os.getpid()}-{options.write.name}")
         partial.write_text(text, encoding="utf-8")
         partial.replace(options.write)

@@ -84,13 +84,18 @@ def judge(export: Export, output: Path, outcome: str, note: str) -> Cell:
     done = sum(_done(n, counts[kind]) for kind, n in wanted.items())
     if fault:
         return Cell(export.form, done, total, native, "original", outcome, fault)
-    wrong = _wrong(export.path, output, is_run_here=outcome != "proved" or operations.provider(export.truth) is None)
+    wrong = _wrong(export.path, output, is_run_here=not _is_for_a_gpu(export, outcome))
     if wrong:
         return Cell(export.form, 0, total, native, "broken", outcome, wrong)
     extra = any(counts[kind] > max(n, found[kind]) for kind, n in wanted.items())
     if not export.truth:
         extra = operations.targets(after) > operations.targets(before)
     return Cell(export.form, done, total, native, "extra" if extra else "ok", outcome, note)
+
+
+def _is_for_a_gpu(export: Export, outcome: str) -> bool:
+    """Whether an op without a kernel here is no fault: a GPU has it, and a peer, or our own proof, is trusted in it."""
+    return operations.provider(export.truth) is not None and outcome in ("proved", "")
 
 
 def _done(wanted: int, ops: int) -> int:
@@ -101,8 +106,7 @@ def _done(wanted: int, ops: int) -> int:
 def _wrong(original: Path, other: Path, *, is_run_here: bool = True) -> str:
     """How the other model fails or differs from the original, by our own model check; nothing where it does not.
 
-    is_run_here: the CPU is to run it.  Where it is for a GPU and every site is proved, an op without a kernel here is
-    no fault.
+    is_run_here: the CPU is to run it, so that an op without a kernel here is a fault.
     """
     if original.read_bytes() == other.read_bytes():
         return ""

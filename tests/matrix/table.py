@@ -106,7 +106,7 @@ INTRODUCTION = (
     "*broken*: models that were not written, do not open, or answer otherwise than the original; their sites count as",
     "not done.  *extra*: an op more than there are sites.  *proved*: our rewritten models whose every site is proved.",
     "group_norm is rewritten for `--ep cuda`, since ONNX Runtime has no kernel for it on a CPU, and its node there,",
-    "com.microsoft::GroupNorm, is proved by surgeon's own formula of it.",
+    "com.microsoft::GroupNorm, is proved by surgeon's own formula of it; that of a peer is taken on trust.",
 )
 
 
