@@ -55,9 +55,11 @@ class Types:
         return known[name]
 
     def _dtype(self, scope: Scope, name: str) -> int | None:
-        for reader in scope.consumers.get(name, ())[:2]:  # the quick road: a weight or constant beside it
-            if reader.op in ONE_TYPE and reader.scope is scope:
-                for beside in reader.inputs:
+        source = scope.producers.get(name)
+        near = [*scope.consumers.get(name, ())[:2], *([] if source is None else [source])]
+        for node in near:  # the quick road: a weight or constant beside it
+            if node.op in ONE_TYPE and node.scope is scope:
+                for beside in node.inputs:
                     stored = scope.initializers.get(beside)
                     if stored is not None:
                         return int(stored.data_type)

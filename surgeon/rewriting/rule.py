@@ -14,20 +14,18 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 
 import inspect
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from surgeon.errors import RuleError, SurgeonError
-from surgeon.feeding.wants import EDGES
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
 
 Function = Callable[..., Any]
-EDGE_NAMES = frozenset(kind.name.lower() for kind in EDGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +235,8 @@ def rule(
                 f"Rule {title} ({where}) says approximate={approximate}; give the part of the output's largest "
                 "magnitude by which it may differ, such as 1e-3."
             )
-        unknown = [kind for kind in differs or () if kind not in EDGE_NAMES]
-        if unknown:
-            raise RuleError(
-                f"Rule {title} ({where}) differs for inputs {unknown[0]!r}, which there are not; they are "
-                f"{', '.join(sorted(EDGE_NAMES))}."
-            )
+        if differs:
+            _require_edges(f"Rule {title} ({where})", differs)
         made = Rule(
             title,
             tuple(patterns),
@@ -260,3 +254,13 @@ def rule(
         return made
 
     return decorate
+
+
+def _require_edges(who: str, kinds: Iterable[str]) -> None:
+    """Raise RuleError for kinds of inputs that there are not."""
+    from surgeon.feeding.wants import EDGES  # few rules differ, and a rewrite without a check makes no inputs
+
+    known = sorted(kind.name.lower() for kind in EDGES)
+    for kind in kinds:
+        if kind not in known:
+            raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")
