@@ -11,6 +11,11 @@ def no_double(x: Tensor) -> None:
     require(x.dtype != "float64", "the numbers of the one node are float32, too coarse for a double")
 
 
+def widened(g: Graph, x: Tensor) -> Tensor:
+    """x, cast to float32 where it is of half precision, as norms are computed."""
+    return g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
+
+
 def in_float(g: Graph, x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """compute(x), of a float16 in float32: exp(x) − 1 has too few digits left there for a small x."""
     require(x.dtype is not None, "the dtype of x is unknown")

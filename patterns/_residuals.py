@@ -2,8 +2,6 @@
 
 from surgeon import Constant, Graph, Tensor, require
 
-HALF = ("float16", "bfloat16")
-
 
 def residual(g: Graph, x: Tensor, skip: Tensor, bias: Constant) -> Tensor:
     """x + bias + skip, or x + skip."""

@@ -13,6 +13,7 @@ from patterns._groups import (
     vectors,
     written_for_ort,
 )
+from patterns._numbers import widened
 from surgeon import Constant, Graph, Tensor, require, rule
 
 
@@ -69,7 +70,7 @@ def decomposed(
     sizes = x.shape[1:]
     size = prod(sizes) // num_groups if all(isinstance(item, int) for item in sizes) else -1
     groups = g.reshape(x, [0, num_groups, size])
-    wide = g.cast(groups, to="float32") if x.dtype in ("float16", "bfloat16") else groups
+    wide = widened(g, groups)
     centred = g.centred(wide, (-1,))
     normal = g.over_root(centred, g.add(g.mean_last(g.square(centred)), epsilon))
     shape, dtype = (-1, *[1] * (x.rank - 2)), x.dtype if wide is groups else "float32"

@@ -1,6 +1,7 @@
 """Normalisation to length one: x over its Euclidean norm along an axis."""
 
 from patterns._axes import over_named_axes
+from patterns._numbers import widened
 from surgeon import Graph, Tensor, require, rule
 
 DIFFERS = {
@@ -10,7 +11,6 @@ DIFFERS = {
     "non_finite": "a row that holds an infinity gives what the runtime makes of infinity over infinity",
 }
 LARGEST_FLOOR = 1e-6
-HALF = ("float16", "bfloat16")
 
 
 def length(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
@@ -61,6 +61,6 @@ def l2_norm(g: Graph, x: Tensor, axes: list[int], floor: float = 0.0) -> Tensor:
 
 @l2_norm.on("decomposed", is_pattern=False)
 def _(g: Graph, x: Tensor, axis: int) -> Tensor:
-    wide = g.cast(x, to="float32") if x.dtype in HALF else x
+    wide = widened(g, x)
     unit = g.div(wide, g.sqrt(g.reduce_sum(g.mul(wide, wide), axes=[axis], keepdims=1)))
     return g.cast(unit, to=x.dtype) if wide is not x else unit

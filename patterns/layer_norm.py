@@ -1,9 +1,10 @@
 """Layer normalisation (Ba, Kiros and Hinton, arXiv:1607.06450), over the last axis or the last few."""
 
-from patterns._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
-from surgeon import Graph, Tensor, require, rule
+from collections.abc import Sequence
 
-HALF = ("float16", "bfloat16")
+from patterns._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
+from patterns._numbers import widened
+from surgeon import Graph, Tensor, require, rule
 
 
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:
@@ -71,7 +72,12 @@ def layer_norm(
 def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias: Tensor | None = None) -> Tensor:
     axes = from_axis(x, axis, scale, bias)
     require(x.dtype is not None, "the dtype of the input is unknown")
-    wide = g.cast(x, to="float32") if x.dtype in HALF else x
+    return written_out(g, x, scale, bias, axes, epsilon)
+
+
+def written_out(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
+    """The normalisation from primitives; of half precision in float32, and scaled in the dtype of x."""
+    wide = widened(g, x)
     centred = g.centred(wide, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
     scaled_ = g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)

@@ -1,9 +1,10 @@
 """Root mean square normalisation (Zhang and Sennrich, arXiv:1910.07467), over the last axis or the last few."""
 
-from patterns._axes import Array, first_axis, from_axis, narrowed, over_named_axes, require_spans, scale_or_ones
-from surgeon import Graph, Tensor, require, rule
+from collections.abc import Sequence
 
-HALF = ("float16", "bfloat16")
+from patterns._axes import Array, first_axis, from_axis, narrowed, over_named_axes, require_spans, scale_or_ones
+from patterns._numbers import widened
+from surgeon import Graph, Tensor, require, rule
 
 
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:
@@ -88,7 +89,11 @@ def _(
 @rms_norm.on("decomposed", is_pattern=False)
 def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
     require(x.dtype is not None, "the dtype of the input is unknown")
-    wide = g.cast(x, to="float32") if x.dtype in HALF else x
-    axes = from_axis(x, axis, scale)
+    return written_out(g, x, scale, from_axis(x, axis, scale), epsilon)
+
+
+def written_out(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    """The normalisation from primitives; of half precision in float32, and scaled in the dtype of x."""
+    wide = widened(g, x)
     normal = g.over_root(wide, g.add(g.mean_over(g.square(wide), axes), epsilon))
     return g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)

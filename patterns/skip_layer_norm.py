@@ -1,6 +1,7 @@
 """A residual and the layer normalisation behind it."""
 
-from patterns._residuals import HALF, is_a_residual, residual, summed
+from patterns._residuals import is_a_residual, residual, summed
+from patterns.layer_norm import written_out
 from surgeon import Constant, Graph, Match, Tensor, rule
 
 
@@ -60,8 +61,7 @@ def skip_layer_norm(
     """Fuse a residual and the layer normalisation behind it into com.microsoft::SkipLayerNormalization.
 
     What: LayerNorm(x + bias + skip) over the last axis, where the bias may be left out, and the sum itself where
-    something else reads it too.  The normalisation is one node, as the rule layer_norm
-    makes it.
+    something else reads it too.  The normalisation is one node, as the rule layer_norm makes it.
     Numerics: rounding only; ONNX Runtime adds up a row one element after the other.
     """
     write = node if len(match.outputs) == 1 else node_with_sum
@@ -83,9 +83,5 @@ def _(
     bias: Constant | None = None,
 ) -> object:
     total = summed(g, x, skip, bias)
-    wide = g.cast(total, to="float32") if x.dtype in HALF else total
-    centred = g.centred(wide, (-1,))
-    made = g.over_root(centred, g.add(g.mean_last(g.square(centred)), epsilon))
-    made = g.mul(made if wide is total else g.cast(made, to=x.dtype), gamma)
-    made = made if beta is None else g.add(made, beta)
+    made = written_out(g, total, gamma, beta, [-1], epsilon)
     return made if len(match.outputs) == 1 else (made, total)

@@ -1,6 +1,7 @@
 """A residual and the root mean square normalisation behind it."""
 
-from patterns._residuals import HALF, is_a_residual, residual, summed
+from patterns._residuals import is_a_residual, residual, summed
+from patterns.rms_norm import written_out
 from surgeon import Constant, Graph, Match, Tensor, rule
 
 
@@ -38,8 +39,7 @@ def skip_rms_norm(
     """Fuse a residual and the RMSNorm behind it into com.microsoft::SkipSimplifiedLayerNormalization.
 
     What: RMSNorm(x + bias + skip) over the last axis, where the bias may be left out, and the sum itself where
-    something else reads it too.  The normalisation is one node, as the rule rms_norm makes
-    it.
+    something else reads it too.  The normalisation is one node, as the rule rms_norm makes it.
     Numerics: rounding only; half precision is normalised in float32.
     """
     write = node if len(match.outputs) == 1 else node_with_sum
@@ -54,7 +54,5 @@ def _(
     g: Graph, match: Match, x: Tensor, skip: Tensor, gamma: Constant, epsilon: float, bias: Constant | None = None
 ) -> object:
     total = summed(g, x, skip, bias)
-    wide = g.cast(total, to="float32") if x.dtype in HALF else total
-    made = g.over_root(wide, g.add(g.mean_last(g.square(wide)), epsilon))
-    made = g.mul(made if wide is total else g.cast(made, to=x.dtype), gamma)
+    made = written_out(g, total, gamma, [-1], epsilon)
     return made if len(match.outputs) == 1 else (made, total)

@@ -82,8 +82,6 @@ class Graph(gs.Graph):
         """Add one node whose arguments are already sorted into inputs and attributes."""
     def square(self, x: Tensor) -> Tensor:
         """x²: Pow by 2, or x times itself."""
-    def cube(self, x: Tensor) -> Tensor:
-        """x³: Pow by 3, or products."""
     def square_root(self, x: Tensor) -> Tensor:
         """√x: Sqrt, or Pow by ½."""
     def rsqrt(self, x: Tensor) -> Tensor:

@@ -41,12 +41,6 @@ def square(g: Any, x: gs.Tensor) -> Any:
 
 
 @word
-def cube(g: Any, x: gs.Tensor) -> Any:
-    """x³: Pow by 3, or products."""
-    return g.any_of(g.pow(x, 3), g.mul(x, x, x))
-
-
-@word
 def square_root(g: Any, x: gs.Tensor) -> Any:
     """√x: Sqrt, or Pow by ½."""
     return g.any_of(g.sqrt(x), g.pow(x, 0.5))

@@ -320,8 +320,8 @@ class _Attempt:
             passed = passed_by(state, nodes, names)
             kept = (*kept, *(node for node in nodes if node in passed))
             nodes = tuple(node for node in nodes if node not in passed)
-        if self.compiled.pattern.claims and not is_closed(state, nodes, names):
-            nodes = with_asides(state, nodes, names)
+            if self.compiled.pattern.claims:
+                nodes = with_asides(state, nodes, names)
         blocked = blocking(state, self.compiled, nodes, names, passed)
         if state.trace is None and blocked is not None:
             return False

@@ -33,20 +33,25 @@ def check_node(
     return found
 
 
-def output_dtypes(node: onnx.NodeProto, opset: int, dtype_of: Callable[[str], int | None]) -> list[int | None]:
-    """The `TensorProto.DataType` of each output as far as the schema ties it to the inputs, else None."""
+def learn_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
+    """Add to `known`, `TensorProto.DataType` by tensor, those of a node's outputs that the schema or a Cast tells."""
     if node.op_type == "Cast" and not node.domain:
-        return [next((item.i for item in node.attribute if item.name == "to"), None)]
+        to = next((item.i for item in node.attribute if item.name == "to"), None)
+        known[node.output[0]] = known.get(node.output[0]) or to
+        return
     version = schema(node.domain, node.op_type, opset)
     if version is None:
-        return [None] * len(node.output)
-    bound: dict[str, int | None] = {}
-    for index, name in enumerate(node.input):
-        formal = version.input_at(index)
-        if name and formal is not None and not bound.get(formal.type):
-            bound[formal.type] = dtype_of(name)
-    formals = [version.output_at(index) for index in range(len(node.output))]
-    return [None if formal is None else bound.get(formal.type) for formal in formals]
+        return
+    bound: dict[str, int] = {}
+    for names, formal_at in ((node.input, version.input_at), (node.output, version.output_at)):
+        for index, name in enumerate(names):
+            formal, dtype = formal_at(index), known.get(name)
+            if formal is not None and dtype:
+                bound.setdefault(formal.type, dtype)
+    for index, name in enumerate(node.output):
+        formal = version.output_at(index)
+        if formal is not None:
+            known[name] = known.get(name) or bound.get(formal.type)
 
 
 def _arity(

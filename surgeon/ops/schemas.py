@@ -5,7 +5,7 @@ This module only gathers: `schema_tables` holds the schemas, `binding` sorts arg
 
 from surgeon.ops.attributes import dtype_number, element_type, type_string
 from surgeon.ops.binding import Call, bind
-from surgeon.ops.node_check import check_node, output_dtypes
+from surgeon.ops.node_check import check_node, learn_dtypes
 from surgeon.ops.schema_tables import (
     VARIADIC,
     AttributeSpec,
@@ -33,10 +33,10 @@ __all__ = [
     "element_type",
     "history",
     "knows_domain",
+    "learn_dtypes",
     "moved",
     "only_ort_knows",
     "operators",
-    "output_dtypes",
     "schema",
     "type_string",
 ]

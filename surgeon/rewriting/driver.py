@@ -118,7 +118,9 @@ class Driver:
                 self.recipe.require(rule.name, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (Refused, Declined) as refusal:
-                self._refused.setdefault((rule.name, match.root.label), _refusal(rule, match, refusal))
+                place = rule.name, match.root.label
+                if place not in self._refused:  # the first refusal at a place is of the way that fits it best
+                    self._refused[place] = _refusal(rule, match, refusal)
                 return False
             built[:] = [fragment]
             return True

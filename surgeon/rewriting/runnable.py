@@ -10,7 +10,7 @@ from onnx import NodeProto
 
 from surgeon.indexing.scope import split_op
 from surgeon.matching.match import Match
-from surgeon.ops.schemas import schema
+from surgeon.ops.schemas import learn_dtypes, schema
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import import_version
 from surgeon.running.kernels import CPU, TITLES, Kernels, variables
@@ -65,10 +65,7 @@ def lacking_kernel(
         if told:
             raised = kernels.raised(node.domain, node.op_type, opset, types)
             return NoKernel(node.op_type, told, raised)
-        for place, name in enumerate(node.output):
-            formal = version.output_at(place)
-            if formal is not None and known.get(name) is None:
-                known[name] = _cast_to(node) or types.get(formal.type)
+        learn_dtypes(node, opset, known)
     return None
 
 
@@ -91,8 +88,3 @@ def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | No
             if all(any(kernels.suits(*op, form.opset, types) for op in group) for group in groups):
                 return form.opset
     return None
-
-
-def _cast_to(node: NodeProto) -> int | None:
-    """The dtype that a Cast makes."""
-    return next((item.i for item in node.attribute if node.op_type == "Cast" and item.name == "to"), None)

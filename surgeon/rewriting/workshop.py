@@ -10,7 +10,7 @@ from surgeon.indexing.types import Types
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.ops.node_check import check_node
-from surgeon.ops.schemas import dtype_number, output_dtypes, schema
+from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
 from surgeon.rewriting.fragment import Fragment, Ref, build
 from surgeon.rewriting.rule import Plan
 from surgeon.rewriting.runnable import NoKernel, lacking_kernel
@@ -78,8 +78,7 @@ class Workshop:
             if complaints:
                 _refuse_at_any_opset(node, scope.function is not None)
                 raise Refused(f"what would be written breaks its schema: {complaints[0]}")
-            for name, dtype in zip(node.output, output_dtypes(node, opset, known.get), strict=True):
-                known[name] = known.get(name) or dtype
+            learn_dtypes(node, opset, known)
         lacking = self._lacking(fragment, nodes, known, scope)
         self._checked[key] = fragment, lacking
         return lacking
