@@ -33,18 +33,25 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Implementation:
     """One operator's implementation: the function, and the file that registers it when it is run.
 
-    `file` is None where the function was written in a notebook or at a prompt.
+    `file` is None where the function was written in a notebook or at a prompt.  `is_trusted` functions are a library's
+    own, and run in this process: nobody is still writing them, and no file of the user's holds them.
     """
 
     domain: str
     op: str
     function: Callable[..., Any]
     file: Path | None
+    is_trusted: bool = False
 
     @property
     def name(self) -> str:
         """The operator as `domain::Op`."""
         return f"{self.domain}::{self.op}"
+
+    @property
+    def where(self) -> str:
+        """Where a person finds it, as a phrase behind its name; empty for what is no user's."""
+        return f" in '{self.file}'" if not self.is_trusted else ""
 
 
 _registered: dict[tuple[str, str], Implementation] = {}
@@ -56,11 +63,7 @@ def implements(name: str) -> Callable[[_Function], _Function]:
 
     A later registration of the same name replaces the earlier.  Raises UsageError for a name of another form.
     """
-    domain, colons, op = name.rpartition("::")
-    if not colons or not op.isidentifier():
-        raise UsageError(f"{name!r} names no operator; write its domain and name, as in 'test.customop::CustomOpOne'.")
-    if domain in ("", "ai.onnx"):
-        raise UsageError(f"{name!r} is in ONNX's own domain, whose operators need no implementation; leave it out.")
+    domain, op = _divided(name)
 
     def register(function: _Function) -> _Function:
         source = inspect.getsourcefile(inspect.unwrap(function))
@@ -69,6 +72,31 @@ def implements(name: str) -> Callable[[_Function], _Function]:
         return function
 
     return register
+
+
+def provide(name: str, function: Callable[..., Any]) -> Implementation:
+    """Register a library's own function as the implementation of an operator; it runs in this process.
+
+    Called as `implements` says.  Raises UsageError for a name of another form.
+    """
+    domain, op = _divided(name)
+    made = _registered[domain, op] = Implementation(domain, op, function, None, is_trusted=True)
+    return made
+
+
+def withdraw(name: str) -> None:
+    """Forget the implementation of an operator, if there is one.  Raises UsageError for a name of another form."""
+    _registered.pop(_divided(name), None)
+
+
+def _divided(name: str) -> tuple[str, str]:
+    """The domain and the name of an operator that may have an implementation."""
+    domain, colons, op = name.rpartition("::")
+    if not colons or not op.isidentifier():
+        raise UsageError(f"{name!r} names no operator; write its domain and name, as in 'test.customop::CustomOpOne'.")
+    if domain in ("", "ai.onnx"):
+        raise UsageError(f"{name!r} is in ONNX's own domain, whose operators need no implementation; leave it out.")
+    return domain, op
 
 
 def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str], Implementation]:
@@ -137,7 +165,7 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
         _registered.update(before)
         # A neighbour that registers has to run again for the next file, or for the user's own code, that imports it.
         for one in found:
-            if one.function.__module__ not in (name, *modules):
+            if not one.is_trusted and one.function.__module__ not in (name, *modules):
                 sys.modules.pop(one.function.__module__, None)
     if not found:
         raise UsageError(f"The file '{path}' registers nothing: decorate a function with @surgeon.implements(...).")

@@ -278,9 +278,24 @@ def _answer(
         return {"error": "is not registered when its file is run: register it at the file's top level"}, []
     inputs, tensors = arrays[: header["inputs"]], arrays[header["inputs"] :]
     settings = {**header["attributes"], **dict(zip(header["tensors"], tensors, strict=True))}
+    return _result(implementation, inputs, settings)
+
+
+def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
+    """Run an implementation in this process, and return its arrays.  Raises SessionError as `Worker.call` does."""
+    told, arrays = _result(one, inputs, attributes)
+    if "error" in told:
+        raise SessionError(f"The implementation of {one.name}{one.where} {told['error']}.")
+    return arrays
+
+
+def _result(
+    implementation: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Call a function; return the header of the answer, and the arrays."""
     try:
         with np.errstate(all="ignore"):
-            result = implementation.function(*inputs, **settings)
+            result = implementation.function(*inputs, **attributes)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         where = f" at line {lines[-1]}" if lines else ""

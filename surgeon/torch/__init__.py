@@ -1,0 +1,43 @@
+"""From torch to ONNX: placeholders for operators that an exporter does not know.  The only package that loads torch.
+
+import surgeon.torch
+exported = surgeon.torch.export(module, (x,), "out.onnx", placeholders=["mylibrary::addandround_op"])
+"""
+
+from importlib import import_module
+from typing import Any
+
+from surgeon.errors import UsageError
+
+_HOME = {
+    "Exported": "exporting",
+    "compare": "comparing",
+    "export": "exporting",
+    "implement": "implementing",
+    "is_supported": "support",
+    "learn": "patterns",
+    "pattern": "patterns",
+    "register": "registering",
+    "unregister": "registering",
+    "unsupported": "support",
+}
+_NEEDS = ("torch", "onnxscript", "onnx_ir")
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDS:
+            raise
+        raise UsageError(
+            f'surgeon.torch needs {error.name}, which is not installed; install it: pip install "surgeon[torch]".'
+        ) from error
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOME)

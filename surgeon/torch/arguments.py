@@ -1,0 +1,155 @@
+"""The example arguments of an export: which input each is, and which of its sizes are free, for either exporter."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from surgeon.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What a module is called with, also by the names that `forward` gives it, and the tensors among it.
+
+    tensors: each tensor with the argument it stands in.  names: what its input is to be called.  free: for each tensor
+    the names of its free sizes by axis.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+    tensors: tuple[tuple[str, Any], ...]
+    names: tuple[str, ...]
+    free: tuple[dict[int, str], ...]
+
+    def with_tensors(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other tensors in the places of those, in the order of `tensors`."""
+        given = dict(zip((id(tensor) for _, tensor in self.tensors), tensors, strict=True))
+        made: tuple[tuple[Any, ...], dict[str, Any]]
+        made = pytree.tree_map(lambda leaf: given.get(id(leaf), leaf), (self.args, dict(self.kwargs)))
+        return made
+
+    def axes(self) -> dict[str, dict[int, str]]:
+        """Free sizes as `dynamic_axes`."""
+        return {name: axes for name, axes in zip(self.names, self.free, strict=True) if axes}
+
+    def shapes(self) -> dict[str, Any] | None:
+        """Free sizes as `dynamic_shapes` of torch.export: a tree like the arguments'; None where all are fixed."""
+        if not any(self.free):
+            return None
+        rest = list(self.free)
+
+        def spec(leaf: Any) -> Any:
+            axes = rest.pop(0) if isinstance(leaf, torch.Tensor) else {}
+            return dict.fromkeys(axes, torch.export.Dim.DYNAMIC) or None
+
+        return {name: pytree.tree_map(spec, value) for name, value in self.arguments.items()}
+
+
+def examples(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    free: Mapping[str, Any] | None,
+    input_names: Sequence[str] | None,
+) -> Examples:
+    """Sort the arguments.
+
+    free: by argument of `forward` or by input name, {axis: name} or a name for each axis (None: it stays as it is); for
+    an argument that holds several tensors a list of these.  Raises UsageError for arguments that `forward` does not
+    take, for names of no input, and for axes that a tensor does not have.
+    """
+    args, kwargs = _apart(args, kwargs)
+    arguments = _bound(module, args, kwargs)
+    kwargs = {name: kwargs[name] for name in sorted(kwargs, key=list(arguments).index)}  # as `forward` has them
+    tensors = tuple(
+        (name, leaf)
+        for name, value in arguments.items()
+        for leaf in pytree.tree_leaves(value)
+        if isinstance(leaf, torch.Tensor)
+    )
+    own = _names(tensors)
+    if input_names is not None and len(input_names) != len(own):
+        raise UsageError(
+            f"There are {len(input_names)} input names for {len(own)} tensors among the arguments; give one for each, "
+            f"in the order of {', '.join(own)}."
+        )
+    names = tuple(input_names or own)
+    return Examples(args, kwargs, arguments, tensors, names, _free(free or {}, tensors, own, names))
+
+
+def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with each tensor once: one that is given for two inputs would make them one."""
+    seen: set[int] = set()
+
+    def fresh(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or id(leaf) not in seen:
+            seen.add(id(leaf))
+            return leaf
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+    made: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(fresh, (tuple(args), dict(kwargs)))
+    return made
+
+
+def _bound(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    signature = inspect.signature(module.forward)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"{type(module).__name__}.forward{signature} does not take these arguments ({error}); give them as a tuple."
+        ) from error
+    found: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        else:
+            found[name] = value
+    return found
+
+
+def _names(tensors: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+    """One name for each tensor: that of its argument, with a number where the argument holds several."""
+    owners = [name for name, _ in tensors]
+    seen: dict[str, int] = {}
+    found = []
+    for name in owners:
+        place = seen[name] = seen.get(name, -1) + 1
+        found.append(f"{name}_{place}" if owners.count(name) > 1 else name)
+    return tuple(found)
+
+
+def _free(
+    given: Mapping[str, Any], tensors: Sequence[tuple[str, Any]], own: Sequence[str], names: Sequence[str]
+) -> tuple[dict[int, str], ...]:
+    found: list[dict[int, str]] = [{} for _ in tensors]
+    for key, spec in given.items():
+        places = [place for place, (name, _) in enumerate(tensors) if key in (name, own[place], names[place])]
+        if not places:
+            raise UsageError(f"dynamic_shapes names {key!r}, which is no input; the inputs are {', '.join(names)}.")
+        specs = spec if isinstance(spec, (list, tuple)) and len(places) > 1 else [spec] * len(places)
+        if len(specs) != len(places):
+            raise UsageError(f"dynamic_shapes gives {len(specs)} shapes for the {len(places)} tensors of {key!r}.")
+        for place, one in zip(places, specs, strict=True):
+            found[place] = _axes(key, one, tensors[place][1].dim())
+    return tuple(found)
+
+
+def _axes(key: str, spec: Any, rank: int) -> dict[int, str]:
+    if spec is None:
+        return {}
+    pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec)
+    found = {}
+    for axis, name in pairs:
+        if not isinstance(axis, int) or not -rank <= axis < rank:
+            raise UsageError(f"dynamic_shapes names axis {axis!r} of {key!r}, which has {rank} axes.")
+        if name is not None:
+            plain = name if isinstance(name, str) else getattr(name, "__name__", f"{key}_{axis % rank}")
+            found[axis % rank] = str(plain)
+    return found

@@ -1,0 +1,178 @@
+"""`surgeon.torch.export`: a module to ONNX with placeholders, by either exporter of torch, one export at a time."""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+import torch
+
+from surgeon.errors import ExportError, UsageError
+from surgeon.torch import dynamo, registering, torchscript
+from surgeon.torch.arguments import examples
+from surgeon.torch.complaints import complaint
+from surgeon.torch.effects import require_effect
+from surgeon.torch.finishing import finish
+from surgeon.torch.placeholders import Named, Placeholder, require_able
+from surgeon.torch.placeholders import placeholders as sorted_placeholders
+from surgeon.torch.plan import Plan
+from surgeon.torch.scoped import as_operators
+
+Exporter = Literal["dynamo", "torchscript"]
+EXPORTERS = ("dynamo", "torchscript")
+LARGE = 1_900_000_000  # bytes; a protobuf ends at 2 GiB
+lock = threading.RLock()  # torch's exporters share state and fail side by side
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` wrote.
+
+    path: where, None if nowhere.  model: the ModelProto.  placeholders: how many nodes each has, by `domain::Name`;
+    nodes that a registered symbolic has replaced are not among them.  exporter, opset: how it was exported.
+    """
+
+    path: Path | None
+    model: onnx.ModelProto = field(repr=False)
+    placeholders: Mapping[str, int]
+    exporter: str
+    opset: int
+
+    def __repr__(self) -> str:
+        """Where it is and what is in it, in one line."""
+        nodes = ", ".join(f"{name} ×{count}" for name, count in self.placeholders.items()) or "none"
+        where = str(self.path) if self.path else "in memory"
+        return f"<exported {where}: opset {self.opset} by {self.exporter}, placeholders: {nodes}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def export(
+    module: torch.nn.Module,
+    args: Sequence[Any] | torch.Tensor = (),
+    path: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    placeholders: Iterable[Named] | Mapping[Named, str] = (),
+    exporter: Exporter = "dynamo",
+    opset: int | None = None,
+    version: int = 1,
+    dynamic_shapes: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Exported:
+    """Export a module, with operators of your choice as nodes of their own.
+
+        surgeon.torch.export(module, (x,), "out.onnx", placeholders=["mylibrary::addandround_op"])
+        surgeon.torch.export(module, (x,), "out.onnx", placeholders={"aten::add.Tensor": "custom.aten::my_add"})
+
+    placeholders: operators that become one node each: "ns::name", with or without overload, a torch.ops operator, an
+    autograd.Function or an nn.Module class, whose whole call is then one node with its parameters and buffers as
+    inputs after its arguments.  A mapping names the nodes `domain::Name`; in a list they keep the operators' names.  Of
+    such a node tensors are inputs in the order of the operator's schema, all else are attributes by name.  Operators
+    of `register` are placeholders too, and are replaced by what was registered for them.
+
+    exporter: "dynamo" (torch.export) or "torchscript".  opset: of ai.onnx; None: the exporter's own.  version: of the
+    placeholders' domains.  dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by
+    input name.  input_names, output_names: in order; inputs are called as `forward` calls them by default.
+
+    The module is left as it is, also when the export fails; exports run one at a time.  Raises UsageError for arguments
+    that do not fit, ExportError where the exporter cannot write the model, and where a placeholder is in no node.
+    """
+    _require(module, exporter, opset, version)
+    if path is not None and not Path(os.fspath(path)).parent.is_dir():
+        raise UsageError(
+            f"There is no directory {Path(os.fspath(path)).parent}; make it, or write the model elsewhere."
+        )
+    args = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    asked = sorted_placeholders(placeholders)
+    registered = registering.registrations(asked)
+    inputs = examples(module, args, kwargs or {}, dynamic_shapes, input_names)
+    everything = [*asked, *(one.placeholder for one in registered)]
+    for one in asked:
+        require_able(one)
+    plan = Plan(everything, version, inputs)
+    with lock:
+        try:
+            with as_operators(plan, module, args, kwargs or {}):
+                model = _write(module, plan, exporter, opset, input_names, output_names)
+        except Exception as error:  # exporters raise anything; it is kept as the cause
+            told = complaint(error, exporter, type(module).__name__)
+            if told is error:
+                raise
+            raise told from error
+        counts = finish(model, plan)
+        written = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
+        _require_opset(opset, written, exporter)
+        require_effect(asked, plan, module, exporter)
+    model, left = registering.replace(model, registered, plan, counts, written)
+    model, saved = _saved(model, path)
+    return Exported(saved, model, dict(_in_order(everything, left)), exporter, written)
+
+
+def _write(
+    module: torch.nn.Module,
+    plan: Plan,
+    exporter: Exporter,
+    opset: int | None,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+) -> onnx.ModelProto:
+    inputs = plan.inputs
+    options: dict[str, Any] = {"output_names": list(output_names) if output_names else None}
+    if exporter == "dynamo":
+        options |= {"input_names": list(input_names) if input_names else None, "dynamic_shapes": inputs.shapes()}
+        return dynamo.export(module, plan, opset, options)
+    options |= {"input_names": list(inputs.names), "dynamic_axes": inputs.axes() or None}
+    return torchscript.export(module, plan, opset, options)
+
+
+def _require(module: Any, exporter: str, opset: int | None, version: int) -> None:
+    """Raise UsageError for arguments that no exporter can follow."""
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"An nn.Module is exported, and this is {type(module).__name__}; wrap it in a module's forward."
+        )
+    if exporter not in EXPORTERS:
+        raise UsageError(f"There is no exporter {exporter!r}; choose one of {', '.join(EXPORTERS)}.")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise UsageError(f"The version of a domain is a number from 1 on, not {version!r}.")
+    if opset is None:
+        return
+    lowest, newest = (dynamo if exporter == "dynamo" else torchscript).opsets()
+    if isinstance(opset, bool) or not isinstance(opset, int) or not lowest <= opset <= newest:
+        other = " or exporter='torchscript'" if exporter == "dynamo" and opset < lowest else ""
+        raise UsageError(
+            f"The {exporter} exporter writes opsets {lowest} to {newest}, not {opset}; ask for one of these{other}."
+        )
+
+
+def _require_opset(asked: int | None, written: int, exporter: str) -> None:
+    """Raise ExportError where an exporter has quietly written another opset than it was asked for."""
+    if asked is not None and written != asked:
+        raise ExportError(
+            f"The {exporter} exporter wrote opset {written} where {asked} was asked for, because it could not convert "
+            f"this model; ask for {written}" + (" or use exporter='torchscript'." if exporter == "dynamo" else ".")
+        )
+
+
+def _in_order(everything: Sequence[Placeholder], counts: Counter[str]) -> Iterable[tuple[str, int]]:
+    names = dict.fromkeys(one.name for one in everything)
+    return ((name, counts[name]) for name in names if counts[name])
+
+
+def _saved(model: onnx.ModelProto, path: str | os.PathLike[str] | None) -> tuple[onnx.ModelProto, Path | None]:
+    """Write the model; return it and where it is."""
+    if path is None:
+        return model, None
+    where = Path(os.fspath(path))
+    if model.ByteSize() <= LARGE:
+        onnx.save_model(model, str(where))
+        return model, where
+    onnx.save_model(model, str(where), save_as_external_data=True, location=f"{where.name}.data")
+    return onnx.load(where), where  # saving has emptied the weights of the model in memory

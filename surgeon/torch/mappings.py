@@ -1,0 +1,124 @@
+"""What torch's exporters can write by themselves: the middle link of torch op -> mapping -> ONNX op.
+
+Both registries are private to torch, so they are asked here alone.  The exporter through dynamo maps single overloads
+at one opset, and converts to others; the TorchScript exporter maps names without overload, by opset.
+"""
+
+import contextlib
+import importlib
+import logging
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import torch.onnx
+
+from surgeon.errors import UsageError
+from surgeon.torch import dynamo, torchscript
+
+DYNAMO, TORCHSCRIPT = "dynamo", "torchscript"
+OPSETS = MappingProxyType(
+    {
+        name: range(exporter.opsets()[0], exporter.opsets()[1] + 1)
+        for name, exporter in ((DYNAMO, dynamo), (TORCHSCRIPT, torchscript))
+    }
+)
+"""The opsets that each exporter writes."""
+DEFAULT_OPSET = 20
+_LIBRARY_OPSET = 18  # that of the dynamo exporter's own library; 17 is converted from it
+
+
+def require_exporter(exporter: str, opset: int | None) -> int:
+    """The opset in force.  Raises UsageError for an exporter that there is not, and an opset that it cannot write."""
+    if exporter not in OPSETS:
+        raise UsageError(f"There is no exporter {exporter!r}; torch has 'dynamo' and 'torchscript'.")
+    opsets = OPSETS[exporter]
+    if opset is None:
+        return DEFAULT_OPSET
+    if opset not in opsets:
+        raise UsageError(
+            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, and not {opset}; "
+            + ("take exporter='torchscript' or a newer opset." if exporter == DYNAMO else "take one of these.")
+        )
+    return opset
+
+
+def opsets_of(op: Any, exporter: str) -> tuple[int, ...]:
+    """The opsets at which an exporter maps an overload by itself, without taking it apart; none if it never does."""
+    if exporter == TORCHSCRIPT:
+        return _torchscript_opsets(str(op._schema.name))
+    since = _dynamo_since(op)
+    return () if since is None else tuple(opset for opset in OPSETS[DYNAMO] if max(opset, _LIBRARY_OPSET) >= since)
+
+
+def torchscript_opsets(name: str) -> tuple[int, ...]:
+    """The opsets at which the TorchScript exporter maps `ns::name`; in-place operators are those without `_`."""
+    return _torchscript_opsets(name)
+
+
+def _torchscript_opsets(name: str) -> tuple[int, ...]:
+    registry = _symbolics()
+    return tuple(opset for opset in OPSETS[TORCHSCRIPT] if registry.is_registered_op(name.rstrip("_"), opset))
+
+
+@cache
+def _symbolics() -> Any:
+    """The TorchScript exporter's registry, filled: torch does that as late as in an export."""
+    for module in pkgutil.iter_modules(torch.onnx.__path__):
+        if module.name.startswith("symbolic_opset"):
+            importlib.import_module(f"torch.onnx.{module.name}")
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    return registry
+
+
+@cache
+def registry_at(opset: int) -> Any:
+    """The dynamo exporter's registry for an opset."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    with silence("torch.onnx._internal.exporter._registration"):
+        return ONNXRegistry.from_torchlib(max(opset, _LIBRARY_OPSET))
+
+
+def _dynamo_since(op: Any) -> int | None:
+    """The opset from which the dynamo exporter's library has an operator; the newer ones are few."""
+    if registry_at(_LIBRARY_OPSET).is_registered(op):
+        return _LIBRARY_OPSET
+    since: int | None = None
+    newest = OPSETS[DYNAMO][-1]
+    while found := registry_at(newest).get_decomps(op):  # of several it holds the last introduced
+        since = max(one.opset_introduced for one in found)
+        newest = since - 1
+    return since
+
+
+@cache
+def decompositions(opset: int) -> dict[Any, Callable[..., Any]]:
+    """How the dynamo exporter takes operators apart that it does not map at an opset."""
+    from torch.onnx._internal.exporter._decomp import create_onnx_friendly_decomposition_table
+
+    mapped = {ones[0].fx_target for ones in registry_at(opset).functions.values() if ones}
+    found: dict[Any, Callable[..., Any]] = create_onnx_friendly_decomposition_table(mapped)
+    return found
+
+
+def is_taken_apart(op: Any, opset: int) -> bool:
+    """Whether the dynamo exporter takes an overload apart, or torch does before the exporter sees it."""
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    return bool(op in decompositions(opset) or composite)
+
+
+@contextlib.contextmanager
+def silence(name: str, level: int = logging.ERROR) -> Iterator[None]:
+    """Keep a logger of torch from telling what nobody asked, such as that torchvision is missing."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,264 @@
+"""`surgeon.torch.register`: operators that every export of this process writes as you say, by either exporter."""
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+
+from surgeon.errors import ExportError, UsageError
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.matching.match import Match
+from surgeon.matching.search import Found, Search
+from surgeon.matching.state import Several
+from surgeon.ops.torch_schemas import TorchSchema
+from surgeon.ops.walking import nodes_of
+from surgeon.rewriting.rewrite import rewrite
+from surgeon.rewriting.rule import Rule, rule
+from surgeon.torch.placeholders import Named, Placeholder, placeholder, require_able, schema_of
+from surgeon.torch.plan import Plan
+from surgeon.torch.scoped import call_signature
+
+Symbolic = Callable[..., Any]
+
+
+@dataclass(eq=False)
+class Registration:
+    """What was registered for one operator.  symbolics: by the opset from which each holds; None: a placeholder."""
+
+    placeholder: Placeholder
+    symbolics: dict[int, Symbolic | None] = field(default_factory=dict)
+
+    def at(self, opset: int) -> int | None:
+        """The highest opset up to this one for which there is something."""
+        return max((one for one in self.symbolics if one <= opset), default=None)
+
+
+_registered: dict[Any, Registration] = {}
+
+
+def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = None, opset: int = 1) -> Any:
+    """Let every export write an operator as a function says, whichever the exporter.
+
+        @surgeon.torch.register("aten::asinh", opset=9)
+        def asinh(g, self):
+            return g.asinh(self)
+
+        surgeon.torch.register("aten::asinh", lambda g, self: g.asinh(self), opset=9)
+
+    op: "ns::name", a torch.ops operator, an autograd.Function or an nn.Module class.  symbolic: builds the nodes with
+    the helpers of `surgeon.Graph`; its parameters after the graph are arguments of the operator by their names in
+    torch's schema: tensors (None where left out), and plain values for all else.  It holds at `opset` of ai.onnx and
+    above, until one that is registered for a higher opset; an export below raises ExportError.  A later registration
+    for the same opset replaces the earlier.  Without a symbolic the operator becomes a placeholder, `name` or its own
+    name, and what is returned decorates one.
+
+    Raises UsageError for an operator that torch does not have, and for parameters that it does not have.
+    """
+    if isinstance(opset, bool) or not isinstance(opset, int) or opset < 1:
+        raise UsageError(f"An operator is registered from an opset on, a number from 1, not {opset!r}.")
+    one = placeholder(op, name, asked=False)
+    require_able(one)
+    if symbolic is not None:
+        _require_parameters(one, symbolic)
+    entry = _registered.get(_key(one))
+    if entry is None or name is not None:
+        entry = _registered[_key(one)] = Registration(one, entry.symbolics if entry else {})
+    entry.symbolics[opset] = symbolic
+    if symbolic is not None:
+        return symbolic
+
+    def decorate(function: Symbolic) -> Symbolic:
+        _require_parameters(one, function)
+        entry.symbolics[opset] = function
+        return function
+
+    return decorate
+
+
+def unregister(op: Named, opset: int | None = None) -> None:
+    """Take back what `register` did for an operator, at one opset or at all.  Raises UsageError where there is none."""
+    one = placeholder(op, asked=False)
+    entry = _registered.get(_key(one))
+    if entry is None or (opset is not None and opset not in entry.symbolics):
+        where = "" if opset is None else f" for opset {opset}"
+        raise UsageError(f"Nothing is registered for {one.label}{where}, so there is nothing to take back.")
+    if opset is not None:
+        del entry.symbolics[opset]
+    if opset is None or not entry.symbolics:
+        del _registered[_key(one)]
+
+
+def registrations(asked: Sequence[Placeholder]) -> list[Registration]:
+    """What is registered, but for the operators that an export names itself."""
+    taken = {key for one in asked for key in (one.ops or (one.cls,))}
+    return [
+        entry for entry in _registered.values() if not taken.intersection(entry.placeholder.ops or {_key_of(entry)})
+    ]
+
+
+def replace(
+    model: onnx.ModelProto, registered: Sequence[Registration], plan: Plan, counts: Counter[str], opset: int
+) -> tuple[onnx.ModelProto, Counter[str]]:
+    """Replace the placeholders of registered operators by what their symbolics build.
+
+    Returns the model and how many placeholders are left, by name.  Raises ExportError where the model's opset is below
+    all that an operator is registered for, and where a symbolic declines a node.
+    """
+    left = Counter(counts)
+    rules = []
+    for entry in registered:
+        one = entry.placeholder
+        if not any(written.placeholder is one for written in plan.found.values()):
+            continue
+        at = entry.at(opset)
+        if at is None:
+            raise ExportError(
+                f"{one.label} is registered for opset {min(entry.symbolics)} and above, and the export writes {opset}; "
+                f"register it for {opset} as well, or export at {min(entry.symbolics)}."
+            )
+        function = entry.symbolics[at]
+        if function is not None:
+            rules.append((one, _rule(one, function, plan)))
+    if not rules:
+        return model, left
+    made, report = rewrite(model, [each for _, each in rules], target="onnx", check="none")
+    for one, each in rules:
+        wanted = sum(written.placeholder is one for written in plan.found.values())
+        done = sum(site.rule == each.name for site in report.sites)
+        left[one.name] -= done
+        if done < wanted:
+            why = next((miss.reason for miss in report.misses if miss.rule == each.name), "it was declined")
+            raise ExportError(f"What is registered for {one.label} does not suit {wanted - done} of its nodes: {why}.")
+    _forget(made, {one.domain for one, _ in rules})
+    return made, left
+
+
+def _forget(model: onnx.ModelProto, domains: set[str]) -> None:
+    """Import no domain of placeholders that have all been replaced."""
+    used = {node.domain for node in nodes_of(model)}
+    for item in list(model.opset_import):
+        if item.domain in domains - used:
+            model.opset_import.remove(item)
+
+
+def _rule(one: Placeholder, function: Symbolic, plan: Plan) -> Rule:
+    """A rule that replaces the placeholder's nodes by what the function builds."""
+
+    def placeholders_of(index: Index, scope: Scope) -> Iterator[Found]:
+        """Nodes of the placeholder."""
+        for node in list(scope.by_op.get(qualified(one.domain, one.op), ())):
+            written = plan.found.get(_first(node.outputs))
+            if node.alive and written is not None and written.placeholder is one:
+                outputs = tuple(name for name in node.outputs if name)
+                yield Found((node,), outputs, _bound(node, written.schema))
+
+    @rule(search=Search(placeholders_of, f"no node of {one.name}"), target="any", name=f"torch {one.label}")
+    def symbolic(g: Any, match: Match) -> Any:
+        match.inspected = True  # what it builds depends on which outputs are used
+        node = match.nodes[0]
+        written = plan.found[_first(node.outputs)]
+        values = {item.name: match[item.name] for item in written.schema.arguments if item.name in match.bound}
+        results = function(g, **_taken(one, function, written.schema, values))
+        several = results if isinstance(results, (list, tuple)) else [results]
+        if len(several) != written.outputs:
+            raise ExportError(
+                f"What is registered for {one.label} returns {len(several)} tensors, and the operator "
+                f"{written.outputs}; return one for each, in order."
+            )
+        used = [*node.outputs, *[""] * written.outputs]
+        return [value for value, name in zip(several, used, strict=False) if name]
+
+    return symbolic
+
+
+def _taken(one: Placeholder, function: Symbolic, schema: TorchSchema, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that the function asks for.
+
+    Raises ExportError where it leaves one out that is not at its default here: its result would be wrong.
+    """
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
+        return dict(values)
+    names = {item.name for item in parameters}
+    for item in schema.arguments:
+        value = values.get(item.name)
+        if item.name in names or value is None or (item.has_default and value == item.default):
+            continue
+        raise ExportError(
+            f"What is registered for {one.label} does not take {item.name!r}, which is {value!r} here; give it a "
+            f"parameter {item.name!r} and heed it."
+        )
+    return {name: values.get(name) for name in names}
+
+
+def _bound(node: Node, schema: TorchSchema) -> dict[str, Any]:
+    """The arguments of a node by name, as a match binds them."""
+    inputs = list(node.inputs)
+    lists = [item for item in schema.tensors if item.is_list]
+    length = len(inputs) - (len(schema.tensors) - len(lists))
+    found: dict[str, Any] = {}
+    for item in schema.arguments:
+        if item.is_tensor and item.is_list:
+            found[item.name] = Several(inputs[: max(length, 0)])
+            del inputs[: max(length, 0)]
+        elif item.is_tensor:
+            found[item.name] = (inputs.pop(0) if inputs else "") or None
+        elif item.attribute is not None:
+            stored = node.attribute(item.name)
+            found[item.name] = None if stored is None else (_plain(stored, item.base == "bool"),)
+    return found
+
+
+def _plain(stored: onnx.AttributeProto, is_bool: bool) -> Any:
+    value = onnx.helper.get_attribute_value(stored)
+    if isinstance(value, bytes):
+        return value.decode()
+    if stored.type == onnx.AttributeProto.STRINGS:
+        return [one.decode() for one in value]
+    if stored.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
+        return [bool(one) for one in value] if is_bool else list(value)
+    return bool(value) if is_bool else value
+
+
+def _require_parameters(one: Placeholder, function: Symbolic) -> None:
+    """Raise UsageError for a function that is none, or whose parameters are no arguments of the operator."""
+    if not callable(function):
+        raise UsageError(
+            f"What is registered for {one.label} is {function!r}, which cannot be called; give a function."
+        )
+    parameters = list(inspect.signature(function).parameters.values())
+    known = _argument_names(one)
+    if not parameters:
+        raise UsageError(
+            f"What is registered for {one.label} takes no parameters; the first is the graph: def f(g, ...)."
+        )
+    for item in parameters[1:]:
+        if item.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        if item.kind is inspect.Parameter.VAR_POSITIONAL or item.name not in known:
+            raise UsageError(
+                f"What is registered for {one.label} takes {str(item)!r}, which is no argument of it; its arguments "
+                f"are {', '.join(known)}."
+            )
+
+
+def _argument_names(one: Placeholder) -> list[str]:
+    if one.cls is None:
+        return list(dict.fromkeys(item.name for op in one.ops for item in schema_of(op).arguments))
+    return list(call_signature(one.cls).parameters)
+
+
+def _first(outputs: Sequence[str]) -> str:
+    return next((name for name in outputs if name), "")
+
+
+def _key(one: Placeholder) -> Any:
+    return one.cls if one.cls is not None else one.ops[0]
+
+
+def _key_of(entry: Registration) -> Any:
+    return _key(entry.placeholder)
