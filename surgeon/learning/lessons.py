@@ -1,0 +1,290 @@
+"""Forms of one operation, each once, as pattern functions and as the text of a pattern file."""
+
+import linecache
+import math
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from surgeon.errors import UsageError
+from surgeon.graph import Constant, Graph, Tensor
+from surgeon.learning.generalise import generalise
+from surgeon.learning.terms import Example
+from surgeon.learning.wording import worded
+from surgeon.learning.writing import Written, identifier, wrapped, write
+from surgeon.matching.compile import Compiled, compile_pattern
+from surgeon.matching.match import Match, match_at
+from surgeon.matching.recording import trace
+from surgeon.matching.state import State
+from surgeon.ops.naming import snake_case
+from surgeon.rewriting.rule import Rule, rule
+
+Function = Callable[..., Any]
+PLAIN = frozenset(
+    """
+    Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Reshape Shape Slice Split Squeeze Sub Transpose
+    Unsqueeze Where
+    """.split()  # noqa: SIM905 - a list literal would take a line per name
+)  # names that tell no form
+WIDTH = 120
+
+
+@dataclass(eq=False)
+class Form:
+    """One way to write the operation.
+
+    name: of its function.  examples: the exports that have it; labels: what wrote them, such as "dynamo 18".
+    """
+
+    written: Written
+    compiled: tuple[Compiled, ...]
+    examples: list[Example]
+    labels: list[str]
+    name: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    def fits(self, example: Example) -> bool:
+        """Whether the form is all of this model, from its inputs to its outputs."""
+        index = example.index
+        state = State(index, index.main)
+        outputs = [state.canonical(name) for name in example.outputs]
+        root = state.producers.get(outputs[0])
+        inputs = [(name, example.given[place]) for name, place in self.written.inputs if place < len(example.given)]
+
+        def is_whole(match: Match) -> bool:
+            bound = match.bound
+            return list(match.outputs) == outputs and all(
+                isinstance(bound[name], str) and state.canonical(bound[name]) == given for name, given in inputs
+            )
+
+        if root is None or len(inputs) < len(self.written.inputs):
+            return False
+        try:
+            return any(match_at(index, compiled, root, is_whole) is not None for compiled in self.compiled)
+        except RecursionError:
+            raise _too_large(example) from None
+
+
+@dataclass(eq=False)
+class Lesson:
+    """What was learned.
+
+    title: of the operation.  about: sentences on how.  missed: why something could not be learned, and from whom.
+    """
+
+    title: str
+    forms: list[Form]
+    about: list[str] = field(default_factory=list)
+    missed: dict[str, list[str]] = field(default_factory=dict)
+
+    def miss(self, label: str, why: str) -> None:
+        """Note what could not be learned."""
+        self.missed.setdefault(why if why.endswith(".") else f"{why}.", []).append(label)
+
+    @property
+    def functions(self) -> list[Function]:
+        """A pattern function for each form, as `rule(patterns=...)` takes them."""
+        space = run(self.patterns_text())
+        return [space[form.name] for form in self.forms]
+
+    @property
+    def rule(self) -> Rule:
+        """The skeleton rule."""
+        found = run(self.text())[self.name]
+        if not isinstance(found, Rule):
+            raise UsageError(f"{self.name} is no rule; give the operation another name.")
+        return found
+
+    @property
+    def name(self) -> str:
+        """The operation as the rule is called."""
+        return identifier(snake_case(self.title.replace("ReLU", "Relu")))
+
+    def patterns_text(self) -> str:
+        """The imports and the pattern functions."""
+        functions = "\n\n\n".join(_function(form) for form in self.forms)
+        return f"{self._imports(functions, [])}\n\n\n{functions}\n"
+
+    def text(self) -> str:
+        """A whole pattern file: docstring, imports, pattern functions, and a rule that writes one node."""
+        functions = "\n\n\n".join(_function(form) for form in self.forms)
+        skeleton = self._skeleton()
+        imports = self._imports(f"{functions}\n{skeleton}", ["rule"])
+        notes = [f"Not learned from {told(labels)}: {why}" for why, labels in self.missed.items()]
+        about = "".join(f"\n{line}" for text in [*self.about, *notes] for line in textwrap.wrap(text, WIDTH - 2))
+        title = f"{_prose(self.title)}, learned by example."
+        docstring = f'"""{title}\n{_prose(about)}\n"""' if about else f'"""{title}"""'
+        return f"{docstring}\n\n{imports}\n\n\n{functions}\n\n\n{skeleton}\n"
+
+    def _imports(self, code: str, names: list[str]) -> str:
+        used = [name for name in ("Constant", "Graph", "Tensor") if re.search(rf"\b{name}\b", code)]
+        line = f"from surgeon import {', '.join([*used, *names])}"
+        return f"import math\n\n{line}" if "math." in code else line
+
+    def _skeleton(self) -> str:
+        """A rule that writes one node of a domain of one's own, with all that the forms capture."""
+        every = [dict(form.written.parameters) for form in self.forms]
+        kinds = {name: kind for parameters in reversed(every) for name, kind in parameters.items()}
+        order = {"Tensor": 0, "Constant": 1}
+        common = [name for name in kinds if all(name in parameters for parameters in every)]
+        names = sorted(kinds, key=lambda name: (name not in common, order.get(kinds[name], 2)))
+        parameters = [
+            f"{name}: {kinds[name]}" if name in common else f"{name}: {kinds[name]} | None = None" for name in names
+        ]
+        tensors = [name for name in names if kinds[name] in order]
+        numbers = [f"{name}={name}" for name in names if kinds[name] not in order]
+        outputs = self.forms[0].written.outputs
+        count = [f"outputs={outputs}"] if outputs > 1 else []
+        head = _signature(self.name, parameters, outputs)
+        given = ", ".join([f'"my.domain::{_op_name(self.title)}"', *tensors, *count, *numbers])
+        listed = ", ".join(form.name for form in self.forms)
+        written = "\n".join(f"    {line}" for line in wrapped(f"return g.op({given})"))
+        return (
+            f"@rule(patterns=[{listed}])\n{head}\n"
+            f'    """Fuse {_prose(self.title)} into one node.\n\n'
+            "    What: say the formula here.\n"
+            "    Numerics: say how far results may differ; rounding only, if that is so.\n"
+            f'    """\n    # Write here what is to stand in its place.\n{written}'
+        )
+
+
+def learn(groups: Sequence[Sequence[Example]], title: str) -> Lesson:
+    """Learn from groups of examples; all of a group are written in one form, which becomes a pattern of its own.
+
+    Forms that an earlier pattern takes in are united with it.  Raises UsageError where a group has no one structure,
+    or holds what no pattern can say.
+    """
+    lesson = Lesson(title, [])
+    for group in groups:
+        add(lesson, group)
+    name_forms(lesson)
+    return lesson
+
+
+def add(lesson: Lesson, group: Sequence[Example]) -> None:
+    """Learn from one more group of examples.  `name_forms` has to follow."""
+    if add_known(lesson, *group):
+        return
+    try:
+        lesson.forms.append(_form(group))
+    except RecursionError:
+        raise _too_large(group[0]) from None
+
+
+def _form(group: Sequence[Example]) -> Form:
+    """The form of a group: with words where they say it, else without."""
+    roots = generalise(group)
+    for said in (worded(roots), roots):
+        written = write(said)
+        form = Form(written, _compiled(written), list(group), [group[0].label])
+        if all(form.fits(example) for example in group):
+            return form
+    raise UsageError(
+        f"What was learned from {group[0].label} does not fit it again, as where two sums share an operand; learn a "
+        "part of it."
+    )
+
+
+def _too_large(example: Example) -> UsageError:
+    count = len(example.index.main.nodes)
+    return UsageError(f"{example.label} has {count} nodes, too many for one pattern; learn a part of it.")
+
+
+def add_known(lesson: Lesson, *group: Example) -> bool:
+    """Note who wrote these examples if an earlier pattern takes them in; whether one does."""
+    for form in lesson.forms:
+        if all(form.fits(example) for example in group):
+            form.labels.append(group[0].label)
+            form.examples.extend(group)
+            return True
+    return False
+
+
+def name_forms(lesson: Lesson) -> None:
+    """Give each form's function the name of what only it has: gelu_by_erf, gelu_node; those of one node come last."""
+    lesson.forms.sort(key=lambda form: len(form.written.ops) == 1)  # the first pattern says what a rule means
+    taken: set[str] = {lesson.name}
+    for form in lesson.forms:
+        ops = [op for op in form.written.ops if op not in PLAIN]
+        others = {op for other in lesson.forms if other is not form for op in other.written.ops}
+        own = next((op for op in ops if op not in others), "") or (ops[0] if ops and len(lesson.forms) == 1 else "")
+        if len(form.written.ops) == 1:
+            stem = f"{lesson.name}_node"
+        elif own:
+            stem = identifier(f"{lesson.name}_by_{snake_case(own)}")
+        else:
+            stem = f"{lesson.name}_form"
+        name, number = stem, 1
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        form.name = name
+        taken.add(name)
+
+
+def run(text: str) -> dict[str, Any]:
+    """The names that a pattern file binds; its lines can be shown in reports and tracebacks."""
+    name = f"<learned {abs(hash(text)):x}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"__name__": "learned"}
+    exec(compile(text, name, "exec"), space)
+    return space
+
+
+def _compiled(written: Written) -> tuple[Compiled, ...]:
+    space: dict[str, Any] = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math, "rule": rule}
+    names = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in written.parameters)])
+    exec("\n".join([f"def form({names}):", *(f"    {line}" for line in written.lines)]), space)
+    return tuple(compile_pattern(pattern) for pattern in trace(space["form"]))
+
+
+def _function(form: Form) -> str:
+    written = form.written
+    head = _signature(form.name, [f"{name}: {kind}" for name, kind in written.parameters], written.outputs)
+    lines = [head, *_docstring(f"As {_prose(told(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]
+    lines += [f"    # {remark}" for remark in form.remarks]
+    return "\n".join([*lines, *(f"    {line}" for line in written.lines)])
+
+
+def _docstring(text: str) -> list[str]:
+    """A docstring of a function, on one line where it fits."""
+    first, *rest = textwrap.wrap(text, WIDTH - 10)
+    return [f'    """{first}', *(f"    {line}" for line in rest), '    """'] if rest else [f'    """{first}"""']
+
+
+def _signature(name: str, parameters: Sequence[str], outputs: int) -> str:
+    returned = "Tensor" if outputs == 1 else "tuple[Tensor, ...]"
+    line = f"def {name}({', '.join(['g: Graph', *parameters])}) -> {returned}:"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"def {name}(", *(f"    {item}," for item in ["g: Graph", *parameters]), f") -> {returned}:"])
+
+
+def told(labels: Sequence[str]) -> str:
+    """Labels in short: "dynamo 18", "dynamo 19", "torchscript 14" are "dynamo 18-19, torchscript 14"."""
+    versions: dict[str, list[int]] = {}
+    for label in labels:
+        stem, _, version = label.rpartition(" ")
+        if stem and version.isdecimal():
+            versions.setdefault(stem, []).append(int(version))
+        else:
+            versions.setdefault(label, [])
+    return ", ".join(f"{stem} {_ranges(found)}" if found else stem for stem, found in versions.items())
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    ordered = enumerate(sorted(set(numbers)))
+    runs = [[number for _, number in found] for _, found in groupby(ordered, lambda item: item[1] - item[0])]
+    return ", ".join(f"{found[0]}-{found[-1]}" if len(found) > 1 else str(found[0]) for found in runs)
+
+
+def _prose(text: str) -> str:
+    """Text that stands in a docstring without ending it."""
+    return text.replace("\\", "/").replace('"', "'")
+
+
+def _op_name(title: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in re.findall(r"[A-Za-z0-9]+", title))
