@@ -7,6 +7,7 @@ import onnx
 
 from surgeon.ops.attributes import type_string, words
 from surgeon.ops.binding import missing
+from surgeon.ops.plugins import check_plugin, learn_plugin_dtypes, names_plugin
 from surgeon.ops.schema_tables import Formal, Schema, knows_domain, schema, spelled_domain
 
 
@@ -17,8 +18,10 @@ def check_node(
 
     `dtype_of` gives the `TensorProto.DataType` of a tensor by name, and None where that is unknown or the value is a
     sequence, map or optional.  In a function attributes may refer to the function's own.  Nodes of domains whose
-    operators are not known pass.
+    operators are not known pass.  A node for a plugin of TensorRT is held against what the plugin declares.
     """
+    if names_plugin(node.domain, node.op_type):
+        return check_plugin(node, dtype_of, in_function)
     version = schema(node.domain, node.op_type, opset)
     if version is None:
         return [missing(node.domain, node.op_type, opset)] if knows_domain(node.domain) else []
@@ -38,6 +41,9 @@ def learn_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None])
     if node.op_type == "Cast" and not node.domain:
         to = next((item.i for item in node.attribute if item.name == "to"), None)
         known[node.output[0]] = known.get(node.output[0]) or to
+        return
+    if names_plugin(node.domain, node.op_type):
+        learn_plugin_dtypes(node, known)
         return
     version = schema(node.domain, node.op_type, opset)
     if version is None:

@@ -1,0 +1,115 @@
+"""The one function that says what stands between a model and its target; nothing is edited or printed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.diagnosis.dtypes import Dtypes
+from surgeon.diagnosis.finding import Finding, Findings
+from surgeon.diagnosis.fitting import check_shapes
+from surgeon.diagnosis.header import check_header
+from surgeon.diagnosis.loading import refusal
+from surgeon.diagnosis.provenance import came_from, torch_op
+from surgeon.diagnosis.remedies import add_rules
+from surgeon.diagnosis.structure import check_ends, check_structure
+from surgeon.diagnosis.support import CustomOps, Support
+from surgeon.diagnosis.tensorrt import TensorrtSupport
+from surgeon.errors import GraphError, UsageError
+from surgeon.file.model import Model
+from surgeon.implementations import is_python
+from surgeon.indexing.index import Index
+from surgeon.ops.torch_names import lost
+from surgeon.rewriting.rewrite import Source, paused_collector
+from surgeon.rewriting.runnable import provider_of
+from surgeon.running.kernels import CPU
+from surgeon.running.runtime import require_libraries
+from surgeon.shaping.seen import shapes_of
+
+CHECKED = ("ort", "onnx", "tensorrt")
+
+
+def check(
+    source: Source,
+    target: str = "ort",
+    *,
+    ep: str | None = None,
+    custom_ops: Sequence[str | Path] = (),
+    load: bool = True,
+) -> list[Finding]:
+    """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
+
+    source: a path, a ModelProto or a gs.Graph.  target: "ort" (ONNX Runtime), "onnx" (the standard alone) or "tensorrt"
+    (as documented for version 11.1; nothing of it is run).  ep: the execution provider of ONNX Runtime, "cpu" by
+    default; what falls back from another to the CPU is told and does not count.  custom_ops: libraries of custom ops,
+    and Python files that implement ops, which count as if the target had these ops.  load: where nothing stands against
+    ONNX Runtime's CPU provider, have it load the model and take its word.
+
+    Returns the findings, those that stop the model first; none, or none that `stops`, where the target runs it as far
+    as can be told.  Raises SurgeonError for bad input.
+    """
+    if target not in CHECKED:
+        raise UsageError(f"There is no target {target!r} to check for; choose one of {', '.join(CHECKED)}.")
+    if ep is not None and target != "ort":
+        raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
+    provider = provider_of(target, ep)
+    libraries = require_libraries(custom_ops)
+    custom = CustomOps(libraries)
+    model = Model.open(_exported(source) if isinstance(source, gs.Graph) else source)
+    with paused_collector():
+        found = _findings(model, target, provider, custom)
+    if load and target == "ort" and provider == CPU and not any(one.stops for one in found):
+        model.check_data()
+        refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries)
+        found += [] if refused is None else [refused]
+    for one in found:
+        _complete(one)
+    return sorted(found, key=lambda one: not one.stops)
+
+
+def _findings(model: Model, target: str, provider: str | None, custom: CustomOps) -> list[Finding]:
+    found = Findings()
+    proto = model.skeleton
+    check_header(proto, target, found)
+    check_structure(proto, found)
+    index = Index(model)
+    shapes = shapes_of(index)
+    dtypes = Dtypes(index, shapes, found)
+    check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
+    check_ends(proto.graph, target, lambda name: shapes.facts(index.main, name), found)
+    if target == "tensorrt":
+        TensorrtSupport(index, shapes, dtypes, found).check()
+    else:
+        Support(index, target, provider, dtypes, custom, found).check()
+    findings = list(found)
+    if _is_sound(index):
+        add_rules(findings, index, target, provider)
+    return findings
+
+
+def _complete(found: Finding) -> None:
+    """Say where the nodes came from, and what nothing brings back."""
+    protos = [node.proto for node in found.where]
+    found.came_from = next(filter(None, map(came_from, protos)), "")
+    found.torch_op = next(filter(None, map(torch_op, protos)), "")
+    told = next(filter(None, map(lost, protos)), None)
+    if told is not None:
+        found.helps = [told.rstrip(".")]
+
+
+def _is_sound(index: Index) -> bool:
+    """Whether rules can be run over the index."""
+    try:
+        index.check()
+    except GraphError:
+        return False
+    return True
+
+
+def _exported(graph: gs.Graph) -> onnx.ModelProto:
+    try:
+        made: onnx.ModelProto = gs.export_onnx(graph.copy(), do_type_check=False)
+        return made
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(f"gs cannot export this graph ({error}); give its outputs a dtype, or pass a path.") from error

@@ -1,0 +1,63 @@
+"""Where a node came from: the user's line that an exporter noted, else the module, and torch's name of the op."""
+
+import ast
+import re
+
+import onnx
+
+from surgeon.ops.plugins import names_plugin
+from surgeon.ops.torch_names import operator_of
+
+STACK, SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
+CALL = "pkg.torch.onnx.fx_node"
+_CALLED = re.compile(r"call_function\[target=torch\.ops\.(?P<space>\w+)\.(?P<name>\w+)")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)(?:\n[ \t]+(?P<code>[^\n]+))?')
+_SHORT_FRAME = re.compile(r"^(?P<file>\S[^\n]*?)\((?P<line>\d+)\): (?P<name>\S+)", re.MULTILINE)
+# torch's own files, and installed packages: what calls the user's modules, or stands under them.
+_FOREIGN = re.compile(r"[/\\](?:torch|site-packages|dist-packages|_pytest)[/\\]|^<|[/\\]runpy\.py")
+
+
+def came_from(node: onnx.NodeProto) -> str:
+    """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" where nothing tells."""
+    notes = {entry.key: entry.value for entry in node.metadata_props}
+    frame = _last_frame(notes.get(STACK, "")) or _first_short_frame(node.doc_string)
+    return frame or _module(notes.get(SCOPES, ""))
+
+
+def torch_op(node: onnx.NodeProto) -> str:
+    """The operator of torch that a node stands for, `aten::gelu`; "" where nothing tells."""
+    called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
+    if called is not None:
+        return f"{called['space']}::{called['name']}"
+    told = None if names_plugin(node.domain, node.op_type) else operator_of(node)
+    return "" if told is None else f"{told[0]}::{told[1]}"
+
+
+def _last_frame(stack: str) -> str:
+    """The innermost line of the user's own in a Python stack, which ends with the innermost."""
+    frames = list(_FRAME.finditer(stack))
+    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])]
+    return _text((own or frames)[-1]) if frames else ""
+
+
+def _first_short_frame(note: str) -> str:
+    """The same in a note of the TorchScript exporter, `file.py(12): forward` line by line, the innermost first."""
+    frames = list(_SHORT_FRAME.finditer(note))
+    own = [frame for frame in frames if not _FOREIGN.search(frame["file"])]
+    return _text((own or frames)[0]) if frames else ""
+
+
+def _text(frame: re.Match[str]) -> str:
+    name = re.split(r"[/\\]", frame["file"])[-1]
+    code = frame.groupdict().get("code")
+    return f"{name}:{frame['line']} in {frame['name']}{': ' + code.strip() if code else ''}"
+
+
+def _module(scopes: str) -> str:
+    """The module from a list of the names of modules, outermost first, the node's own last."""
+    try:
+        names = ast.literal_eval(scopes) if scopes else ()
+    except (ValueError, SyntaxError):
+        return ""
+    modules = [str(name) for name in names[:-1] if name] if isinstance(names, (list, tuple)) else []
+    return f"module {modules[-1]}" if modules else ""

@@ -1,0 +1,229 @@
+"""Whether a target has each op of a model: in ONNX at its opset, and as a kernel of ONNX Runtime for its dtypes."""
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
+from surgeon.diagnosis.finding import Findings, place_of
+from surgeon.diagnosis.provenance import torch_op
+from surgeon.implementations import is_python, load
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.plugins import names_plugin
+from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
+from surgeon.running.kernels import CPU, TITLES, Kernels, variables
+
+NEAREST = 3
+HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
+CASTS = "put a Cast to float32 before it, and one back after it"
+# The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
+TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
+_IS_TYPE = re.compile(r"The (?:input|output) '[^']*' of \S+ is ")
+_IS_HALF = re.compile(r"The input '[^']*' of \S+ is tensor\((?:b?float16|double)\).*; it may be .*tensor\(float\)")
+Key = tuple[str, str]
+
+
+class CustomOps:
+    """The ops that libraries and Python files of a user's own bring."""
+
+    def __init__(self, files: Sequence[Path | str]) -> None:
+        self._python = {(one.domain, one.op) for path in files if is_python(path) for one in load(path)}
+        self._shared = [path for path in files if not is_python(path)]
+
+    def __bool__(self) -> bool:
+        return bool(self._python or self._shared)
+
+    def have(self, node: Node, dtypes: Dtypes) -> bool:
+        """Whether one of them has the op.  A library cannot be asked for its ops, so ONNX Runtime tries the node."""
+        if split_op(node.op) in self._python:
+            return True
+        return bool(self._shared) and self._loads(node, dtypes)
+
+    def _loads(self, node: Node, dtypes: Dtypes) -> bool:
+        from surgeon.running.runtime import Session, SessionError
+
+        domain, _ = split_op(node.op)
+        value, known = helper.make_tensor_value_info, dtypes.around(node)
+        inputs = [value(name, known.get(name) or onnx.TensorProto.FLOAT, None) for name in filter(None, node.inputs)]
+        outputs = [onnx.ValueInfoProto(name=name) for name in filter(None, node.outputs)]
+        graph = helper.make_graph([node.proto], "probe", list({item.name: item for item in inputs}.values()), outputs)
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid(domain, node.scope.versions.get(domain, 1))]
+        try:
+            with Session(helper.make_model(graph, ir_version=8, opset_imports=imports), self._shared):
+                return True
+        except SessionError as error:
+            return not error.missing
+
+
+@dataclass(slots=True)
+class Support:
+    """What is asked of each node for the targets ONNX and ONNX Runtime.  provider: None where none is to be asked."""
+
+    index: Index
+    target: str
+    provider: str | None
+    dtypes: Dtypes
+    custom: CustomOps
+    found: Findings
+
+    def check(self) -> None:
+        """Note every node that the target does not have."""
+        local = local_functions(self.index)
+        for scope in self.index.scopes:
+            for node in scope.nodes:
+                if split_op(node.op) not in local:
+                    self._check(scope, node)
+
+    def _check(self, scope: Scope, node: Node) -> None:
+        domain, name = split_op(node.op)
+        opset = scope.versions.get(domain, 1)
+        version = schema(domain, name, opset)
+        if names_plugin(domain, name) and version is None and not knows_domain(domain):
+            self._no_mapping(node, "it is a plugin of TensorRT")
+        elif not knows_domain(domain):
+            self._no_mapping(node, "")
+        elif version is None:
+            missing_op(node, opset, self.found)
+        elif self.target == "onnx" and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
+            reason = "it is ONNX Runtime's own and not in ONNX"
+            self.found.add("mapping", spelled(node), reason, link="op", at=place_of(node), node=node)
+        elif not check_schema(node, opset, self.dtypes, self.found, partial(self._has_kernel, node)):
+            self._check_kernel(node, version, opset)
+
+    def _has_kernel(self, node: Node, opset: int) -> bool:
+        """Whether the provider would run a node at another opset."""
+        domain, name = split_op(node.op)
+        version = schema(domain, name, opset)
+        if self.provider is None or version is None:
+            return True
+        return Kernels.of(self.provider).runs(domain, name, opset, self._types(node, version))
+
+    def _types(self, node: Node, version: Schema) -> dict[str, int]:
+        """The dtypes of a node's tensors by type variable, as far as the tables of kernels speak of them."""
+        known = self.dtypes.around(node)
+        types = variables(version, map(known.get, node.inputs), map(known.get, node.outputs))
+        return {variable: dtype for variable, dtype in types.items() if dtype in TABLED}
+
+    def _no_mapping(self, node: Node, why: str) -> None:
+        """An op of a domain that nobody knows: a placeholder, or one of a library's."""
+        if self.custom.have(node, self.dtypes):
+            return
+        domain, _ = split_op(node.op)
+        runtime = "ONNX" if self.target == "onnx" else "ONNX Runtime"
+        helps = ["a rule that writes it in ops that the target has (surgeon learn, surgeon rewrite --rules FILE.py)"]
+        helps.append(f"a local function of that name in the model, whose body is written in ops of {runtime}")
+        if self.target == "ort":
+            helps.append("a library of custom ops that has it (--custom-ops LIB)")
+        library = "no library given has it" if self.custom else f"no custom-op library for domain {domain} is given"
+        reason = f"{runtime} has no op of this name, and {library}"
+        if self.target == "onnx" or why:
+            reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
+        of = torch_op(node.proto)  # one name, org.pytorch.aten::ATen, stands for many
+        at = place_of(node)
+        self.found.add("mapping", spelled(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
+
+    def _check_kernel(self, node: Node, version: Schema, opset: int) -> None:
+        if self.target != "ort" or self.provider is None:
+            return
+        kernels, types = Kernels.of(self.provider), self._types(node, version)
+        domain, name = split_op(node.op)
+        if kernels.runs(domain, name, opset, types):
+            return
+        runs_on_cpu = self.provider != CPU and Kernels.of(CPU).runs(domain, name, opset, types)
+        has_any = kernels.runs(domain, name, opset, {})
+        told = " and ".join(dict.fromkeys(dtype_name(dtype) for dtype in types.values())) if has_any else ""
+        reason = f"ONNX Runtime has no kernel for it on {kernels.title}{f' in {told}' if told else ''}"
+        if runs_on_cpu:
+            reason += ", so it runs on the CPU"
+        helps = []
+        others = [one for one in TITLES if one != self.provider and Kernels.of(one).runs(domain, name, opset, types)]
+        later = kernels.raised(domain, name, opset, types)
+        if later is not None:
+            helps.append(raise_opset(node, later))
+        if others and not runs_on_cpu:
+            helps.append(f"run it by another execution provider: {', '.join(others)}")
+        if has_any and not runs_on_cpu and HALVES.intersection(types.values()):
+            helps.append(CASTS)
+        self.found.add(
+            "kernel",
+            spelled(node),
+            reason,
+            link="kernel",
+            at=place_of(node),
+            node=node,
+            helps=helps,
+            stops=not runs_on_cpu,
+        )
+
+
+def local_functions(index: Index) -> dict[Key, onnx.FunctionProto]:
+    """The functions that the model defines, by domain and name."""
+    return {split_op(f"{one.domain}::{one.name}"): one for one in index.model.skeleton.functions}
+
+
+def missing_op(node: Node, opset: int, found: Findings) -> None:
+    """Note an op that its domain does not have, at this opset or at all."""
+    domain, name = split_op(node.op)
+    versions = history(domain, name)
+    spot = f"{domain or 'ai.onnx'} {opset}"
+    if versions:
+        since = versions[0].since_version
+        reason = f"no op of this name in {spot}; {name} exists from opset {since}"
+        helps = [raise_opset(node, since, is_missing=True)]
+        found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
+        return
+    near = difflib.get_close_matches(name, operators(domain), NEAREST)
+    helps = [f"did you mean {' or '.join(near)}?"] if near else []
+    helps.append("a local function of that name may stand for it, in a domain of its own")
+    reason = f"no op of this name in {spot}"
+    found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
+
+
+def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
+    """How to come to a newer opset of ai.onnx, in the scope of a node.
+
+    is_missing: the op is not there at the model's opset, so that nobody can tell what an upgrade would keep.
+    """
+    function = node.scope.function
+    if function is not None:
+        return (
+            f"write version {opset} or later for ai.onnx in the opset_import of {function.label}, "
+            "and in that of the model, which onnx.checker wants to agree"
+        )
+    if is_missing:
+        return f"export the model at opset {opset} or later; one written by hand wants that number in its opset_import"
+    return f"raise the opset: surgeon upgrade IN OUT --opset {opset}"
+
+
+def check_schema(node: Node, opset: int, dtypes: Dtypes, found: Findings, suits: Callable[[int], bool] = bool) -> bool:
+    """Note where a node breaks its schema; whether it does.  Clashes of dtypes are noted elsewhere.
+
+    suits: whether the target would run the node at another opset, at which it is right.
+    """
+    known = {} if node in dtypes.clashing else dtypes.around(node)
+    in_function = node.scope.function is not None
+    complaints = check_node(node.proto, opset, known.get, in_function)
+    if not complaints:
+        return False
+    domain, name = split_op(node.op)
+    later = [one.since_version for one in history(domain, name) if one.since_version > opset] if not domain else []
+    fits = (number for number in later if not check_node(node.proto, number, known.get, in_function) and suits(number))
+    helps = [raise_opset(node, number) for number in fits][:1]
+    if any(_IS_HALF.match(text) for text in complaints):
+        helps.append(CASTS)
+    for complaint in _first_of_types(complaints):
+        found.add("schema", spelled(node), complaint.rstrip("."), at=place_of(node), node=node, helps=helps)
+    return True
+
+
+def _first_of_types(complaints: Sequence[str]) -> list[str]:
+    """Complaints, without those of outputs' types where an input has a wrong one: they follow from it."""
+    has_input = any(_IS_TYPE.match(text) and text.startswith("The input") for text in complaints)
+    return [text for text in complaints if not (has_input and _IS_TYPE.match(text) and text.startswith("The output"))]

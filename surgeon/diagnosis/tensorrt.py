@@ -1,0 +1,149 @@
+"""Whether TensorRT has each op of a model, as its parser looks for them.
+
+It goes by the name of an op and not by its domain: first the ops of ONNX that it reads, then the model's functions,
+then plugins; a node with the attribute `plugin_namespace` is a plugin before all else.
+"""
+
+from dataclasses import dataclass
+
+from onnx import TensorProto
+
+from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
+from surgeon.diagnosis.finding import Findings, Kind, Link, place_of
+from surgeon.diagnosis.limits import EXEMPT, Limits
+from surgeon.diagnosis.support import check_schema, local_functions, missing_op
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, split_op
+from surgeon.ops.plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
+from surgeon.ops.schemas import knows_domain, schema, type_string
+from surgeon.ops.tensorrt_ops import (
+    READ_RIGHT,
+    TensorrtOp,
+    tensorrt_ops,
+    tensorrt_opsets,
+    tensorrt_version,
+)
+from surgeon.shaping.shapes import Shapes
+
+# What no tensor in TensorRT may be.  float64 is read as float32.
+STRANGE = ("string", "int16", "uint16", "uint32", "uint64", "complex64", "complex128")
+JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
+
+
+@dataclass(slots=True)
+class TensorrtSupport:
+    """What is asked of each node for the target TensorRT."""
+
+    index: Index
+    shapes: Shapes
+    dtypes: Dtypes
+    found: Findings
+
+    def check(self) -> None:
+        """Note every node that TensorRT does not read, as far as its documentation tells."""
+        local = local_functions(self.index)
+        limits = Limits(self.index, self.shapes)
+        self._check_opset()
+        for scope in self.index.scopes:
+            for node in scope.nodes:
+                domain, name = split_op(node.op)
+                listed = tensorrt_ops().get(name)
+                if plugin_of(node.proto) is not None and node.attribute(NAMESPACE) is not None:
+                    self._check_plugin(node)
+                elif listed is not None and listed.supported and not self._is_mistaken(node, local):
+                    self._check_op(node, listed, limits)
+                elif (domain, name) in local:
+                    self._check_call(node, len(local[domain, name].input))
+                elif listed is not None and listed.supported:
+                    continue  # told as mistaken
+                elif name in plugins():
+                    self._check_plugin(node)
+                else:
+                    self._tell_missing(node, listed)
+
+    def _note(self, kind: Kind, node: Node, reason: str, link: Link = "", *helps: str, stops: bool = True) -> None:
+        self.found.add(kind, spelled(node), reason, link=link, at=place_of(node), node=node, helps=helps, stops=stops)
+
+    def _check_opset(self) -> None:
+        first, last = tensorrt_opsets()
+        version = self.index.main.opset or last
+        if not first <= version <= last:
+            reason = (
+                f"TensorRT {tensorrt_version()} is documented for opsets {first} to {last}, the model's is {version}"
+            )
+            self.found.add("advice", "", reason, stops=version < first)
+
+    def _is_mistaken(self, node: Node, local: object) -> bool:
+        """Note a node that TensorRT would take for the op of ONNX that has the same name."""
+        domain, name = split_op(node.op)
+        if not domain or (domain == "com.microsoft" and name in READ_RIGHT):
+            return False
+        what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
+        reason = f"TensorRT goes by the name and reads it as ai.onnx::{name}, though it is {what}"
+        self._note("restriction", node, reason, "", f"rename it, so that it is not called {name}")
+        return True
+
+    def _check_call(self, node: Node, inputs: int) -> None:
+        if len(node.inputs) != inputs:
+            reason = f"the function has {inputs} inputs and the call gives {len(node.inputs)}: TensorRT wants all"
+            self._note("restriction", node, reason, "", "give every input of the function, or inline it")
+
+    def _check_plugin(self, node: Node) -> None:
+        known = self.dtypes.around(node)
+        for complaint in check_plugin(node.proto, known.get, node.scope.function is not None):
+            self._note("plugin", node, complaint.rstrip("."))
+        told = advice(node.proto)
+        if told:
+            self._note("advice", node, told.rstrip("."), stops=False)
+
+    def _tell_missing(self, node: Node, listed: TensorrtOp | None) -> None:
+        domain, name = split_op(node.op)
+        opset = node.scope.versions.get(domain, 1)
+        helps = ["a plugin of that name, loaded into TensorRT", "a local function whose body TensorRT reads"]
+        if not knows_domain(domain):
+            reason = "TensorRT has no op and no plugin of this name"
+            rule = "a rule that writes it in ops that TensorRT has, or as a plugin"
+            self._note("mapping", node, reason, "mapping", rule, *helps)
+        elif schema(domain, name, opset) is None:
+            missing_op(node, opset, self.found)
+        elif listed is None and not domain:
+            reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
+            self._note("kernel", node, reason, "kernel", *helps)
+        else:
+            self._note("kernel", node, f"TensorRT {tensorrt_version()} does not read it", "kernel", *helps)
+
+    def _check_op(self, node: Node, listed: TensorrtOp, limits: Limits) -> None:
+        domain, name = split_op(node.op)
+        opset = node.scope.versions.get(domain, 1)
+        if schema(domain, name, opset) is None:
+            missing_op(node, opset, self.found)
+            return
+        if check_schema(node, opset, self.dtypes, self.found):
+            return
+        for reason, help_ in limits.of(node):
+            self._note("restriction", node, reason, "", *filter(None, [help_]))
+        self._check_types(node, listed)
+
+    def _check_types(self, node: Node, listed: TensorrtOp) -> None:
+        name = split_op(node.op)[1]
+        data = "" if not node.inputs or name in EXEMPT else node.inputs[1 if name == "Where" else 0]
+        dtype = self.dtypes.of(node.scope, data)
+        shown = type_string(dtype)[7:-1] if dtype else ""
+        if shown in JUDGED and shown not in listed.types:
+            types = ", ".join(
+                dtype_name(getattr(TensorProto, _ENUM.get(one, one.upper()))) for one in sorted(listed.types)
+            )
+            reason = f"TensorRT reads it in {types}, and its data are {dtype_name(dtype or 0)}"
+            self._note("restriction", node, reason, "", "put Casts around it")
+        outputs = {value.name for value in self.index.main.proto.output}
+        for output in filter(None, node.outputs):
+            made = self.dtypes.of(node.scope, output)
+            kind = type_string(made)[7:-1] if made else ""
+            if kind in STRANGE:
+                self._note("restriction", node, f"TensorRT has no tensors of {kind}", "", "cast to another type")
+            elif kind == "uint8" and output not in outputs:
+                reason = "TensorRT takes uint8 for inputs and outputs of the network only, and here it is inside"
+                self._note("restriction", node, reason, "", "cast to int32 or to a float type instead")
+
+
+_ENUM = {"float": "FLOAT", "double": "DOUBLE"}

@@ -1,0 +1,56 @@
+"""The ops of ONNX that TensorRT reads, as its parser's documentation lists them (TensorRT 11.1, opsets 9 to 24).
+
+A list of names and of the types that the data may have; it does not speak of opsets one by one, and so it tells what
+is documented, which is no proof.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+# Ops of com.microsoft with the name of an op of ONNX and other inputs.  TensorRT goes by the name: it reads them wrong.
+READ_WRONG = frozenset({"Attention", "RotaryEmbedding"})
+# Those that mean the same as the op of ONNX.
+READ_RIGHT = frozenset(
+    {"DequantizeLinear", "GatherND", "Gelu", "GridSample", "Pad", "QuantizeLinear", "Range", "Trilu"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorrtOp:
+    """One op.  types: of its data, as schemas spell them ("float"); since: the first version that reads it."""
+
+    name: str
+    supported: bool
+    types: frozenset[str]
+    since: str
+
+
+def tensorrt_version() -> str:
+    """The version of TensorRT that the list is of."""
+    return str(_table()["tensorrt"])
+
+
+def tensorrt_opsets() -> tuple[int, int]:
+    """The oldest and the newest opset of ai.onnx that the list is for."""
+    first, last = _table()["opsets"]
+    return int(first), int(last)
+
+
+@cache
+def tensorrt_ops() -> Mapping[str, TensorrtOp]:
+    """All ops of the list by name; those that are not in it are unknown."""
+    return {
+        name: TensorrtOp(name, row["supported"], frozenset(row.get("types", ())), row.get("since", ""))
+        for name, row in _table()["ops"].items()
+    }
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = files("surgeon.ops").joinpath("data/tensorrt_ops.json").read_text(encoding="utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table

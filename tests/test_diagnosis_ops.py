@@ -1,0 +1,244 @@
+"""Ops that a target does not have: which link is missing, where the node came from, and what helps."""
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon.running.runtime import Session
+from surgeon.testing import parse
+from tests.onnx_cases import onnx_cases
+from tests.test_custom_op_library import build
+
+HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
+STACK = """File "/home/me/train/model.py", line 12, in forward
+    y = torch.ops.mylibrary.addandround_op(x, x)
+  File "/usr/lib/python3/site-packages/torch/_ops.py", line 1208, in __call__
+    return self._op(*args, **kwargs)"""
+
+
+def model(body, opset=17, functions="", **domains):
+    """A model from ONNX text; domains by name with their versions, "_" for "."."""
+    more = "".join(f', "{name.replace("_", ".")}" : {version}' for name, version in domains.items())
+    return parse(f"{HEADER.format(opset=opset, more=more)}(float[n, 4] x) => (float[n, 4] y) {{ {body} }} {functions}")
+
+
+def only(made, target="ort", **settings):
+    """The one finding of a model."""
+    (found,) = surgeon.check(made, target, **settings)
+    return found
+
+
+def test_a_placeholder_is_told_once_with_its_count_its_line_and_the_missing_link():
+    made = model("a = mylibrary.addandround_op(x, x) y = mylibrary.addandround_op(a, x)", mylibrary=1)
+    made.graph.node[0].name = "/layer/op"
+    made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=STACK)
+    found = only(made)
+    assert (found.op, found.count, found.nodes, found.stops) == (
+        "mylibrary::addandround_op",
+        2,
+        ["/layer/op", "y"],
+        True,
+    )
+    assert found.reason == "ONNX Runtime has no op of this name, and no custom-op library for domain mylibrary is given"
+    assert found.came_from == "model.py:12 in forward: y = torch.ops.mylibrary.addandround_op(x, x)"
+    assert found.chain == "torch op mylibrary::addandround_op -> [no mapping] -> ONNX op (or kernel)"
+    assert any("--custom-ops" in text for text in found.helps)
+    assert any("local function" in text for text in found.helps)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("pkg.torch.onnx.name_scopes", "['', 'encoder', 'encoder.3', 'relu_1']", "module encoder.3"),
+        ("pkg.torch.onnx.name_scopes", "[broken", ""),
+        ("pkg.torch.onnx.stack_trace", "no frame at all", ""),
+    ],
+)
+def test_where_a_node_came_from(key, value, told):
+    made = model("y = mine.op(x)", mine=1)
+    made.graph.node[0].metadata_props.add(key=key, value=value)
+    assert only(made).came_from == told
+
+
+def test_the_note_of_the_torchscript_exporter():
+    made = model("y = mine.op(x)", mine=1)
+    made.graph.node[
+        0
+    ].doc_string = "/home/me/net.py(7): forward\n/usr/lib/torch/nn/modules/module.py(1500): _slow_forward\n"
+    assert only(made).came_from == "net.py:7 in forward"
+
+
+def test_the_torch_op_behind_a_node():
+    made = model("y = Gellu(x)")
+    call = "%g : [num_users=1] = call_function[target=torch.ops.aten.gelu.default](args = (%x,), kwargs = {})"
+    made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.fx_node", value=call)
+    found = only(made)
+    assert found.chain == "torch op aten::gelu -> mapping -> [no ai.onnx::Gellu]"
+    assert "did you mean Gelu or Selu or Relu?" in found.helps
+
+
+def test_an_op_that_comes_with_a_newer_opset():
+    found = only(model("y = Gelu(x)"))
+    assert (found.kind, found.reason) == ("opset", "no op of this name in ai.onnx 17; Gelu exists from opset 20")
+    assert found.helps[0] == "rule gelu fires: surgeon rewrite IN OUT --rules gelu --target contrib"
+    assert any("export the model at opset 20" in text for text in found.helps)
+    assert surgeon.check(model("y = Gelu(x)", opset=20)) == []
+
+
+SELU = """<domain: "custom", opset_import: ["" : {inner}]> Selu (X) => (Y)
+    {{ a = Constant<value = float {{1.5}}>() b = CastLike(a, X) Y = Mul(b, X) }}"""
+
+
+def test_castlike_in_the_function_of_an_older_opset_is_found_and_mended():
+    """The body of opset 14 that ONNX Runtime refuses with: No Op registered for CastLike with domain_version of 14."""
+    found = only(model("y = custom.Selu(x)", 14, SELU.format(inner=14), custom=1))
+    assert found.reason == "no op of this name in ai.onnx 14; CastLike exists from opset 15"
+    assert found.nodes == ["b (function custom::Selu)"]
+    assert found.helps[0].startswith(
+        "write version 15 or later for ai.onnx in the opset_import of function custom::Selu"
+    )
+    mended = model("y = custom.Selu(x)", 15, SELU.format(inner=15), custom=1)
+    assert surgeon.check(mended) == surgeon.check(mended, "onnx") == []
+    onnx.checker.check_model(mended)
+    with Session(mended) as session:
+        (result,) = session.run({"x": np.ones((2, 4), np.float32)}).values()
+    assert (result == 1.5).all()
+
+
+def test_a_domain_of_onnx_runtime_s_own():
+    made = model("y = com.microsoft.Gelu(x)", 20, com_microsoft=1)
+    assert surgeon.check(made) == []
+    found = only(made, "onnx")
+    assert found.reason == "it is ONNX Runtime's own and not in ONNX"
+    assert found.helps[0] == "rule gelu fires: surgeon rewrite IN OUT --rules gelu --target onnx"
+    older = only(model("y = com.microsoft.Gelu(x)", com_microsoft=1), "onnx")
+    assert "rule gelu may do from opset 20 on: surgeon upgrade IN OUT --opset 20 first" in older.helps
+
+
+def test_a_kernel_that_the_cpu_does_not_have():
+    body = "y = com.microsoft.BiasSplitGelu(x, x)"
+    found = only(model(body, com_microsoft=1))
+    assert (found.kind, found.link) == ("kernel", "kernel")
+    assert found.reason == "ONNX Runtime has no kernel for it on CPU"
+    assert found.chain == "torch op -> mapping -> [no kernel for com.microsoft::BiasSplitGelu]"
+    assert "run it by another execution provider: cuda, dml" in found.helps
+    assert surgeon.check(model(body, com_microsoft=1), ep="cuda") == []
+
+
+def test_dtypes_that_no_kernel_takes():
+    body = "a = Cast<to = 16>(x) b = Round(a) y = Cast<to = 1>(b)"
+    found = only(model(body, opset=22))
+    assert found.reason == "ONNX Runtime has no kernel for it on CPU in bfloat16"
+    assert "put a Cast to float32 before it, and one back after it" in found.helps
+
+
+def test_what_falls_back_to_the_cpu_is_told_and_stops_nothing():
+    found = only(model("y = LpNormalization(x)"), ep="cuda")
+    assert found.reason == "ONNX Runtime has no kernel for it on CUDA, so it runs on the CPU"
+    assert not found.stops
+
+
+def test_a_node_that_breaks_its_schema():
+    body = "a = Cast<to = 16>(x) b = Elu(a) c = Cast<to = 1>(b) y = Relu<alpha = 1.0>(c)"
+    first, second = surgeon.check(model(body, 19))
+    assert (first.kind, second.kind) == ("schema", "schema")
+    assert first.reason.startswith("The input 'X' of Elu is tensor(bfloat16)")
+    assert "Cast to float32" in first.helps[-1]
+    assert second.reason.startswith("Relu has no attribute 'alpha'")
+
+
+def test_nodes_in_bodies_and_functions_are_looked_at_and_calls_are_fine():
+    made = parse(
+        """<ir_version: 9, opset_import: ["" : 17, "mine" : 1]> g (bool c, float[2] x) => (float[2] y) {
+        y = If(c) <then_branch = t () => (float[2] t1) { t1 = other.In_body(x) },
+                   else_branch = e () => (float[2] e1) { e1 = mine.Function(x) }> }
+        <domain: "mine", opset_import: ["" : 17, "third" : 1]> Function (p) => (q) { q = third.In_function(p) }"""
+    )
+    made.opset_import.add(domain="other", version=1)
+    places = {one.op: one.nodes for one in surgeon.check(made)}
+    assert places == {
+        "other::In_body": ["t1 (then_branch of y)"],
+        "third::In_function": ["q (function mine::Function)"],
+    }
+
+
+def test_placeholders_of_torch_s_own_exporter():
+    found = only(model('y = org.pytorch.aten.ATen<operator = "asinh">(x)', org_pytorch_aten=1))
+    assert found.chain.startswith("torch op aten::asinh -> [no mapping]")
+    assert found.helps[0].startswith("rule named_arguments fires: surgeon rewrite IN OUT --rules named_arguments")
+    lost = only(model("y = prim.PythonOp<inplace = 0>(x)", prim=1))
+    assert len(lost.helps) == 1
+    assert "cannot be recovered" in lost.helps[0]
+
+
+def test_a_plugin_is_nothing_for_onnx_runtime():
+    found = only(model("a, b, c, d = trt.plugins.EfficientNMS_TRT(x, x) y = Relu(x)", trt_plugins=1))
+    assert found.reason.startswith("it is a plugin of TensorRT")
+
+
+def test_an_implementation_in_python_stands_for_the_op(tmp_path):
+    path = tmp_path / "ops.py"
+    path.write_text("import surgeon\n\n@surgeon.implements('mine::op')\ndef op(x):\n    return x\n")
+    made = model("a = mine.op(x) y = mine.other(a)", mine=1)
+    assert [one.op for one in surgeon.check(made, custom_ops=[path])] == ["mine::other"]
+
+
+def test_onnx_runtime_has_the_last_word():
+    """The layout of a GRU is in ONNX, and its kernel refuses it: that is told in ONNX Runtime's words."""
+    body = "h = GRU<hidden_size = 4, layout = 1>(three, w, r) a = Shape(h) y = Relu(x)"
+    made = parse(
+        f"""<ir_version: 9, opset_import: ["" : 17]> g
+        (float[n, 4] x, float[1, 1, 4] three, float[1, 12, 4] w, float[1, 12, 4] r) => (float[n, 4] y) {{ {body} }}"""
+    )
+    found = only(made)
+    assert (found.kind, found.stops) == ("load", True)
+    assert found.reason.startswith("ONNX Runtime does not load the model: ")
+    assert surgeon.check(made, load=False) == []
+
+
+def test_onnx_s_own_cases_stop_where_onnx_runtime_does_not_load_them_and_nowhere_else():
+    """What is found without a look at ONNX Runtime's own word is never wrong."""
+    false, agreed = [], 0
+    for case in onnx_cases()[::14]:
+        found = [one for one in surgeon.check(case.model, load=False) if one.stops]
+        try:
+            with Session(case.model):
+                false += [case.name] if found else []
+                agreed += not found
+        except surgeon.SurgeonError:
+            agreed += bool(found)
+    assert not false
+    assert agreed > 100
+
+
+def test_a_target_without_sense():
+    with pytest.raises(surgeon.UsageError, match="no target 'contrib' to check for"):
+        surgeon.check(model("y = Relu(x)"), "contrib")
+    with pytest.raises(surgeon.UsageError, match="leave ep out"):
+        surgeon.check(model("y = Relu(x)"), "onnx", ep="cpu")
+
+
+def test_a_rule_that_finds_all_places_of_a_placeholder_is_the_only_advice():
+    found = only(model("a = aten.asinh(x) y = aten.asinh(a)", aten=1))
+    assert found.helps == ["rule aten_elementwise fires: surgeon rewrite IN OUT --rules aten_elementwise"]
+
+
+def test_why_a_rule_that_looks_for_a_placeholder_does_not_fire():
+    """The call that lost its arguments on the way is told with those that are missing."""
+    made = parse(
+        """<ir_version: 9, opset_import: ["" : 19, "custom" : 1]> g (float[1, 2, 5, 5] x, float[3, 2, 3, 3] w,
+        float[1, 18, 3, 3] o) => (float[1, 3, 3, 3] y) { y = custom.deform_conv2d<stride_h = 1>(x, w, o) }"""
+    )
+    first = only(made).helps[0]
+    assert first.startswith("rule deform_conv looks for it and does not fire (the node lacks mask, bias, stride_w")
+    assert first.endswith("surgeon explain IN --rules deform_conv")
+
+
+def test_a_library_of_custom_ops_has_what_it_has(tmp_path):
+    """A library cannot be asked for its ops; ONNX Runtime tries the node."""
+    library = build(tmp_path / "custom_ops.so")
+    body = "a = test.customop.CustomOpOne(x, x) y = test.customop.CustomOpNine(a)"
+    made = model(body, test_customop=1)
+    assert [one.op for one in surgeon.check(made)] == ["test.customop::CustomOpOne", "test.customop::CustomOpNine"]
+    assert [one.op for one in surgeon.check(made, custom_ops=[library])] == ["test.customop::CustomOpNine"]
