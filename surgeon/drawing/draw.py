@@ -1,0 +1,179 @@
+"""The one function that draws: models, parts of them, and what a rewrite changed."""
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.drawing.content import Content, Reader
+from surgeon.drawing.picture import Picture, paint
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.rewriting.result import Report, Site
+from surgeon.rewriting.run import indexed
+
+Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | Report | Site"
+NODES, RADIUS, CHANGES = 60, 2, 4
+
+
+def draw(
+    *models: Drawable,
+    around: str | None = None,
+    radius: int = RADIUS,
+    inside: str | None = None,
+    nodes: int = NODES,
+    titles: Sequence[str] = (),
+) -> Picture:
+    """Draw models side by side, or each place that a rewrite changed before and after.
+
+        surgeon.draw("model.onnx")                               # the whole graph
+        surgeon.draw("before.onnx", "after.onnx")                # side by side
+        surgeon.draw("model.onnx", around="/mlp/Gelu", radius=3)
+        surgeon.draw("model.onnx", inside="mylib::Selu")         # a local function
+        surgeon.draw(report)                                     # before and after, different changes once
+
+    models   paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one Site
+    around   the name of a node, or of a tensor that it makes: draw what is at most `radius` steps away.  In a report:
+             the change that replaced or made it
+    inside   a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph
+    nodes    the most nodes to draw of one graph; a constant is no node here but part of what reads it
+    titles   one for each model; two models are titled "before" and "after" without
+
+    The same model gives the same picture, to the letter.  Raises UsageError for a graph of more nodes, a name that is
+    not there, or where the layout library is missing (`pip install "surgeon[pictures]"`), and ModelFileError for a file
+    that cannot be read.
+    """
+    if not models:
+        raise UsageError("There is nothing to draw: give a model, a report or a site.")
+    if radius < 0 or nodes < 1:
+        raise UsageError(f"radius={radius}, nodes={nodes}: a picture needs at least one node and no negative radius.")
+    if titles and len(titles) != len(models):
+        raise UsageError(f"There are {len(titles)} titles for {len(models)} models: give one for each.")
+    names = list(titles) or (["before", "after"] if len(models) == 2 else [""] * len(models))
+    contents: list[Content] = []
+    for model, title in zip(models, names, strict=True):
+        if isinstance(model, Report):
+            contents += _of_report(model, around)
+        elif isinstance(model, Site):
+            contents += _of_site(model, "")
+        else:
+            contents.append(_of_model(model, around, radius, inside, title, nodes))
+    for content in contents:
+        _require_few(content.nodes, nodes, around)
+    return paint(contents)
+
+
+def _of_model(
+    model: "str | os.PathLike[str] | onnx.ModelProto | gs.Graph",
+    around: str | None,
+    radius: int,
+    inside: str | None,
+    title: str,
+    most: int,
+) -> Content:
+    """The main graph, a function or a body; all of it or a part."""
+    exported = getattr(model, "model", None)  # what surgeon.torch.export returns holds the model
+    source = exported if isinstance(exported, onnx.ModelProto) else model
+    proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
+    with Model.open(proto) as opened:
+        index = indexed(opened)
+        scope = index.main if inside is None else _scope(index, inside)
+        ends = [item if isinstance(item, str) else item.name for item in scope.proto.output]
+        shown, outputs = list(scope.nodes), ends
+        if around is not None:
+            shown = _near(scope, around, radius)
+            outputs = _leaving(scope, shown, ends)
+        _require_few(sum(node.op != "Constant" for node in shown), most, around)
+        return Reader(index, scope).read(shown, outputs, title)
+
+
+def _require_few(count: int, most: int, around: str | None) -> None:
+    if count > most:
+        how = 'choose a part with around="node name"' if around is None else "choose a smaller radius"
+        raise UsageError(
+            f"The graph has {count} nodes, too many for one picture: {how}, or allow more with nodes={count}."
+        )
+
+
+def _scope(index: Index, name: str) -> Scope:
+    """A function or body by its label."""
+    for scope in index.scopes:
+        if scope.label and name in (scope.label, scope.label.removeprefix("function ")):
+            return scope
+    known = [scope.label.removeprefix("function ") for scope in index.scopes if scope.label]
+    there = f"it has {', '.join(known[:5])}" if known else "it has none"
+    raise UsageError(f"The model has no local function or body named '{name}': {there}.")
+
+
+def _near(scope: Scope, name: str, radius: int) -> list[Node]:
+    """The nodes at most `radius` steps from one, in file order."""
+    start = [node for node in scope.nodes if node.label == name or name in node.outputs]
+    if not start:
+        where = scope.label or "the graph"
+        raise UsageError(
+            f"No node and no tensor of {where} is named '{name}': see surgeon inspect, or give another name."
+        )
+    distance = dict.fromkeys(start, 0)
+    waiting = deque(start)
+    while waiting:
+        node = waiting.popleft()
+        if distance[node] == radius:
+            continue
+        sources = [scope.producers[item] for item in node.inputs if item in scope.producers]
+        readers = [reader for item in node.outputs for reader in scope.readers(item) if reader.scope is scope]
+        for other in (*sources, *readers):
+            if other not in distance and other.op != "Constant":
+                distance[other] = distance[node] + 1
+                waiting.append(other)
+    return [node for node in scope.nodes if node in distance]
+
+
+def _leaving(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) -> list[str]:
+    """The tensors of some nodes that others read, or that are outputs of the graph."""
+    inside = set(nodes)
+    made = [name for node in nodes for name in node.outputs if name]
+    return [name for name in made if name in ends or any(node not in inside for node in scope.readers(name))]
+
+
+def _of_report(report: Report, around: str | None) -> list[Content]:
+    """Each kind of change once, the first place of it, before and after."""
+    sites = [site for site in report.sites if around is None or around in _names(site)]
+    if not sites:
+        what = "has no site" if around is None else f"has no site with '{around}'"
+        raise UsageError(f"The report {what}, so there is nothing to draw: draw the model instead.")
+    alike: dict[object, list[Site]] = {}
+    for site in sites:
+        key = (site.rules, tuple(node.op for node in site.replaced), tuple(node.op for node in site.added))
+        alike.setdefault(key, []).append(site)
+    found = []
+    for first, *others in list(alike.values())[:CHANGES]:
+        found += _of_site(first, f" (1 of {len(others) + 1})" if others else "")
+    return found
+
+
+def _names(site: Site) -> set[str]:
+    nodes = (*site.replaced, *site.swept, *site.added)
+    return {node.name for node in nodes} | {name for node in nodes for name in node.outputs}
+
+
+def _of_site(site: Site, more: str) -> list[Content]:
+    """What stood in one place, and what stands there now."""
+    last = site.steps[-1]
+    reader = Reader(last.match.index, last.scope)
+    gone = [node for step in site.steps for node in (*step.removed, *step.orphans) if node.original]
+    came = [node for step in site.steps for node in step.added if node.alive]
+    inner = {name for step in site.steps for node in step.added for name in node.outputs}
+    ends = list(dict.fromkeys(name for step in site.steps for name in step.outputs))
+    before = [name for name in ends if any(name in node.outputs for node in gone)]
+    after = [(last.renamed or {}).get(name, name) for name in before]
+    after = [name for name in after if name in inner or not came]
+    name = " + ".join(site.rules)
+    return [
+        reader.read(sorted(gone, key=lambda node: node.slot), before, f"{name}{more}, before"),
+        reader.read(came, after, f"{name}{more}, after"),
+    ]

@@ -1,0 +1,145 @@
+"""Where the boxes of a picture go: layers from top to bottom, edges in the gaps between them.
+
+Layers, and the order in each of them with few crossings, are fast-sugiyama's (after Sugiyama, Tagawa and Toda, 1981).
+The places along a layer are found here, for boxes differ in width: each wants to stand under and over its neighbours,
+and the nearest places that keep order and distance are those of isotonic regression (Barlow and others, 1972).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from surgeon.errors import UsageError
+
+GAP, SWEEPS, STRAIGHT = 22.0, 15, 4.0  # between slots; up and down; how much more a bend counts than a box
+BEND = 14.0  # width of an edge on its way through a layer
+
+
+@dataclass(slots=True)
+class Layout:
+    """Places of all slots: boxes first, then the bends of long edges.
+
+    x: the middle of each; layers: slots from left to right, from top to bottom; paths: for each edge, the slots that
+    it goes through, both ends included.
+    """
+
+    x: list[float]
+    layers: list[list[int]]
+    paths: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+
+
+def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout:
+    """Find places for boxes by their widths, and ways for the edges between them.
+
+    Raises UsageError, which says what to install, without fast-sugiyama.
+    """
+    parts, linked = [], sorted({place for edge in edges for place in edge})
+    slots = list(widths)
+    if linked:
+        numbers = {place: number for number, place in enumerate(linked)}
+        pairs = [(numbers[source], numbers[target]) for source, target in dict.fromkeys(edges)]
+        for positions, chains in _ranked(pairs):
+            own: dict[int, int] = {}
+            for number in sorted(number for number, _ in positions):
+                own[number] = linked[number] if number < len(linked) else len(slots)
+                if number >= len(linked):
+                    slots.append(BEND)
+            ways = [(own[source], own[target]) for source, target in chains]
+            parts.append((_layers({own[number]: at for number, at in positions}), ways))
+    parts += [([[place]], []) for place in range(len(widths)) if place not in set(linked)]
+    parts.sort(key=lambda part: min(slot for layer in part[0] for slot in layer))
+    found = Layout([0.0] * len(slots), [])
+    offset = 0.0
+    for layers, ways in parts:
+        _place(layers, ways, slots, found.x, len(widths))
+        left = min(found.x[slot] - slots[slot] / 2 for layer in layers for slot in layer)
+        for slot in (slot for layer in layers for slot in layer):
+            found.x[slot] += offset - left
+        offset = max(found.x[slot] + slots[slot] / 2 for layer in layers for slot in layer) + 2 * GAP
+        for level, layer in enumerate(layers):
+            if level == len(found.layers):
+                found.layers.append([])
+            found.layers[level] += layer
+        found.paths.update(_paths(ways, len(widths)))
+    return found
+
+
+def _ranked(
+    edges: list[tuple[int, int]],
+) -> "list[tuple[list[tuple[int, tuple[float, float]]], list[tuple[int, int]]]]":
+    """The library's answer for each connected part: where nodes and bends stand, and the edges cut at bends."""
+    try:
+        from fast_sugiyama import from_edges
+    except ImportError:
+        raise UsageError('Pictures need a layout library: pip install "surgeon[pictures]".') from None
+    found = from_edges(edges, dummy_vertices=True, ranking_type="minimize", crossing_minimization="median")
+    return [(sorted(positions), sorted(chains or edges)) for positions, _, _, chains in found]
+
+
+def _layers(positions: Mapping[int, tuple[float, float]]) -> list[list[int]]:
+    """Slots by layer, from top to bottom, each from left to right."""
+    levels: dict[float, list[int]] = defaultdict(list)
+    for slot, (_, y) in positions.items():
+        levels[y].append(slot)
+    return [sorted(levels[y], key=lambda slot: (positions[slot][0], slot)) for y in sorted(levels, reverse=True)]
+
+
+def _place(
+    layers: list[list[int]], ways: list[tuple[int, int]], widths: Sequence[float], x: list[float], boxes: int
+) -> None:
+    """Find the middle of every slot of one part, in place."""
+    above: dict[int, list[int]] = defaultdict(list)
+    below: dict[int, list[int]] = defaultdict(list)
+    for source, target in ways:
+        above[target].append(source)
+        below[source].append(target)
+    for layer in layers:
+        _settle(layer, [0.0] * len(layer), [1.0] * len(layer), widths, x)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        near = above if down else below
+        for layer in layers if down else layers[::-1]:
+            wanted = [_middle([x[other] for other in near[slot]], x[slot]) for slot in layer]
+            weights = [STRAIGHT if slot >= boxes else 1.0 for slot in layer]
+            _settle(layer, wanted, weights, widths, x)
+
+
+def _middle(numbers: list[float], otherwise: float) -> float:
+    """The median, which lets chains hang straight where a mean bends them a little at every node."""
+    return median(numbers) if numbers else otherwise
+
+
+def _settle(
+    layer: list[int], wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float], x: list[float]
+) -> None:
+    """Set x of a layer as near to what is wanted as order and distance let it (pool adjacent violators)."""
+    shifts, shift = [], 0.0
+    for place, slot in enumerate(layer):
+        if place:
+            shift += (widths[layer[place - 1]] + widths[slot]) / 2 + GAP
+        shifts.append(shift)
+    pools: list[tuple[float, float, int]] = []  # (mean, weight, how many)
+    for place in range(len(layer)):
+        mean, weight, count = wanted[place] - shifts[place], weights[place], 1
+        while pools and pools[-1][0] > mean:
+            other, more, number = pools.pop()
+            mean = (mean * weight + other * more) / (weight + more)
+            weight, count = weight + more, count + number
+        pools.append((mean, weight, count))
+    free = [mean for mean, _, count in pools for _ in range(count)]
+    for place, slot in enumerate(layer):
+        x[slot] = free[place] + shifts[place]
+
+
+def _paths(ways: Sequence[tuple[int, int]], boxes: int) -> dict[tuple[int, int], list[int]]:
+    """The slots of each edge, from box to box."""
+    after = {source: target for source, target in ways if source >= boxes}
+    found = {}
+    for source, target in ways:
+        if source < boxes:
+            path = [source, target]
+            while path[-1] >= boxes:
+                path.append(after[path[-1]])
+            found[source, path[-1]] = path
+    return found
