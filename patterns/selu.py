@@ -1,6 +1,7 @@
 """SELU (Klambauer et al., arXiv:1706.02515), whose two constants keep means at 0 and variances at 1."""
 
 from collections.abc import Callable
+from math import isclose, isfinite
 
 import numpy as np
 
@@ -36,19 +37,39 @@ def rounded_in_half(x: Tensor, rounded: Tensor | None = None) -> None:
     require(rounded is None or x.dtype == "float16", "alpha is that of SELU only as a float16 has it")
 
 
-CONDITIONS: list[Callable[..., None]] = [no_double, rounded_in_half, open_clips]
+def by_definition(g: Graph, x: Tensor, alpha: float, gamma: float) -> Tensor:
+    """γ · (α · exp(x) − α) up to zero, γ · x above: as the standard defines it."""
+    a, c = g.maybe_like(alpha), g.maybe_like(gamma)
+    below = g.mul(c, g.sub(g.mul(a, g.exp(x)), a))
+    zero = g.maybe_like(0.0)
+    return g.any_of(
+        g.where(g.any_of(g.less_or_equal(x, zero), g.less(x, zero)), below, g.mul(c, x)),
+        g.where(g.any_of(g.greater(x, zero), g.greater_or_equal(x, zero)), g.mul(c, x), below),
+    )
 
 
-@rule(patterns=[scaled_where, scaled_parts, scaled_elu, scaled_elu_of_half], conditions=CONDITIONS, target="onnx")
-def selu(g: Graph, x: Tensor) -> Tensor:
+def are_numbers(alpha: float = ALPHA, gamma: float = GAMMA) -> None:
+    """An infinite factor gives NaN in the graph where the one node gives infinity."""
+    require(isfinite(alpha) and isfinite(gamma), "alpha and gamma must be finite")
+
+
+CONDITIONS: list[Callable[..., None]] = [no_double, rounded_in_half, open_clips, are_numbers]
+PATTERNS: list[Callable[..., Tensor]] = [scaled_where, scaled_parts, scaled_elu, scaled_elu_of_half, by_definition]
+
+
+@rule(patterns=PATTERNS, conditions=CONDITIONS, target="onnx")
+def selu(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Tensor:
     """Fuse the scaled exponential linear unit into one Selu node.
 
-    What: γ · elu(x, α) with SELU's own α and γ, the ELU one node or written out.
+    What: γ · elu(x, α) with SELU's own α and γ, the ELU one node or written out; with any α and γ as the standard
+    defines it, γ · (α · exp(x) − α) up to zero and γ · x above.
     Numerics: rounding only.
     """
-    return g.selu(x)
+    return g.selu(x, alpha=alpha, gamma=gamma)
 
 
 @selu.on("decomposed", is_pattern=False)
-def _(g: Graph, x: Tensor) -> Tensor:
-    return in_float(g, x, lambda wide: g.mul(GAMMA, g.where(g.greater(wide, 0.0), wide, bend(g, wide, ALPHA))))
+def _(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Tensor:
+    is_usual = isclose(alpha, ALPHA, rel_tol=1e-3) and isclose(gamma, GAMMA, rel_tol=1e-3)
+    require(is_usual or x.dtype != "bfloat16", "exp(x) − 1 of a bfloat16 has too few digits for larger factors")
+    return in_float(g, x, lambda wide: g.mul(gamma, g.where(g.greater(wide, 0.0), wide, bend(g, wide, alpha))))

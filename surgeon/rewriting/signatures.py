@@ -1,0 +1,97 @@
+"""What a local function takes: tensors as inputs, and attributes of one kind each, read from a Python signature."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import AttributeProto
+
+from surgeon.errors import RuleError
+
+KINDS = {
+    "float": AttributeProto.FLOAT,
+    "int": AttributeProto.INT,
+    "bool": AttributeProto.INT,
+    "str": AttributeProto.STRING,
+    "list[float]": AttributeProto.FLOATS,
+    "list[int]": AttributeProto.INTS,
+    "list[str]": AttributeProto.STRINGS,
+}
+OF_KIND: dict[int, Callable[[Any], Any]] = {
+    AttributeProto.FLOAT: float,
+    AttributeProto.INT: int,
+    AttributeProto.STRING: str,
+    AttributeProto.FLOATS: lambda value: [float(item) for item in value],
+    AttributeProto.INTS: lambda value: [int(item) for item in value],
+    AttributeProto.STRINGS: lambda value: [str(item) for item in value],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function is called by and takes.  attributes: kinds (AttributeProto.FLOAT, ...) and defaults by name."""
+
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    kinds: Mapping[str, int]
+    defaults: Mapping[str, Any]
+
+    @property
+    def op(self) -> str:
+        """The name as rules write it."""
+        return f"{self.domain}::{self.name}"
+
+
+def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature:
+    """The signature of a function of a graph and tensors; what stands behind the * is attributes.
+
+    Raises RuleError for what no local function can have.
+    """
+    domain, _, name = op.rpartition("::")
+    who = f"Local function {op} ({where})"
+    if not domain or not name or domain == "ai.onnx":
+        raise RuleError(f'{who} needs a domain of its own; write it as "my.domain::{name or "Name"}".')
+    try:
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    except NameError:
+        parameters = list(inspect.signature(function).parameters.values())
+    inputs: list[str] = []
+    kinds: dict[str, int] = {}
+    defaults: dict[str, Any] = {}
+    for parameter in parameters[1:]:
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            if parameter.default not in (None, inspect.Parameter.empty) or _said(parameter) in KINDS:
+                raise RuleError(
+                    f"{who} takes {parameter.name!r} as a tensor; put a * before it to make it an attribute."
+                )
+            inputs.append(parameter.name)
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            kinds[parameter.name] = _kind(parameter, who)
+            if parameter.default is not inspect.Parameter.empty:
+                defaults[parameter.name] = parameter.default
+        else:
+            raise RuleError(
+                f"{who} takes *{parameter.name}; a local function has a fixed number of inputs, so name each."
+            )
+    if not inputs:
+        raise RuleError(f"{who} needs the graph as its first parameter and tensors behind it.")
+    return Signature(domain, name, tuple(inputs), kinds, defaults)
+
+
+def _kind(parameter: inspect.Parameter, who: str) -> int:
+    text = _said(parameter)
+    if text not in KINDS:
+        kinds = ", ".join(KINDS)
+        raise RuleError(f"{who} needs to know the kind of its attribute {parameter.name!r}; annotate it as {kinds}.")
+    return KINDS[text]
+
+
+def _said(parameter: inspect.Parameter) -> str:
+    """What the annotation of a parameter says: "list[float]" however it is spelled."""
+    said = parameter.annotation
+    text = said.__name__ if isinstance(said, type) and not getattr(said, "__args__", None) else str(said)
+    text = re.sub(r"typing\.|collections\.abc\.|, \.\.\.|\s", "", text)
+    return re.sub(r"^(tuple|Tuple|List|Sequence)\[", "list[", text)
