@@ -105,6 +105,16 @@ class Model:
         full = self._rebuild(payload)
         return self._store.value(full) if full.data_location == external.EXTERNAL else decode(full)
 
+    def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
+        """Where in `data` the raw bytes of a tensor lie that were cut out, `[start, end)`; None for any other."""
+        payload = self._payload(tensor)
+        return None if payload is None else payload.raw
+
+    def extent(self, tensor: onnx.TensorProto) -> external.Extent | None:
+        """Where the bytes of a tensor lie in an external file, None where they do not.  No file is touched."""
+        found = self._external(tensor)
+        return None if found is None else external.extent_of(found)
+
     def sparse_value(self, tensor: onnx.SparseTensorProto) -> Array:
         """The dense array of a sparse tensor; its indices may be linear `[nnz]` or coordinates `[nnz, rank]`."""
         name = tensor.values.name
