@@ -1,6 +1,7 @@
 """GELU in the forms exporters write it: exact, with tanh, and quick (Hendrycks and Gimpel, arXiv:1606.08415)."""
 
 from math import pi, sqrt
+from typing import Any
 
 from patterns._numbers import no_double
 from surgeon import Graph, Tensor, require, rule
@@ -16,7 +17,12 @@ def complement(g: Graph, x: Tensor) -> Tensor:
     return g.mul(x, 0.5, g.sub(1.0, g.erf(g.div(x, -sqrt(2)))))
 
 
-@rule(patterns=[exact, complement])
+def placeholder(g: Graph, x: Tensor) -> Any:
+    """`aten::gelu`, as an export left it."""
+    return g.op("aten::gelu", x, approximate="none")
+
+
+@rule(patterns=[exact, complement, placeholder])
 def gelu(g: Graph, x: Tensor) -> Tensor:
     """Fuse the exact GELU into one Gelu node.
 
@@ -45,7 +51,12 @@ def tanh_factored(g: Graph, x: Tensor) -> Tensor:
     return g.mul(x, 0.5, g.add(g.tanh(inner), 1.0))
 
 
-@rule(patterns=[tanh_approximation, tanh_factored], conditions=[no_double])
+def tanh_placeholder(g: Graph, x: Tensor) -> Any:
+    """`aten::gelu` with the argument that asks for tanh, which an export must not drop."""
+    return g.op("aten::gelu", x, approximate="tanh")
+
+
+@rule(patterns=[tanh_approximation, tanh_factored, tanh_placeholder], conditions=[no_double])
 def gelu_tanh(g: Graph, x: Tensor) -> Tensor:
     """Fuse the tanh approximation of GELU into one node: FastGelu, or Gelu with approximate="tanh".
 

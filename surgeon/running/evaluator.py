@@ -175,7 +175,7 @@ def _by_implementation(compute: Implementation, node: NodeProto, inputs: list[An
 def _by_formula(formula: Callable[..., Any], node: NodeProto, inputs: list[Any], opset: int) -> tuple[Any, ...]:
     """Compute a node by a formula; what it returns beyond the node's outputs is left out by the evaluator."""
     settings = attributes_of(node)
-    if "opset" in (formula.__kwdefaults__ or {}):
+    if "opset" in (getattr(formula, "__kwdefaults__", None) or {}):  # numpy's own functions have none
         settings["opset"] = opset
     result = formula(*inputs, **settings)
     return result if isinstance(result, tuple) else (result,)

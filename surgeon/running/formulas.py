@@ -14,26 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from surgeon.running.aten import ELEMENTWISE, erf, hardswish, mish, sigmoid
+from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
+
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
 # Defaults of attributes are float32, as the attributes are.
 _EPSILON, _EPSILON_OF_SKIP = float(np.float32(1e-5)), float(np.float32(1e-12))
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
-_erf: Any = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf_of(x: Array) -> Array:
-    # onnx's own Erf rounds to float32 whatever comes in.
-    return np.asarray(_erf(x), dtype=np.float64).astype(x.dtype)
-
-
-def _sigmoid(x: Array) -> Array:
-    small = np.exp(-np.abs(x))
-    return np.where(x < 0, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
 
 def _gelu_erf(x: Array) -> Array:
-    return 0.5 * x * (1 + _erf_of(x / math.sqrt(2.0)))
+    return 0.5 * x * (1 + erf(x / math.sqrt(2.0)))
 
 
 def _gelu_tanh(x: Array) -> Array:
@@ -43,6 +35,10 @@ def _gelu_tanh(x: Array) -> Array:
 def _gelu(x: Array, *, approximate: str = "none") -> Array:
     # onnx's function body holds sqrt(2/pi) as float32, whatever the input is.
     return _gelu_tanh(x) if approximate == "tanh" else _gelu_erf(x)
+
+
+def _aten_gelu(x: Array, *, approximate: str) -> Array:
+    return _gelu(x, approximate=approximate).astype(x.dtype)
 
 
 def _ms_gelu(x: Array) -> Array:
@@ -58,19 +54,11 @@ def _fast_gelu(x: Array, bias: Array | None = None) -> Array:
 
 
 def _quick_gelu(x: Array, *, alpha: float = float(np.float32(1.702))) -> Array:
-    return x * _sigmoid(alpha * x)
+    return x * sigmoid(alpha * x)
 
 
 def _swish(x: Array, *, alpha: float = 1.0) -> Array:
-    return x * _sigmoid(alpha * x)
-
-
-def _mish(x: Array) -> Array:
-    return x * np.tanh(np.logaddexp(0, x))
-
-
-def _hard_swish(x: Array) -> Array:
-    return x * np.clip(x / 6 + 0.5, 0, 1)
+    return x * sigmoid(alpha * x)
 
 
 def _bias_split_gelu(x: Array, bias: Array) -> Array:
@@ -229,7 +217,7 @@ def _group_norm(
     y = _normalised(grouped, (-1,), epsilon)[0].reshape(first.shape)
     per_channel = (-1, *(1 for _ in first.shape[2:]))
     y = y * gamma.reshape(per_channel).astype(x.dtype) + beta.reshape(per_channel).astype(x.dtype)
-    y = y * _sigmoid(y) if activation == 1 else y
+    y = y * sigmoid(y) if activation == 1 else y
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 
@@ -309,10 +297,10 @@ def _batch_norm(
 
 
 FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
-    ("", "Erf"): _erf_of,
+    ("", "Erf"): erf,
     ("", "Gelu"): _gelu,
-    ("", "HardSwish"): _hard_swish,
-    ("", "Mish"): _mish,
+    ("", "HardSwish"): hardswish,
+    ("", "Mish"): mish,
     ("", "Swish"): _swish,
     ("", "Softmax"): _softmax,
     ("", "LogSoftmax"): _log_softmax,
@@ -333,6 +321,12 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "SkipSimplifiedLayerNormalization"): _skip_simplified_layer_norm,
     ("com.microsoft", "GroupNorm"): _group_norm,
     ("com.microsoft", "SkipGroupNorm"): _skip_group_norm,
+    ("aten", "gelu"): _aten_gelu,
+    **{("aten", name): function for name, function in ELEMENTWISE.items()},
+    ("torchvision", "deform_conv2d"): torchvision_deform_conv2d,
+    ("custom", "deform_conv2d"): torchvision_deform_conv2d,
+    ("mmcv", "MMCVModulatedDeformConv2d"): mmcv_deform_conv2d,
+    ("trt.plugins", "ModulatedDeformConv2d"): tensorrt_deform_conv2d,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
 }
 """Formulas by domain and name of the operator."""

@@ -2,8 +2,9 @@
 
 1. ONNX Runtime's own kernels.
 2. A user's Python implementation, in a process of its own: who gives one wants it asked before the rule itself is.
-3. ONNX Runtime, with the operation's reference pattern as the body of nodes that it has no kernel for.
-4. onnx's ReferenceEvaluator, with the reference pattern where it does not know an operator either.
+3. onnx's ReferenceEvaluator, where it has a formula of ours for an operator that is none of ONNX's own.
+4. ONNX Runtime, with the operation's reference pattern as the body of nodes that it has no kernel for.
+5. onnx's ReferenceEvaluator, with the reference pattern where it does not know an operator either.
 
 Only a kernel that is missing leads on to the next.  A model that ONNX Runtime finds wrong is wrong.
 """
@@ -129,7 +130,7 @@ def _attempts(
         ways.append(lambda: _by_implementation(mini, found, custom_ops, {}, limit))
         if rest := _without_implementation(mini, found, bodies):
             ways.append(lambda: _by_implementation(mini, found, custom_ops, rest, limit))
-    if any((node.domain, node.op_type) in COARSE_BODIES for node in nodes_of(mini)):
+    if any((node.domain, node.op_type) in COARSE_BODIES or _has_our_formula(node) for node in nodes_of(mini)):
         ways.append(lambda: _evaluated(mini, EVALUATOR, True))
     if bodies:
         ways.append(lambda: _by_own_pattern(mini, custom_ops, bodies))

@@ -28,6 +28,7 @@ def fp16(body, sqrt2=0x3DA8):
     )
 
 
+WITH_ATEN = '<ir_version: 8, opset_import: ["" : 17, "aten" : 1, "com.microsoft" : 1]> agraph '
 TANH = (
     "<float c = {0.044715}, float k = {0.7978845608}, float one = {1.0}, float half = {0.5}, float three = {3.0}, "
     "float two = {2.0}>"
@@ -35,6 +36,10 @@ TANH = (
 
 # fmt: off
 FIRES = [
+    Case(gelu, "the placeholder", check="sites",
+         model=graph('y = aten.gelu<approximate = "none">(x)', constants="", header=WITH_ATEN)),
+    Case(gelu_tanh, "the placeholder that asks for tanh", check="sites",
+         model=graph('y = aten.gelu<approximate = "tanh">(x)', constants="", header=WITH_ATEN)),
     Case(gelu, "TorchScript: (x * (1 + erf)) * half", graph(f"{ERF} m = Mul(x, a) y = Mul(m, half)")),
     Case(gelu, "dynamo: x * (half * (1 + erf))", graph(f"{ERF} m = Mul(half, a) y = Mul(x, m)")),
     Case(gelu, "by hand: (x * half) * (1 + erf)", graph(f"{ERF} m = Mul(x, half) y = Mul(m, a)")),
@@ -120,6 +125,8 @@ FIRES = [
 
 WRONG = "<float sqrt2 = {%s}, float one = {%s}, float half = {%s}>"
 SPARES = [
+    Case(gelu, "the placeholder that asks for tanh", why="approximate",
+         model=graph('y = aten.gelu<approximate = "tanh">(x)', constants="", header=WITH_ATEN)),
     Case(gelu, "0.4 is not one half", why="wanted the constant 0.5",
          model=graph(f"{ERF} m = Mul(x, a) y = Mul(m, half)", constants=WRONG % ("1.4142135", "1.0", "0.4"))),
     Case(gelu, "1.415 is not the square root of two", why="wanted the constant",

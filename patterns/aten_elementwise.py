@@ -1,0 +1,47 @@
+"""Placeholders of ATen's functions of one number that some exporter lacks and ONNX has."""
+
+from surgeon import Graph, Match, Tensor, require, rule
+
+# By ATen's name: ONNX's op, and the version of ai.onnx from which there is one.  They mean the same wherever ONNX's op
+# takes the dtype; integers, of which ATen makes floats, it does not take.
+# There is no sign: ATen's is 0 for NaN, ONNX's NaN.
+SAME = {
+    "acos": ("Acos", 7),
+    "acosh": ("Acosh", 9),
+    "asin": ("Asin", 7),
+    "asinh": ("Asinh", 9),
+    "atan": ("Atan", 7),
+    "atanh": ("Atanh", 9),
+    "bitwise_not": ("BitwiseNot", 18),
+    "ceil": ("Ceil", 6),
+    "cosh": ("Cosh", 9),
+    "erf": ("Erf", 9),
+    "hardswish": ("HardSwish", 14),
+    "isinf": ("IsInf", 10),
+    "isnan": ("IsNaN", 9),
+    "logical_not": ("Not", 1),
+    "mish": ("Mish", 18),
+    "round": ("Round", 11),
+    "sinh": ("Sinh", 9),
+    "tan": ("Tan", 7),
+}
+
+
+def placeholder(g: Graph, x: Tensor) -> Tensor:
+    """A call of any of them, without attributes."""
+    return g.any_of(*(g.op(f"aten::{name}", x) for name in SAME))
+
+
+@rule(patterns=[placeholder], target="onnx", is_pattern=False)
+def aten_elementwise(g: Graph, match: Match, x: Tensor) -> Tensor:
+    """Write the placeholder of one of ATen's functions of one number as ONNX's op: aten::asinh as Asinh.
+
+    Numerics: rounding only.
+    """
+    op, opset = SAME[match.nodes[0].op.rpartition("::")[2]]
+    require((match.scope.opset or 0) >= opset, f"{op} came with opset {opset}")
+    made: Tensor = g.op(op, x)
+    return made
+
+
+aten_elementwise.on("decomposed", is_pattern=False)(aten_elementwise.forms[0].function)

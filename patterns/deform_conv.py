@@ -1,0 +1,100 @@
+"""Deformable convolution (Dai et al., arXiv:1703.06211; with a mask, Zhu et al., arXiv:1811.11168)."""
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surgeon import Graph, Match, Tensor, require, rule
+
+SIDES = [[f"{name}_{side}" for side in "hw"] for name in ("stride", "pad", "dilation")]
+GROUPS = ("groups", "offset_groups")
+TORCHVISION = (*(name for pair in SIDES for name in pair), *GROUPS, "use_mask")
+LISTS = ("stride", "padding", "dilation")
+MMCV = (*LISTS, "groups", "deform_groups")
+PLUGIN = (*LISTS, "group", "deformable_group")
+DIFFERS = {"non_finite": "of an offset that is no number ONNX Runtime's kernel makes numbers"}
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
+
+
+def torchvision(g: Graph, x: Tensor, weight: Tensor, offset: Tensor, *others: Tensor, **settings: Any) -> Any:
+    """The placeholder of `torchvision::deform_conv2d`, its tensors in the order of the C++ schema."""
+    return g.op("*::deform_conv2d", x, weight, offset, *others, **settings)
+
+
+def mmcv(g: Graph, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *bias: Tensor, **settings: Any) -> Any:
+    """The node that mmcv's own export writes, with a mask."""
+    return g.op("*::MMCVModulatedDeformConv2d", x, offset, mask, weight, *bias, **settings)
+
+
+def plugin(g: Graph, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *bias: Tensor, **settings: Any) -> Any:
+    """TensorRT's plugin node."""
+    return g.op("trt.plugins::ModulatedDeformConv2d", x, offset, mask, weight, *bias, **settings)
+
+
+class Call(NamedTuple):
+    """What the spellings of a call differ in: optional tensors, and numbers by height and by width."""
+
+    mask: Tensor | None
+    bias: Tensor | None
+    strides: Any = ()
+    padding: Any = ()
+    dilations: Any = ()
+    group: Any = 1
+    offset_group: Any = 1
+
+
+def call_of(match: Match) -> Call:
+    """The call that was matched; one that lost arguments on its way says something else than was meant."""
+    settings, is_torch = match["settings"], "others" in match.bound
+    tensors = match["others" if is_torch else "bias"]
+    names = TORCHVISION if is_torch else PLUGIN if "group" in settings else MMCV
+    lost = [*(("mask", "bias")[len(tensors) :] if is_torch else ()), *(name for name in names if name not in settings)]
+    require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
+    if not is_torch:
+        return Call(match["mask"], next(iter(tensors), None), *[settings[name] for name in names])
+    sizes = [[settings[name] for name in pair] for pair in SIDES]
+    return Call(tensors[0] if settings["use_mask"] else None, tensors[1], *sizes, *[settings[name] for name in GROUPS])
+
+
+def ones_for(g: Graph, offset: Tensor, weight: Tensor, offset_group: int) -> Tensor:
+    """A mask that does nothing: half as many channels as the offsets have."""
+    require(all(isinstance(size, int) for size in weight.shape[1:]), "the size of the kernel is unknown")
+    require(offset.dtype is not None, "the dtype of the offsets is unknown")
+    half = g.slice(offset, [0], [offset_group * prod(weight.shape[2:])], [1])
+    return g.expand(np.ones(1, offset.dtype), g.shape(half))
+
+
+@rule(patterns=[torchvision, mmcv], target="onnx", opset=19, is_pattern=False, differs=DIFFERS)
+def deform_conv(g: Graph, match: Match, x: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
+    """Write a deformable convolution that an exporter left as a placeholder as DeformConv, or as TensorRT's plugin.
+
+    What: each output pixel sums the input at the kernel's places, each moved by an offset and, with a mask, weighted.
+    Numerics: rounding only.
+    TensorRT: the plugin ModulatedDeformConv2d wants all five tensors, so an absent mask becomes ones and an absent bias
+    zeros; version 2 of it came with TensorRT 10.11.
+    """
+    call = call_of(match)
+    return g.deform_conv(
+        x,
+        weight,
+        offset,
+        call.bias,
+        call.mask,
+        strides=call.strides,
+        pads=call.padding * 2,
+        dilations=call.dilations,
+        group=call.group,
+        offset_group=call.offset_group,
+    )
+
+
+deform_conv.on("decomposed", is_pattern=False)(deform_conv.forms[0].function)
+
+
+@deform_conv.on("tensorrt", pattern=plugin)
+def _(g: Graph, match: Match, x: Tensor, weight: Tensor, offset: Tensor) -> Any:
+    call = call_of(match)
+    mask = call.mask if call.mask is not None else ones_for(g, offset, weight, call.offset_group)
+    bias: Any = call.bias if call.bias is not None else np.zeros(weight.shape[0])
+    return plugin(g, x, offset, mask, weight, bias, **dict(zip(PLUGIN, call[2:], strict=True)), **VERSION)
