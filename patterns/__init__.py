@@ -6,6 +6,7 @@ are in none.
 """
 
 GROUPS = {
+    "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
     "cleanup": (
         "constant_folding",
         "no_ops",
@@ -14,8 +15,10 @@ GROUPS = {
         "chains",
         "chained_casts",
         "chained_reshapes",
+        "reshaped_transpose",
         "chained_limits",
         "duplicates",
+        "duplicate_initializers",
     ),
     "activations": (
         "gelu",
@@ -44,9 +47,22 @@ GROUPS = {
         "skip_layer_norm",
         "skip_rms_norm",
     ),
+    "attentions": (
+        "rotary_embedding",
+        "rotary_interleaved",
+        "attention",
+        "masked_attention",
+        "grouped_query_attention",
+        "attention_layout",
+    ),
     "linear": ("conv_batch_norm", "conv_scale", "pad_conv", "gemm", "fused_matmul"),
     "onnx": (
+        "placeholders",
         "cleanup",
+        "rotary_embedding",
+        "rotary_interleaved",
+        "attention",
+        "grouped_query_attention",
         "group_norm",
         "instance_norm",
         "layer_norm",
@@ -59,5 +75,21 @@ GROUPS = {
         "pad_conv",
         "gemm",
     ),
-    "ort": ("cleanup", "norms", "activations", "bias_gelu", "linear"),
+    "transformers": (
+        "cleanup",
+        "attentions",
+        "group_norm_silu",
+        "group_norm",
+        "layer_norm",
+        "layer_norm_channels_first",
+        "rms_norm",
+        "residual_sum",
+        "embed_layer_norm",
+        "skip_layer_norm",
+        "skip_rms_norm",
+        "activations",
+        "bias_gelu",
+        "linear",
+    ),
+    "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "linear"),
 }

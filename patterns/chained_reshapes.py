@@ -10,17 +10,26 @@ def squeezed(g: Graph, x: Tensor, axes: Any) -> Tensor:
     return g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
 
 
-def any_shape(g: Graph, x: Tensor, first: Tensor, axis: int, axes: list[int] | None) -> Tensor:
-    """The elements of x in order, in another shape."""
-    shaped = g.any_of(g.reshape(x, first), g.flatten(x, axis=axis), squeezed(g, x, axes))
+def any_shape(g: Graph, x: Tensor, first: Tensor, zero: int, axis: int, axes: list[int] | None) -> Tensor:
+    """The elements of x in order, in another shape; what a zero of the first target means does not matter."""
+    shaped = g.any_of(
+        g.reshape(x, first, allowzero=zero), g.reshape(x, first), g.flatten(x, axis=axis), squeezed(g, x, axes)
+    )
     return g.shared(g.capture("middle", shaped))
 
 
 def reshaped(
-    g: Graph, x: Tensor, shape: Tensor, first: Tensor, axis: int, axes: list[int] | None = None, **attributes: Any
+    g: Graph,
+    x: Tensor,
+    shape: Tensor,
+    first: Tensor,
+    zero: int,
+    axis: int,
+    axes: list[int] | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """Any of these, reshaped."""
-    return g.capture("y", g.reshape(any_shape(g, x, first, axis, axes), shape, **attributes))
+    return g.capture("y", g.reshape(any_shape(g, x, first, zero, axis, axes), shape, **attributes))
 
 
 @rule(patterns=[reshaped], target="any")
@@ -60,13 +69,14 @@ def flattened(
     g: Graph,
     x: Tensor,
     first: Tensor,
+    zero: int,
     axis: int,
     last: int,
     axes: list[int] | None = None,
     gone: list[int] | None = None,
 ) -> Tensor:
     """Any of these, flattened, or with fewer or more axes of one element."""
-    middle = any_shape(g, x, first, axis, axes)
+    middle = any_shape(g, x, first, zero, axis, axes)
     return g.capture("y", g.any_of(g.flatten(middle, axis=last), squeezed(g, middle, gone)))
 
 

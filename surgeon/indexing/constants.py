@@ -158,7 +158,8 @@ class Constants:
         if len(node.proto.attribute) != 1 or node.proto.attribute[0].ref_attr_name:
             return None
         item = node.proto.attribute[0]
-        if item.name in ("value", "sparse_value"):
+        # By type too: torch's exporter writes a Python string as `value` as well, against the specification.
+        if item.type in (AttributeProto.TENSOR, AttributeProto.SPARSE_TENSOR):
             tensor: Any = item.t if item.name == "value" else item.sparse_tensor
             if limit is not None and prod(tensor.dims) > limit:
                 return None

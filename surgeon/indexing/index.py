@@ -13,6 +13,7 @@ from onnx import AttributeProto
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.constants import Constants
+from surgeon.indexing.local import LocalFunctions
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified, split_op
 from surgeon.indexing.types import Types
 from surgeon.ops.schemas import schema
@@ -32,6 +33,7 @@ class Index:
         versions = _versions(proto.opset_import)
         self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
         self._fill(self.main)
+        self.local = LocalFunctions(model)
         self.functions: list[Scope] = []
         for position, function in enumerate(proto.functions):
             label = f"function {function.domain}::{function.name}"
@@ -80,6 +82,10 @@ class Index:
         """Why the tensor must stay even if no node reads it, or None."""
         home = scope.home(name)
         return home.held.get(name) if home is not None else None
+
+    def is_overridable(self, scope: Scope, name: str) -> bool:
+        """Whether an initializer of a scope is an input too, whose value a caller may set (from IR 4 on)."""
+        return name in scope.inputs and (self.ir_version >= 4 or scope.parent is not None)
 
     def check(self) -> None:
         """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""

@@ -42,9 +42,14 @@ class Origin:
     def scope(self, scope: Scope) -> Scope:
         """The source's state of a scope of the index; a scope from here is its own."""
         if id(scope) not in self._scopes:
-            made = _as_in_file(scope, None if scope.parent is None else self.scope(scope.parent))
+            made = self._copy(scope, None if scope.parent is None else self.scope(scope.parent))
             self._scopes[id(scope)] = self._scopes[id(made)] = made
         return self._scopes[id(scope)]
+
+    def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
+        """A copy without the traces of any edit."""
+        proto = scope.proto
+        return as_in_file(scope, Scope(proto, scope.address, scope.versions, parent, scope.owner, scope.label))
 
     def producer(self, scope: Scope, name: str) -> tuple[Scope, Node] | None:
         """The node that makes a tensor, seen from a scope, and the scope it stands in; None where no node does."""
@@ -52,16 +57,34 @@ class Origin:
         node = home.producers.get(name) if home is not None else None
         return None if home is None or node is None else (home, node)
 
+    def same(self, scope: Scope, name: str, *, sizes: bool = False) -> str:
+        """The initializer of the same bytes that readers of this one were given to read; the name itself elsewhere.
+
+        sizes: also the sizes that readers of equal ones were given.
+        """
+        source = self.scope(scope)
+        home, found = source.home(name), name
+        while home is not None:
+            now = home.shared.get(found) or (home.alike.get(found) if sizes else None)
+            if now is None or source.home(now) is None:
+                break
+            home, found = source.home(now), now
+        return found if found == name or source.home(found) is source.home(name) else name
+
+    @cached_property
+    def shares(self) -> bool:
+        """Whether any initializer gave way to another."""
+        return any(scope.shared for scope in self.index.scopes)
+
     def inputs(self, node: Node) -> tuple[str, ...]:
         """What a node of the source reads in the file; a new node reads what it reads."""
         return tuple(node.proto.input) if node in node.scope.redirected else node.inputs
 
 
-def _as_in_file(scope: Scope, parent: Scope | None) -> Scope:
-    """A copy of a scope without the traces of any edit."""
+def as_in_file(scope: Scope, made: Scope) -> Scope:
+    """Give a new scope the nodes and tables that another has in the file."""
     proto = scope.proto
-    made = Scope(proto, scope.address, scope.versions, parent, scope.owner, scope.label)
-    made.nodes = scope.nodes
+    made.nodes, made.shared, made.alike = scope.nodes, scope.shared, scope.alike
     made.producers = {name: node for node in scope.nodes for name in node.outputs if name}
     if isinstance(proto, onnx.FunctionProto):
         made.inputs.update(proto.input)

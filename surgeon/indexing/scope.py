@@ -12,6 +12,7 @@ import onnx
 from onnx import AttributeProto
 
 from surgeon.file.model import Address
+from surgeon.file.records import kind_record, node_record
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -113,6 +114,9 @@ class Scope:
         self.bodies: list[Scope] = []
         self.new_initializers: list[onnx.TensorProto] = []
         self.dropped_initializers: set[str] = set()
+        self.shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
+        self.alike: dict[str, str] = {}  # sizes, and equal ones that their readers read instead
+        self.is_dropped = False  # a function that nobody calls any more
 
     @cached_property
     def names(self) -> list[str]:
@@ -159,12 +163,33 @@ class Scope:
         found = self.consumers.get(name)
         return found is not None and len(found) > self.retired.get(name, 0)
 
+    def stored(self, name: str) -> onnx.TensorProto | None:
+        """The initializer of a name in this scope or around it, also one that was dropped; None where there is none."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.all_initializers:
+                return scope.all_initializers[name]
+            scope = scope.parent
+        return None
+
+    @cached_property
+    def all_initializers(self) -> dict[str, onnx.TensorProto]:
+        """The initializers of the source and those that rewrites made, by name; read once all rewrites are done."""
+        proto = self.proto
+        found = [] if isinstance(proto, onnx.FunctionProto) else list(proto.initializer)
+        return {tensor.name: tensor for tensor in (*found, *self.new_initializers)}
+
+    def stand_in(self, name: str) -> Node:
+        """What stands for an initializer where a node is asked for; it is in no file."""
+        record = node_record(name, (), (name,)) + kind_record("Initializer", "", ())
+        return Node("Initializer", (), (name,), self, 0, record)
+
     @property
     def is_gone(self) -> bool:
-        """Whether the node that holds this body, or one further out, has been replaced."""
+        """Whether the node that holds this body, or one further out, has been replaced, or the function dropped."""
         outer: Scope | None = self
         while outer is not None:
-            if outer.owner is not None and not outer.owner.alive:
+            if outer.is_dropped or (outer.owner is not None and not outer.owner.alive):
                 return True
             outer = outer.parent
         return False

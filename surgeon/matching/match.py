@@ -122,10 +122,10 @@ class Captured(gs.Variable):
 class Match:
     """A place where a pattern fits.
 
-    nodes: the nodes it replaces, in file order.  outputs: the tensors it makes.  bound: name -> tensor name, 1-tuple
-    of a number or list, Several tensor names for *rest, or None for an input left out.  kept: nodes that it rests on
-    and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or at more, of a captured tensor;
-    asked_last: at what, and of which, the last time.
+    nodes: the nodes it replaces, in file order; none where outputs are initializers.  outputs: the tensors it makes.
+    bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
+    out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
+    at more, of a captured tensor; asked_last: at what, and of which, the last time.
     """
 
     index: Index
@@ -141,8 +141,8 @@ class Match:
 
     @property
     def root(self) -> Node:
-        """The node that makes the first output."""
-        return self.scope.producers[self.outputs[0]]
+        """The node that makes the first output; one that stands for it where that is an initializer."""
+        return self.scope.producers.get(self.outputs[0]) or self.scope.stand_in(self.outputs[0])
 
     @property
     def opset(self) -> int:

@@ -48,11 +48,15 @@ OTHERS = "__others__"
 
 
 class Symbol(gs.Variable):
-    """The tensor that a pattern function sees while it is traced."""
+    """The tensor that a pattern function sees while it is traced.
 
-    def __init__(self, name: str, value: Value) -> None:
+    as_input: what it stands for as an input of a node, where that is more than as an attribute.
+    """
+
+    def __init__(self, name: str, value: Value, as_input: Value | None = None) -> None:
         super().__init__(name)
         self.value = value
+        self.as_input = as_input or value
 
     def __bool__(self) -> bool:
         raise RuleError(
@@ -100,6 +104,11 @@ class PatternGraph(Graph):
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
         named = dict(kwargs)
         others = named.pop(OTHERS, None)
+        held = [item for item in named.values() if isinstance(item, Symbol)]
+        if op == "Constant" and held:
+            return held[0]  # a number to capture, however the model holds it
+        if op == "CastLike" and args and isinstance(args[0], Symbol) and args[0].as_input is not args[0].value:
+            return args[0]  # it may be cast anyway
         bound = bind(domain, op, args, named, None)
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
         found = self.emit(domain, op, bound.inputs, attributes, bound.outputs)
@@ -200,7 +209,7 @@ class PatternGraph(Graph):
         if item is None or (isinstance(item, gs.Variable) and item.name == ""):
             return None
         if isinstance(item, Symbol):
-            return item.value
+            return item.as_input
         if isinstance(item, gs.Constant):
             return Literal(np.asarray(item.values), None, where)
         if isinstance(item, gs.Tensor):

@@ -14,7 +14,8 @@ from surgeon.indexing.scope import Node, Scope
 class Found:
     """A place to rewrite.
 
-    nodes: what goes.  outputs: the tensors of these nodes that others use; the replacement returns one for each.
+    nodes: what goes.  outputs: the tensors of these nodes that others use; the replacement returns one for each.  Where
+    there are no nodes, outputs are initializers whose readers are to read what the replacement returns.
     bound: what the replacement and the conditions may ask for by name: the name of a tensor, `Several` of them, or a
     1-tuple of any other value.  kept: nodes that stay, and that make the tensors it rests on.
     """
@@ -31,11 +32,12 @@ class Search:
 
     find: goes over one scope, once, and yields places in the order of the nodes; the scope is edited between two of
     them, so what it yields must hold whatever was done with the places before.  absent: what to say of a model in which
-    it finds nothing, as a clause.
+    it finds nothing, as a clause.  last: its rule comes behind all others, as what it finds is of use to none of them.
     """
 
     find: Callable[[Index, Scope], Iterator[Found]]
     absent: str
+    last: bool = False
 
     @property
     def name(self) -> str:

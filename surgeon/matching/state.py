@@ -8,6 +8,7 @@ import numpy as np
 from onnx import AttributeProto, helper
 
 from surgeon.indexing.index import Index
+from surgeon.indexing.local import called_by
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
 from surgeon.matching.trace import Finding, Trace
@@ -159,7 +160,10 @@ class State:
         return close(value.array, literal.value, literal.rtol, value.eps)
 
     def attribute_value(self, node: Node, name: str) -> tuple[bool, Any]:
-        """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference."""
+        """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference.
+
+        Of a call, that of the local function.
+        """
         item = node.attribute(name)
         if item is not None:
             return (False, None) if item.ref_attr_name else (True, plain(item))
@@ -168,7 +172,13 @@ class State:
         spec = known.attributes.get(name) if known is not None else None
         if node.op == "Split" and name == "num_outputs":
             return True, len(node.outputs)
-        return True, plain(spec.default) if spec is not None and spec.default is not None else None
+        default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
+        return True, plain(default) if default is not None else None
+
+    def _default_of_call(self, node: Node, name: str) -> AttributeProto | None:
+        local = self.index.local
+        function = local.get(called_by(node.proto)) if local.is_called(node.op) else None
+        return next((item for item in function.attribute_proto if item.name == name), None) if function else None
 
 
 def plain(item: AttributeProto) -> Any:

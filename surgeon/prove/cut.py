@@ -19,6 +19,7 @@ from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import GRAPHS, free_names
 from surgeon.prove.region import Region
 from surgeon.shaping.facts import INTEGERS
 from surgeon.shaping.shapes import Shapes
@@ -78,19 +79,23 @@ class Cut:
     after: list[Node] = field(default_factory=list)
     reads_weights: bool = False
     bakes: bool = False
+    instead: dict[str, str] = field(default_factory=dict)
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _own: set[str] = field(default_factory=set)
     _inside: set[Node] = field(default_factory=set)
     _reached: set[Node] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         region = self.region
+        self._own = {name for node in region.before for name in node.outputs if name}
         self._inside = set(region.before)
-        for node in region.before:
+        self._inside.update(self._between())
+        for node in self._inside:
             self._taken.update(name for name in node.outputs if name)
         for node in region.after:
             self._taken.update(name for name in node.outputs if name)
-        made = {self.key(node.scope, name) for node in region.before for name in node.outputs if name}
+        made = {self.key(node.scope, name) for node in self._inside for name in node.outputs if name}
         for scope, name in self._read_by_region():
             key = self.key(scope, name)
             if key not in made:
@@ -106,7 +111,22 @@ class Cut:
                 self._go_back(leaf)
         self.prefix = self._sorted(self._reached)
         self.before = self._sorted(self._inside)
-        self.after = _in_order(region.after, lambda node: node.inputs)
+        self.after = _in_order(region.after, lambda node: tuple(self.reads(node)))
+        self._settle(made)
+
+    def _settle(self, made: set[Key]) -> None:
+        """Sizes that what came reads, and that the source computes from what is taken out, where they are fixed now."""
+        remade = {name for node in self.region.after for name in node.outputs}
+        remade.update(old for old, _ in self.region.outputs)
+        for node in self.after:
+            for name in self.reads(node):
+                if name in remade or name in self.instead or self.key(node.scope, name) not in made:
+                    continue
+                array = self.origin.index.constants.array(self.region.scope, name)
+                if array is None:
+                    raise CannotCut(f"{name!r}, which is read now, is computed from what is taken out")
+                self.instead[name] = self._fresh(name)
+                self.constants[self.instead[name]] = numpy_helper.from_array(array)
 
     @property
     def grows(self) -> bool:
@@ -120,22 +140,54 @@ class Cut:
 
     def key(self, scope: Scope, name: str) -> Key:
         """The identity of a tensor as a scope of the source sees it; of a new one, the scope of the region."""
+        name = self._same(scope, name)
         home = self.origin.scope(scope).home(name)
         return (id(home if home is not None else self.origin.scope(self.region.scope)), name)
 
+    def _same(self, scope: Scope, name: str) -> str:
+        """What is read in the place of a tensor, as another site proves; what the region makes stays what it is."""
+        return name if name in self._own else self.origin.same(scope, name, sizes=True)
+
     def name(self, scope: Scope, name: str) -> str:
         """What a tensor of the source is called in the mini-models; nodes of the region keep their tensors' names."""
-        return self._names.get(self.key(scope, name), name)
+        return self._names.get(self.key(scope, name), self._same(scope, name))
 
     def _read_by_region(self) -> Iterator[tuple[Scope, str]]:
         """All tensors that the region's nodes read, and those that outputs were handed on to."""
         region = self.region
-        for node in region.before:
+        for node in sorted(self._inside, key=lambda item: item.origin):
             yield from ((node.scope, name) for name in self.reads(node))
         made = {name for node in region.after for name in node.outputs}
         for node in region.after:
             yield from ((node.scope, name) for name in self.reads(node) if name not in made)
         yield from ((region.scope, new) for _, new in region.outputs if new not in made)
+
+    def _between(self) -> list[Node]:
+        """Nodes of the source that the region's nodes read from and that read from those: sizes of inner tensors."""
+        found: list[Node] = []
+        known: dict[Node, bool] = dict.fromkeys(self.region.before, True)
+
+        def rests_on_region(scope: Scope, name: str, depth: int) -> bool:
+            maker = self.origin.producer(scope, self._same(scope, name))
+            if maker is None:
+                return False
+            home, node = maker
+            if node not in known:
+                known[node] = False  # also while it is looked at: a circle leads nowhere
+                if depth and self._is_copied(home, node, name):
+                    behind = [rests_on_region(home, read, depth - 1) for read in self.reads(node)]
+                    known[node] = any(behind)  # all are looked at, for each may be between
+                    found.extend([node] if known[node] else [])
+            return known[node]
+
+        for node in self.region.before:
+            for name in self.reads(node):
+                rests_on_region(node.scope, name, MOST_NODES)
+        return found
+
+    def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
+        """Whether a cut goes through a node: integers, and copies."""
+        return self._may_hold(node) and (self.shapes.facts(home, name).dtype in WHOLE or node.op in TRANSPARENT)
 
     def reads(self, node: Node) -> Iterator[str]:
         """The tensors that a node reads, its bodies included."""
@@ -144,6 +196,8 @@ class Cut:
 
     def captured(self, node: Node) -> Iterator[str]:
         """The tensors that a node's bodies read from around them."""
+        if not node.original and any(item.type in GRAPHS for item in node.proto.attribute):
+            yield from (name for name in free_names(node.proto) if name not in node.inputs)
         for own in self.origin.bodies(node):
             for inner in own.nodes:
                 yield from (name for name in self.reads(inner) if not own.defines(name))
@@ -155,6 +209,7 @@ class Cut:
         waiting = [(scope, name)]
         while waiting:
             scope, name = waiting.pop()
+            name = self._same(scope, name)
             key = self.key(scope, name)
             if key in self._names:
                 continue

@@ -123,6 +123,7 @@ def judge(
         relative, absolute = tolerance(dtype, rtol, atol)
         noise = _summing(original.dtype, terms) * moved
         found = _Floats(original, rewritten, reference, relative + slack, absolute + slack, moved, noise, overflowing)
+        found.adds_up = terms > 1
         return found.judge(name)
 
 
@@ -140,13 +141,17 @@ def worst(errors: Iterable[TensorError]) -> TensorError:
     return max(errors, key=lambda error: (not error.ok, error.severity))
 
 
-def moved_by_one_ulp(feeds: Mapping[str, np.ndarray], whole: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Return the inputs with every float moved to the next number of its dtype, up or down at random.
+def moved_by_one_ulp(
+    feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0, by: int = 1
+) -> dict[str, np.ndarray]:
+    """Return the inputs with every float moved to the next number of its dtype, up or down at random, each turn anew.
+
+    by: how many such steps to go.
 
     Zeros, infinities and NaN stay.  So do whole numbers, which are often meant (masks, counts held as floats), but in
     inputs named in `whole`.  No number becomes infinite.
     """
-    return {name: _moved(array, zlib.crc32(name.encode()), name in whole) for name, array in feeds.items()}
+    return {name: _moved(array, zlib.crc32(name.encode()) + turn, name in whole, by) for name, array in feeds.items()}
 
 
 def change(reference: np.ndarray, nudged: np.ndarray, dtype: np.dtype | None = None) -> float:
@@ -163,7 +168,7 @@ def change(reference: np.ndarray, nudged: np.ndarray, dtype: np.dtype | None = N
     return finite_gap(reference, nudged)
 
 
-def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
+def _moved(array: np.ndarray, seed: int, whole: bool, by: int) -> np.ndarray:
     if dtype_name(array) not in TOLERANCES or array.dtype.kind == "c":
         return array
     up = np.random.default_rng(seed).random(array.shape) < 0.5
@@ -175,7 +180,11 @@ def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
         stays = ~np.isfinite(array) | (array == 0)
         if not whole:
             stays |= array == np.round(array)
-        return np.asarray(np.where(stays, array, np.nextafter(array, ends)), dtype=array.dtype)
+        moved = np.nextafter(array, ends)
+        if by > 1:
+            moved = np.asarray(array + by * (moved - array), dtype=array.dtype)
+            stays |= ~np.isfinite(moved)
+        return np.asarray(np.where(stays, array, moved), dtype=array.dtype)
 
 
 def _incomparable(name: str, dtype: str, why: str) -> TensorError:
@@ -241,6 +250,7 @@ class _Floats:
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
         self.rtol, self.atol, self.overflowing = rtol, atol, overflowing
+        self.adds_up = False  # whether each number is a sum of many
         own = float(self.gap_a.max(initial=0.0))
         own = own if not overflowing or own <= _ROUNDING * self.scale else 0.0
         self.noise = max(ALLOWANCE * max(moved, own), noise)
@@ -299,9 +309,13 @@ class _Floats:
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))
 
     def _overflowed_too(self) -> np.ndarray:
-        """Where of result and original one is NaN, the other infinite: over the top, infinities may meet on the way."""
-        nan = (self.kind_b == _NAN) & ((self.kind_a == _INF) | (self.kind_a == _MINUS_INF))
-        infinite = (self.kind_a == _NAN) & ((self.kind_b == _INF) | (self.kind_b == _MINUS_INF))
+        """Where of result and original one is NaN, the other infinite: over the top, infinities may meet on the way.
+
+        A sum of many terms that overflows on its way stays at the end that it reached first: a matter of their order.
+        """
+        endless, own = ((kind == _INF) | (kind == _MINUS_INF) for kind in (self.kind_b, self.kind_a))
+        nan = (self.kind_b == _NAN) & own
+        infinite = ((self.kind_a == _NAN) | (own & self.adds_up)) & endless
         return np.asarray(nan | (infinite & (self.kind != _NAN)))
 
     def _say_unlike(self, unlike: np.ndarray) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
+from surgeon.indexing.local import Key, called_by
 from surgeon.indexing.scope import Node
 from surgeon.ops.walking import GRAPHS, all_nodes, graphs_in
 from surgeon.prove.cut import CannotCut, Cut, Leaf
@@ -45,7 +46,7 @@ def mini_models(cut: Cut) -> MiniModels:
     if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read what is handed on in place of another's
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
-    sides = [_model(cut, nodes, inputs, names) for nodes in (before, after)]
+    sides = [_model(cut, nodes, inputs, names, nodes is after) for nodes in (before, after)]
     return MiniModels(sides[0], sides[1], {text: size for size, text in dims.items()})
 
 
@@ -78,7 +79,11 @@ def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset())
     """A node with the names of the mini-models; references to a function's attributes are resolved."""
     proto = NodeProto()
     proto.CopyFrom(_full(cut, node))
-    names = [name if name in made else cut.name(node.scope, name) if name else "" for name in cut.origin.inputs(node)]
+    instead = cut.instead if made else {}
+    names = [
+        name if not name or name in made else instead.get(name) or cut.name(node.scope, name)
+        for name in cut.origin.inputs(node)
+    ]
     proto.input[:] = names
     if node.original:
         proto.output[:] = [cut.name(node.scope, name) if name else "" for name in node.outputs]
@@ -122,8 +127,13 @@ def _full(cut: Cut, node: Node) -> NodeProto:
 
 
 def _model(
-    cut: Cut, nodes: Sequence[NodeProto], inputs: Sequence[onnx.ValueInfoProto], outputs: Iterable[str]
+    cut: Cut,
+    nodes: Sequence[NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Iterable[str],
+    with_new: bool,
 ) -> ModelProto:
+    """One side.  with_new: local functions that rules added are there too."""
     graph = onnx.GraphProto(name="region")
     graph.node.extend(nodes)
     names = Counter(node.name for node in nodes)
@@ -135,7 +145,7 @@ def _model(
     for name, tensor in cut.constants.items():
         graph.initializer.add().CopyFrom(tensor)
         graph.initializer[-1].name = name
-    functions = _functions(cut, nodes)
+    functions = _functions(cut, nodes, with_new)
     versions = dict(cut.region.scope.versions)
     for node in all_nodes(nodes):
         versions.setdefault(node.domain, 1)
@@ -150,16 +160,15 @@ def _model(
     return model
 
 
-def _functions(cut: Cut, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+def _functions(cut: Cut, nodes: Iterable[NodeProto], with_new: bool) -> list[FunctionProto]:
     """The local functions that the nodes call, also from one another."""
-    model = cut.origin.model
-    by_name = {(item.domain, item.name, item.overload): item for item in model.skeleton.functions}
-    found: dict[tuple[str, str, str], FunctionProto] = {}
+    local = cut.origin.index.local
+    found: dict[Key, FunctionProto] = {}
     waiting = list(all_nodes(nodes))
     while waiting:
-        node = waiting.pop()
-        key = (node.domain, node.op_type, node.overload)
-        if key in by_name and key not in found:
-            found[key] = FunctionProto.FromString(model.full(by_name[key]))
-            waiting += all_nodes(found[key].node)
+        key = called_by(waiting.pop())
+        function = local.get(key) if with_new or local.is_in_source(key) else None
+        if function is not None and key not in found:
+            found[key] = function
+            waiting += all_nodes(function.node)
     return list(found.values())

@@ -13,12 +13,17 @@ MOST = 16  # different numbers
 PART = 2  # at least every other element stays as it is
 
 
-def sprinkle(feeds: dict[str, np.ndarray], plan: InputPlan, constants: Iterable[TensorProto], seed: int) -> None:
+def sprinkle(
+    feeds: dict[str, np.ndarray], plan: InputPlan, constants: Iterable[TensorProto], seed: int, *, most: float = np.inf
+) -> None:
     """Put the scalars among the constants, and halves, at random places of the inputs that may hold any number.
 
-    An input of one element holds one of them.  feeds: the inputs by name, replaced in place.
+    An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
+    largest magnitude; with one, NaN is left out too.
     """
     numbers = [float(number) for tensor in constants for number in _scalars(tensor)]
+    if most < np.inf:
+        numbers = [number for number in numbers if abs(number) <= most]
     random = np.random.default_rng(seed)
     for want in plan.wants:
         is_float, is_whole = want.name in plan.edged, want.free and want.dtype.kind in "iu"

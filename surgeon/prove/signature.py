@@ -41,11 +41,11 @@ class Signatures:
             versions = self._versions[id(scope.versions)] = self._number(tuple(sorted(scope.versions.items())))
         made = {name for node in region.before for name in node.outputs}
         fresh = _numbered((name for node in region.after for name in node.outputs), -1, -1)
-        names = self._names(region.before, changed=bool(scope.redirected))
+        names = self._names(scope, region.before)
         numbers = _numbered(dict.fromkeys((_ABSENT, _END, *names)))
         before = tuple(map(numbers.__getitem__, names))
         old = tuple([numbers.get(name, -1) for name, _ in region.outputs])
-        names = [*self._names(region.after, changed=bool(scope.redirected)), *[name for _, name in region.outputs]]
+        names = [*self._names(scope, region.after), *[name for _, name in region.outputs]]
         for name in names:
             if name not in numbers:
                 numbers[name] = len(numbers)
@@ -61,14 +61,17 @@ class Signatures:
         """The same number for what is equal."""
         return self._numbers.setdefault(content, len(self._numbers))
 
-    def _names(self, nodes: Sequence[Node], changed: bool) -> list[str | None]:
-        """What the nodes read and make, one after the other."""
+    def _names(self, scope: Scope, nodes: Sequence[Node]) -> list[str | None]:
+        """What the nodes read and make, one after the other; initializers that were made one by one name."""
         names: list[str | None] = []
+        changed = bool(scope.redirected)
         for node in nodes:
             names += self._origin.inputs(node) if changed else node.inputs
             names.append(_END)
             names += node.outputs
             names.append(_END)
+        if self._origin.shares:
+            return [self._origin.same(scope, name) if name else name for name in names]
         return names
 
     def _are_plain(self, versions: int, scope: Scope, ops: Iterable[str]) -> bool:

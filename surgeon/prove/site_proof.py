@@ -22,7 +22,7 @@ from surgeon.prove.pins import sprinkle
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import Setting, Sizes
-from surgeon.prove.sums import longest_sum
+from surgeon.prove.sums import longest_sum, picks_by_products
 from surgeon.running.inlining import name_of
 from surgeon.running.oracles import KERNELS, Oracle, open_oracle
 from surgeon.running.precision import Reference
@@ -46,6 +46,11 @@ FIRST = (
     *((Values.EXTREME, turn) for turn in range(2)),
     *((Values.NON_FINITE, turn) for turn in range(2)),
 )
+LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
+# How often, and each time how much further, all inputs are moved where a softmax picks one of many numbers by products
+# of large ones: those lose more places than one, and where two come near each other, which of them is the larger hangs
+# on the order in which a kernel adds up.
+NUDGES, FURTHER = 4, 8
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
@@ -103,6 +108,7 @@ class _Proof:
         self._plain: frozenset[str] = frozenset()  # float inputs of no special role
         self._telling: set[str] = set()
         self._tells = False  # some run was at sizes other than 1
+        self._picks = False  # whether a softmax of large products picks one of many numbers
         self._terms = 1  # of the longest sum, at the sizes of the run
 
     def judge(self) -> tuple[Outcome, str]:
@@ -216,6 +222,7 @@ class _Proof:
         sizes = {text: setting.size(size) for text, size in minis.dims.items()}
         self._terms = longest_sum(self.cut, setting)
         for values, turn in kinds:
+            self._picks = values is Values.OFFSET and picks_by_products(self.cut)
             if values.name.lower() in self.cut.region.apart:
                 continue
             if not (values in TELLING or (plan.far if values is Values.FAR else plan.edged)):
@@ -235,11 +242,18 @@ class _Proof:
             usual = plan.make(seed, sizes)
             feeds.update((name, usual[name]) for name in weights)
         if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
-            sprinkle(feeds, plan, self.cut.constants.values(), seed)
+            sprinkle(feeds, plan, self.cut.constants.values(), seed, most=self._largest_pin())
         for leaf in self.cut.leaves.values():
             if leaf.value is not None:
                 feeds[leaf.name] = setting.value(leaf.value, feeds[leaf.name].dtype)
         return feeds
+
+    def _largest_pin(self) -> float:
+        """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
+        apart = self.cut.region.apart
+        if Values.EXTREME.name.lower() in apart:
+            return LARGE_PIN
+        return float(np.finfo(np.float64).max) if Values.NON_FINITE.name.lower() in apart else np.inf
 
     def _run(self, feeds: Feeds, values: Values, first: Oracle, second: Oracle) -> str:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
@@ -296,14 +310,20 @@ class _Proof:
         error = settled(moved=0.0)
         if error.ok:
             return error
-        nudged = moved_by_one_ulp(feeds, self._plain)
-        try:
-            moved = first.run(nudged)[name] if exact is None else self._exact(nudged).get(name)
-        except SessionError:
-            moved = None
-        if moved is None:
-            return error
-        return settled(moved=change(original if exact is None else exact, moved, original.dtype), terms=self._terms)
+        farthest = 0.0
+        for turn in range(NUDGES if self._picks else 1):
+            nudged = moved_by_one_ulp(feeds, self._plain, turn, FURTHER**turn)
+            try:
+                moved = first.run(nudged)[name] if exact is None else self._exact(nudged).get(name)
+            except SessionError:
+                moved = None
+            if moved is None:
+                return error
+            farthest = max(farthest, change(original if exact is None else exact, moved, original.dtype))
+            error = settled(moved=farthest, terms=self._terms)
+            if error.ok:
+                break
+        return error
 
 
 def _all_nan(array: np.ndarray) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import cycle
+from itertools import combinations, cycle, product
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
@@ -19,6 +19,7 @@ SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
+MOST_SUMMED = 6  # free dims up to which sums of two are tried
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
 
@@ -58,6 +59,25 @@ class Sizes:
                         group.append(setting)
                 if group:
                     yield group
+        yield from self._with_sums(usual, small, seen)
+
+    def _with_sums(
+        self, usual: Mapping[str, int], small: Mapping[str, int], seen: list[dict[Size, int]]
+    ) -> Iterator[list["Setting"]]:
+        """Settings in which one free dim is the sum of two others: a mask for what is past and what is new."""
+        free = [name for name in self._symbols if name not in self._chosen]
+        for total, (one, other) in product(free, combinations(free, 2)):
+            if total in (one, other) or len(free) > MOST_SUMMED:
+                continue
+            group: list[Setting] = []
+            for sizes in (usual, small):
+                summed = {**sizes, total: sizes[one] + sizes[other]}
+                setting, dims = self._settled({**summed, **self._chosen}, self._shrunk)
+                if setting is not None and dims not in seen:
+                    seen.append(dims)
+                    group.append(setting)
+            if group:
+                yield group
 
     def _is_spoken_of(self, size: int) -> bool:
         """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""

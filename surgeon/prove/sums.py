@@ -19,6 +19,14 @@ NORMS: dict[str, str | int] = {
     "InstanceNormalization": 2,
     "GroupNormalization": 1,
 }
+# Convolutions, and which input has the weights: [M, C/group, ...], of which each output adds up all but the first axis.
+CONVOLUTIONS = {
+    "DeformConv": 1,
+    "custom::deform_conv2d": 1,
+    "torchvision::deform_conv2d": 1,
+    "mmcv::MMCVModulatedDeformConv2d": 3,
+    "trt.plugins::ModulatedDeformConv2d": 3,
+}
 
 
 def longest_sum(cut: Cut, setting: Setting) -> int:
@@ -26,8 +34,23 @@ def longest_sum(cut: Cut, setting: Setting) -> int:
     return max((terms for node in cut.before for terms in _terms(cut, setting, node)), default=1)
 
 
+def picks_by_products(cut: Cut) -> bool:
+    """Whether the original nodes take a softmax, and multiply matrices that are both computed: scores of attention."""
+    ops = {node.op for node in cut.before}
+    constant = cut.origin.constants.is_constant
+    return "Softmax" in ops and any(
+        not any(constant(cut.origin.scope(node.scope), name) for name in node.inputs[:2])
+        for node in cut.before
+        if node.op == "MatMul"
+    )
+
+
 def _terms(cut: Cut, setting: Setting, node: Node) -> Iterator[int]:
     """The numbers in the sums of one node, where its shapes are known."""
+    if node.op in CONVOLUTIONS:
+        weight = _shape(cut, setting, node, node.inputs[CONVOLUTIONS[node.op]])
+        if weight is not None:
+            yield max(1, math.prod(weight[1:]))
     if node.op not in REDUCTIONS and node.op not in NORMS:
         return
     shapes = [_shape(cut, setting, node, name) for name in (node.inputs[0], node.outputs[0])]

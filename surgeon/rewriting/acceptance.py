@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from onnx import TensorProto
 
-from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
+from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError, require
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
@@ -82,6 +82,7 @@ class Acceptance:
         fragment: Fragment | None = None
         is_of_form = False
         try:
+            require(rule.ep in (None, self.provider), f"it is for the execution provider {rule.ep} alone")
             match.require_claims()
             for condition in rule.conditions:
                 call_with_captures(condition, match)

@@ -11,13 +11,17 @@ from pathlib import Path
 from types import ModuleType
 
 from surgeon.errors import RuleError
+from surgeon.rewriting.functions import LocalFunction
 from surgeon.rewriting.rule import Rule
 
 GROUP = "surgeon.rules"
 
 
-def resolve(names: str | Rule | Iterable[str | Rule], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
-    """Rules by the name they were asked for, in order.
+Named = str | Rule | LocalFunction
+
+
+def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
+    """Rules by the name they were asked for, in order; a local function stands for its rule.
 
     approximate: take rules that change numbers beyond rounding also where their file is named and not they themselves.
 
@@ -26,10 +30,12 @@ def resolve(names: str | Rule | Iterable[str | Rule], *, approximate: bool = Tru
     commas, and `-name` leaves rules out again.  A rule that several names lead to runs where the first of them stands.
     Raises RuleError for a name that leads nowhere, with the nearest ones.
     """
-    items = [names] if isinstance(names, (str, Rule)) else list(names)
+    items = [names] if isinstance(names, (str, Rule, LocalFunction)) else list(names)
     found: dict[str, tuple[Rule, ...]] = {}
     less: set[Rule] = set()
     for item in items:
+        if isinstance(item, LocalFunction):
+            item = item.as_rule()
         if isinstance(item, Rule):
             found[item.name] = (*found.get(item.name, ()), item)
             continue
@@ -47,6 +53,8 @@ def resolve(names: str | Rule | Iterable[str | Rule], *, approximate: bool = Tru
 
 def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules of a name without the approximate ones that it does not name.  Raises RuleError if none is left."""
+    if name in groups():
+        return rules  # a group holds those that it names
     left = tuple(rule for rule in rules if rule.is_exact or rule.name == name.rpartition(":")[2])
     if rules and not left:
         raise RuleError(
@@ -120,6 +128,12 @@ def rules_of(module: ModuleType) -> tuple[Rule, ...]:
     )
 
 
+def functions_of(module: ModuleType) -> tuple[Rule, ...]:
+    """The rules of the local functions that a module defines."""
+    functions = dict.fromkeys(value for value in vars(module).values() if isinstance(value, LocalFunction))
+    return tuple(item.as_rule() for item in functions if item.__module__ in ("", module.__name__))
+
+
 def _resolve_one(name: str) -> tuple[Rule, ...]:
     place, colon, inner = name.rpartition(":")
     if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
@@ -147,6 +161,8 @@ def _resolve_one(name: str) -> tuple[Rule, ...]:
 
 def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
     rules = rules_of(module)
+    if inner not in {rule.name for rule in rules} and (inner or not rules):  # local functions are rules where asked for
+        rules = (*rules, *functions_of(module))
     if not inner:
         if not rules:
             raise RuleError(f"{place} defines no rule; decorate a replacement with @surgeon.rule(patterns=[...]).")

@@ -11,6 +11,7 @@ import onnx
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.model import Patch
 from surgeon.file.save import save
+from surgeon.indexing.local import key_of, strays_of
 from surgeon.matching.match import Mismatch
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.clock import Clock
@@ -56,6 +57,7 @@ class Checks:
 
     def prove(self) -> None:
         """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
+        self._spare_strays()
         if self.check not in ("sites", "both") or not self.run.sites:
             return
         from surgeon.rewriting.proving import prove_sites  # not at the top: a run without proofs is spared its weight
@@ -196,6 +198,21 @@ class Checks:
         self.report.sites, self.report.check = self.run.sites, None
         self.report.nodes_after = self.run.index.count_nodes()
         self.report.misses = list(_misses_beside(self.report.rolled_back, self.run.driver.misses()))
+        self._spare_strays()
+
+    def _spare_strays(self) -> None:
+        """Roll back calls of a local function that would make calls of other nodes too, which nobody asked for."""
+        index = self.run.index
+        strays = strays_of(index.scopes, index.local)
+        gone: list[Site] = []
+        for site in self.run.sites if strays else ():
+            keys = [key_of(function) for step in site.steps for function in step.fragment.functions]
+            stray = next((strays[key] for key in keys if key in strays), None)
+            if stray is not None:
+                site.undone = f"the local function would be the body of {stray.label!r} too, which stays as it is"
+                gone.append(site)
+        if gone:
+            self._roll_back(gone)
 
     def _give_up(self) -> NoReturn:
         result = self.report.check

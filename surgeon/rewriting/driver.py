@@ -12,6 +12,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.fragment import Fragment
+from surgeon.rewriting.inline import drop_uncalled
 from surgeon.rewriting.near_misses import deepest, is_near, near_misses
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.rule import Plan, Rule
@@ -34,7 +35,7 @@ class Choice:
         """Raise Refused for a match that is not wanted."""
         if not self.only and not self.skip:
             return
-        names = [node.label for node in match.nodes]
+        names = [node.label for node in match.nodes] or list(match.outputs)
         if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
             raise Refused("it is left out by --only")
         if any(fnmatchcase(name, item) for name in names for item in self.skip):
@@ -43,7 +44,11 @@ class Choice:
 
 @dataclass(slots=True)
 class Driver:
-    """One run over one index.  ep: the execution provider, as for `Acceptance.over`; log: the steps taken, in order."""
+    """One run over one index.
+
+    first: those of the rules that run before the others, and write out calls of local functions.  ep: the execution
+    provider, as for `Acceptance.over`; log: the steps taken, in order.
+    """
 
     index: Index
     rules: Sequence[Rule]
@@ -52,6 +57,7 @@ class Driver:
     progress: Progress | None = None
     recipe: Recipe = field(default_factory=Recipe)
     ep: str | None = None
+    first: Sequence[Rule] = ()
     splicer: Splicer = field(init=False)
     acceptance: Acceptance = field(init=False)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
@@ -71,17 +77,29 @@ class Driver:
     def run(self) -> None:
         """Rewrite until nothing matches any more.  Raises RewriteError when rules undo each other."""
         self._allowed_growth = GROWTH * sum(len(scope.nodes) for scope in self.index.scopes) + GROWTH_FREE
+        scopes = self.index.scopes
+        if self.first:  # a function that nobody calls any more is spared what is done to functions
+            self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is None])
+            drop_uncalled(self.index)
+            self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is not None])
+            drop_uncalled(self.index)
+        rules = [rule for rule in self.rules if rule not in self.first]
+        self._run_to_the_end(sorted(rules, key=lambda rule: rule.search is not None and rule.search.last), scopes)
+
+    def _run_to_the_end(self, rules: Sequence[Rule], scopes: Sequence[Scope]) -> None:
+        those = {(rule.name, scope.label) for rule in rules for scope in scopes}
         for _ in range(ROUNDS):
             before = len(self.log)
-            self._refused.clear()
-            for rule in self.rules:
-                for scope in self.index.scopes:
+            known = self._refused.items()
+            self._refused = {place: miss for place, miss in known if (miss.rule, miss.scope) not in those}
+            for rule in rules:
+                for scope in scopes:
                     if not scope.is_gone:
                         self._run_rule(rule, scope)
             if len(self.log) == before:
                 break
         else:
-            names = ", ".join(dict.fromkeys(step.rule for step in self.log[-len(self.rules) :]))
+            names = ", ".join(dict.fromkeys(step.rule for step in self.log[-len(rules) :]))
             raise RewriteError(f"Rules {names} found no end in {ROUNDS} rounds; run them one at a time to see which.")
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
@@ -117,10 +135,10 @@ class Driver:
                 self.choice.require_allowed(match)
                 self.recipe.require(rule.name, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
-            except (Refused, Declined) as refusal:
+            except (Refused, Declined) as why:
                 place = rule.name, match.root.label
                 if place not in self._refused:  # the first refusal at a place is of the way that fits it best
-                    self._refused[place] = _refusal(rule, match, refusal)
+                    self._refused[place] = refusal(rule, match, why)
                 return False
             built[:] = [fragment]
             return True
@@ -170,7 +188,7 @@ class Driver:
         return misses
 
 
-def _refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
+def refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
     """A match that was found and must stay as it is."""
     return Mismatch(
         rule.name,

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.catalogue import flat, resolve
+from surgeon.rewriting.driver import refusal
 from surgeon.rewriting.near_misses import (
     Explainer,
     Place,
@@ -114,7 +115,7 @@ def _of_rule(
         told = [] if found.fires else list(work.at(spots))
         found.misses = sorted(told or ([] if found.fires else lacking(index, rule, target)), key=nearness)
         return found
-    misses = list(work.everywhere())
+    misses = [*work.refused, *work.everywhere()]
     near = grouped(filter(is_near, misses))
     if not near and not found.fires:
         near = grouped(misses)[:1] or lacking(index, rule, target)[:1]
@@ -131,6 +132,7 @@ class _Work:
         self.explainer = Explainer(index, rule.name)
         self.acceptance = Acceptance.over(index, target, ep)
         self.taken: set[Node] = set()
+        self.refused: list[Mismatch] = []  # what a search found, which has no place where it nearly does
 
     def _sources(self) -> Iterator[tuple[Scope, Compiled, Callable[[Match], object]]]:
         for scope, plan in plans(self.index, self.rule, self.target):
@@ -140,11 +142,20 @@ class _Work:
     def fires(self) -> Iterator[Match]:
         """Where the rule fires, a node belonging to one match."""
         for scope, compiled, accept in self._sources():
-            for match in find(self.index, compiled, scope, partial(_is_accepted, accept)):
+            for match in find(self.index, compiled, scope, partial(self._is_accepted, accept)):
                 if not self.taken.intersection(match.nodes):
                     self.taken.update(match.nodes)
                     yield match
         self.explainer.covered.update(self.taken)
+
+    def _is_accepted(self, accept: Callable[[Match], object], match: Match) -> bool:
+        try:
+            accept(match)
+        except Declined as declined:
+            if self.rule.search is not None:
+                self.refused.append(replace(refusal(self.rule, match, declined), wanted=str(declined)))
+            return False
+        return True
 
     def everywhere(self) -> Iterator[Mismatch]:
         """The misses in the whole model."""
@@ -162,14 +173,6 @@ class _Work:
             found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
             around = [place for place in found if any(node in place.best.nodes for node in here)]
             yield from (place.miss for place in (around or found)[:1])
-
-
-def _is_accepted(accept: Callable[[Match], object], match: Match) -> bool:
-    try:
-        accept(match)
-    except Declined:
-        return False
-    return True
 
 
 def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:

@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import onnx
@@ -14,11 +14,14 @@ from onnx import AttributeProto, helper, numpy_helper
 from surgeon.errors import RuleError, require
 from surgeon.file.records import kind_record
 from surgeon.graph import Graph, Inner, Number
+from surgeon.indexing.local import called_by, key_of
 from surgeon.indexing.scope import qualified
-from surgeon.matching.match import Captured, Match
+from surgeon.matching.match import Match
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import GRAPHS
 
 LARGE = 1024  # bytes
+FREE = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
 
 
 class Ref(NamedTuple):
@@ -39,7 +42,8 @@ class Ref(NamedTuple):
 class Made:
     """A node of a fragment, ready to be written once its tensors have names.
 
-    kind: the part of its record that does not depend on names.
+    kind: the part of its record that does not depend on names.  free: what its bodies read from around them, by the
+    names that they have for it; reads: its inputs and that.  holds_graphs: whether an attribute is a graph.
     """
 
     domain: str
@@ -47,13 +51,18 @@ class Made:
     inputs: tuple[Ref, ...]
     outputs: tuple[int, ...]
     attributes: tuple[AttributeProto, ...]
+    free: tuple[tuple[str, Ref], ...] = ()
     qualified: str = field(init=False)
     kind: bytes = field(init=False)
+    holds_graphs: bool = field(init=False)
+    reads: tuple[Ref, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "qualified", qualified(self.domain, self.op))
         attributes = [item.SerializeToString() for item in self.attributes]
         object.__setattr__(self, "kind", kind_record(self.op, self.domain, attributes))
+        object.__setattr__(self, "holds_graphs", any(item.type in GRAPHS for item in self.attributes))
+        object.__setattr__(self, "reads", (*self.inputs, *(ref for _, ref in self.free)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +85,29 @@ class FixedTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """An attribute of the local function in whose body it is used: alpha in g.constant(value_float=alpha)."""
+
+    name: str
+    kind: int
+
+    def proto(self, name: str) -> AttributeProto:
+        """An attribute that takes its value from the function's."""
+        return AttributeProto(name=name, type=cast(AttributeProto.AttributeType, self.kind), ref_attr_name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
-    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures among it."""
+    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures among it.
+
+    functions: local functions that the nodes call, and that the model is to have.
+    """
 
     nodes: tuple[Made, ...]
     constants: tuple[FixedTensor, ...]
     outputs: tuple[Ref, ...]
     captures: tuple[tuple[str, int], ...]
+    functions: tuple[onnx.FunctionProto, ...] = ()
 
     def as_protos(self) -> Iterator[onnx.NodeProto]:
         """The nodes with provisional names: those of their Refs."""
@@ -128,9 +153,26 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
             f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
             f"{match.pattern.name} has {len(match.outputs)} output tensor(s); return one tensor for each."
         )
-    fragment = _freeze(graph, results)
+    fragment = freeze(graph, results)
     _refuse_inner(function, match, fragment)
-    return fragment
+    return with_functions(graph, fragment, match) if graph.called else fragment
+
+
+def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:
+    """The fragment with the local functions that its nodes call, made for the model.
+
+    Raises Refused where the model can have none, or where the match is such a call already.
+    """
+    index = match.index
+    called = [graph.called[op] for op in dict.fromkeys(node.qualified for node in fragment.nodes) if op in graph.called]
+    functions = {key_of(item): item for one in called for item in one.protos(index.main.versions, index.ir_version)}
+    for node in match.nodes if len(match.nodes) == len(fragment.nodes) == 1 else ():
+        key = called_by(node.proto)
+        is_call = index.local.is_in_source(key) or (node.step is not None and key in index.local.added)
+        require(not (key in functions and is_call), f"{node.op} is a call of that function already")
+    for item in functions.values():
+        index.local.require_free(item)
+    return replace(fragment, functions=tuple(functions.values()))
 
 
 def call_with_captures(function: Callable[..., Any], match: Match) -> None:
@@ -190,7 +232,7 @@ def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment
             )
 
 
-def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
+def freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
     """Keep the nodes that the outputs need and number their tensors."""
     known: dict[int, Ref] = {}
     needed = {id(item) for item in results}
@@ -206,7 +248,7 @@ def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
     def ref(tensor: Any) -> Ref:
         if id(tensor) in known:
             return known[id(tensor)]
-        if isinstance(tensor, Captured):
+        if getattr(tensor, "key", None) is not None:  # a captured tensor, or an input of a local function
             return Ref("capture", tensor.key)
         if id(tensor) in numbers:
             return Ref("inner", numbers[id(tensor)])
@@ -223,12 +265,16 @@ def _freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
 
     nodes = []
     for node in kept:
-        inputs = tuple(ref(tensor) for tensor in node.inputs)
-        attributes = tuple(_attributes(node.domain or "", node.op, node.attrs, graph))
+        refs = tuple(ref(tensor) for tensor in node.inputs)
+        names = node.attrs.get(FREE, ())
+        inputs, held = refs[: len(refs) - len(names)], refs[len(refs) - len(names) :]
+        values = {name: value for name, value in node.attrs.items() if name != FREE}
+        attributes = tuple(_attributes(node.domain or "", node.op, values, graph))
         outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
-        nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes))
+        free = tuple(zip(names, held, strict=True))
+        nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes, free))
     outputs_ = tuple(ref(tensor) for tensor in results)
-    refs = (*(item for node in nodes for item in node.inputs), *outputs_)
+    refs = (*(item for node in nodes for item in node.reads), *outputs_)
     captures = dict.fromkeys(item.key for item in refs if item.kind == "capture")
     return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(captures))
 
@@ -240,6 +286,9 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
             yield value
             continue
         spec = known.attributes.get(name) if known is not None else None
+        if isinstance(value, Reference):
+            yield value.proto(name)
+            continue
         if isinstance(value, np.ndarray):
             value = numpy_helper.from_array(value)
         require(value is not None, f"attribute {name} of {op} has no value")

@@ -41,7 +41,8 @@ class Recipe:
         return [self.key(step) for step in steps]
 
     def _key(self, rule: str, match: Match) -> int:
-        return hash((rule, match.scope.address, match.pattern.name, tuple(self._node(node) for node in match.nodes)))
+        place = tuple(self._node(node) for node in match.nodes) or match.outputs
+        return hash((rule, match.scope.address, match.pattern.name, place))
 
     def _node(self, node: Node) -> tuple[int, int]:
         """A node of the source by its place in the file, a new one by the step that made it."""

@@ -95,8 +95,9 @@ class Site:
 
     @property
     def root(self) -> str:
-        """The node that made the first output."""
-        return next(step.root for step in (*reversed(self.steps), self.steps[0]) if step.root.original).label
+        """The node that made the first output; an initializer where one went, and no node."""
+        found = (step.root for step in (*reversed(self.steps), self.steps[0]) if step.root.original)
+        return next(found, self.steps[-1].root).label
 
     @property
     def replaced(self) -> tuple[NodeInfo, ...]:
@@ -107,6 +108,12 @@ class Site:
     def added(self) -> tuple[NodeInfo, ...]:
         """Nodes that came and stayed."""
         return tuple(_info(node) for step in self.steps for node in step.added if node.alive)
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """Initializers that went, and those of the same bytes that are read in their place."""
+        steps = [step for step in self.steps if not step.removed]
+        return {old: new for step in steps for old, new in (step.renamed or {}).items()}
 
     @property
     def swept(self) -> tuple[NodeInfo, ...]:
@@ -123,6 +130,7 @@ class Site:
             "replaced": [node.to_dict() for node in self.replaced],
             "added": [node.to_dict() for node in self.added],
             "swept": [node.to_dict() for node in self.swept],
+            **({"shared": self.shared} if self.shared else {}),
             "outcome": self.outcome,
             "errors": None if self.error is None else self.error.to_dict(),
             "proof": proof,

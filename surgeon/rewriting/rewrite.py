@@ -19,6 +19,8 @@ from surgeon.rewriting.catalogue import flat, resolve
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Choice, Driver, Progress
+from surgeon.rewriting.functions import LocalFunction
+from surgeon.rewriting.inline import inline_rules
 from surgeon.rewriting.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rule import TARGETS, Rule
@@ -26,14 +28,15 @@ from surgeon.rewriting.run import Run, indexed
 from surgeon.rewriting.runnable import provider_of
 
 DataMode = Literal["auto", "share", "copy", "link", "inline"]
-Rules: TypeAlias = str | Rule | Iterable[str | Rule]
+Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
 
 def rewrite(
     source: Source,
-    rules: Rules,
+    rules: Rules = (),
     *,
+    inline: str | Sequence[str] = (),
     output: str | os.PathLike[str] | None = None,
     target: str = "ort",
     ep: str | None = None,
@@ -53,9 +56,11 @@ def rewrite(
     """Replace what the rules recognise, check the result under ONNX Runtime, and write it.
 
     source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
-    rules: rule objects, or names as at the command line.  target: "ort", "onnx", "contrib" or "decomposed".
-    ep: the execution provider that runs the model, "cpu", "cuda", "dml" or "tensorrt": nothing is written that it has
-    no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX Runtime, else "any".
+    rules: rule objects, local functions, or names as at the command line.  inline: local functions whose calls are
+    written out before the rules run, by name ("domain::Name") or "all".  target: "ort", "onnx", "tensorrt", "contrib"
+    or "decomposed".  ep: the execution provider that runs the model, "cpu", "cuda", "dml" or "tensorrt": nothing is
+    written that it has no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX
+    Runtime, "tensorrt" where it is TensorRT, else "any".
     check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both, "none"
     neither.  A site that fails is rolled back with what was built on it, and the rest is kept; so is one that cannot be
     proved where `require_proof` is set.  keep_going: do not raise CheckFailed for sites that were rolled back.
@@ -86,6 +91,7 @@ def rewrite(
         expect or {},
         options or CheckOptions(),
         progress,
+        (inline,) if isinstance(inline, str) else tuple(inline),
     )
     settings.refuse_misuse(source)
     with paused_collector():
@@ -110,6 +116,7 @@ class _Settings:
     expect: Mapping[str, int]
     options: CheckOptions
     progress: Progress | None
+    inline: Sequence[str] = ()
 
     def refuse_misuse(self, source: Any) -> None:
         """Raise UsageError for arguments that do not exist or do not fit together."""
@@ -134,16 +141,20 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     """Rewrite a file or a ModelProto."""
     clock = Clock()
     with clock.phase("read"):
-        selection = resolve(rules, approximate=settings.approximate)
+        needs_rules = not settings.inline or bool(rules)
+        selection = resolve(rules, approximate=settings.approximate) if needs_rules else {}
         model = Model.open(source)
         index = indexed(model)
+        first = inline_rules(index, settings.inline) if settings.inline else []
+        selection = {rule.name: (rule,) for rule in first} | selection
     names = {name: tuple(rule.name for rule in found) for name, found in selection.items()}
     is_file = not isinstance(source, onnx.ModelProto)
     report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
     report.seconds, report.ep = clock.seconds, settings.ep
     with clock.phase("match"):
         report.nodes_before = index.count_nodes()
-        run = Run(model, flat(selection), settings.target, settings.choice, settings.progress, index, ep=settings.ep)
+        how = settings.target, settings.choice, settings.progress, index
+        run = Run(model, flat(selection), *how, ep=settings.ep, first=first)
         report.nodes_after = index.count_nodes()
         report.sites, report.misses = run.sites, run.driver.misses()
     check_expected(report, settings.expect)

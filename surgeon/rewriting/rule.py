@@ -30,25 +30,31 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a model is to run.  writes: the kinds of form it takes, best first.  runs: kinds it leaves as they are."""
+    """Where a model is to run.  writes: the kinds of form it takes, best first.  runs: kinds it leaves as they are.
+
+    like: the target that it is the same as for a rule without a form of its own kind.
+    """
 
     name: str
     writes: tuple[str, ...]
     runs: tuple[str, ...]
+    like: str = ""
 
 
 DECOMPOSED = "decomposed"
+NON_FINITE = "non_finite"  # inputs of which a rule may say that it differs there, and be exact all the same
 ANY = "any"  # the kind of form that suits every target: less of what is there
 TARGETS = {
     target.name: target
     for target in (
         Target("ort", ("ort", "onnx", ANY), ("ort", "onnx")),  # its own ops; standard ones, which it runs too, stay
         Target("onnx", ("onnx", ANY), ("onnx",)),
+        Target("tensorrt", ("tensorrt", "onnx", ANY), ("tensorrt", "onnx"), like="onnx"),  # its plugins, then ONNX
         Target("contrib", ("ort", ANY), ("ort",)),  # ONNX Runtime's own ops, also in place of standard ones
         Target(DECOMPOSED, (DECOMPOSED,), (DECOMPOSED,)),
     )
 }
-KINDS = ("ort", "onnx", DECOMPOSED, ANY)
+KINDS = ("ort", "onnx", "tensorrt", DECOMPOSED, ANY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,13 @@ class Rule:
     where: str
     search: Search | None = None
     differs: Mapping[str, str] = field(default_factory=dict)
+    ep: str | None = None
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
 
     def on(
         self, kind: str, *, opset: int = 1, is_pattern: bool = True, pattern: Function | None = None
     ) -> Callable[[Function], Function]:
-        """Add the form of another kind ("ort", "onnx"); several of one kind may differ by opset.
+        """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
 
         is_pattern=False: the function only writes (it looks at shapes or values, say), so it is no pattern.  pattern:
         the pattern by which what such a function writes is recognised; it binds what the other forms ask for.
@@ -158,9 +165,15 @@ class Rule:
         return compile_search(self.search)
 
     @property
+    def targets(self) -> list[str]:
+        """The targets to tell apart: without those that are like another for this rule."""
+        kinds = {form.kind for form in self.forms}
+        return [target.name for target in TARGETS.values() if not target.like or target.writes[0] in kinds]
+
+    @property
     def is_exact(self) -> bool:
-        """Whether the rule changes numbers by rounding alone, whatever the inputs are."""
-        return not self.approximate and not self.differs
+        """Whether the rule changes numbers by rounding alone, whatever the numbers are: infinity and NaN are none."""
+        return not self.approximate and not set(self.differs) - {NON_FINITE}
 
     @property
     def reference(self) -> Function:
@@ -198,6 +211,7 @@ def rule(
     name: str | None = None,
     approximate: float = 0.0,
     differs: Mapping[str, str] | None = None,
+    ep: str | None = None,
     is_pattern: bool = True,
     pattern: Function | None = None,
 ) -> Callable[[Function], Rule]:
@@ -216,7 +230,10 @@ def rule(
 
     differs: the edges of a dtype where the rule changes outputs on purpose, and how: {"zeros": "a row of zeros gives
     0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.feeding.wants.Values` says what they
-    are: zeros, denormals, extreme, non_finite, constant_rows, offset, small).  Such a rule runs as an approximate one.
+    are: zeros, denormals, extreme, non_finite, constant_rows, offset, small).  Such a rule runs as an approximate one,
+    but where it differs for non_finite inputs alone.
+
+    ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
 
     Raises RuleError when there is neither a pattern nor a search, or both, the kind is unknown, `approximate` is no
     such part, or `differs` names inputs that there are not.
@@ -226,17 +243,7 @@ def rule(
         code = function.__code__
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         title = name or function.__name__
-        if not patterns and search is None:
-            raise RuleError(f"Rule {title} ({where}) has no pattern; list at least one in patterns=[...].")
-        if patterns and search is not None:
-            raise RuleError(f"Rule {title} ({where}) has patterns and a search; make it two rules.")
-        if isinstance(approximate, bool) or not 0 <= approximate < 1:
-            raise RuleError(
-                f"Rule {title} ({where}) says approximate={approximate}; give the part of the output's largest "
-                "magnitude by which it may differ, such as 1e-3."
-            )
-        if differs:
-            _require_edges(f"Rule {title} ({where})", differs)
+        _require_sense(f"Rule {title} ({where})", patterns, search, approximate, differs or {})
         made = Rule(
             title,
             tuple(patterns),
@@ -248,12 +255,30 @@ def rule(
             where,
             search,
             dict(differs or {}),
+            ep,
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, is_pattern=is_pattern, pattern=pattern)(function)
         return made
 
     return decorate
+
+
+def _require_sense(
+    who: str, patterns: Sequence[Function], search: Search | None, approximate: float, differs: Mapping[str, str]
+) -> None:
+    """Raise RuleError for what no rule can be."""
+    if not patterns and search is None:
+        raise RuleError(f"{who} has no pattern; list at least one in patterns=[...].")
+    if patterns and search is not None:
+        raise RuleError(f"{who} has patterns and a search; make it two rules.")
+    if isinstance(approximate, bool) or not 0 <= approximate < 1:
+        raise RuleError(
+            f"{who} says approximate={approximate}; give the part of the output's largest magnitude by which it may "
+            "differ, such as 1e-3."
+        )
+    if differs:
+        _require_edges(who, differs)
 
 
 def _require_edges(who: str, kinds: Iterable[str]) -> None:

@@ -26,7 +26,8 @@ def indexed(model: Model) -> Index:
 class Run:
     """Rules run over a model.  sites: what they did, in order; index: the model as it is then.
 
-    ep: the execution provider that is to run it, None for that of the target.
+    first: those of the rules that run before the others.  ep: the execution provider that is to run it, None for that
+    of the target.
     """
 
     model: Model
@@ -37,11 +38,13 @@ class Run:
     index: Index
     recipe: Recipe = field(default_factory=Recipe)
     ep: str | None = None
+    first: Sequence[Rule] = ()
     driver: Driver = field(init=False)
     sites: list[Site] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.driver = Driver(self.index, self.rules, self.target, self.choice, self.progress, self.recipe, self.ep)
+        settings = self.target, self.choice, self.progress, self.recipe, self.ep, self.first
+        self.driver = Driver(self.index, self.rules, *settings)
         self.driver.run()
         self.sites = [Site(steps) for steps in regions(self.driver.log)]
 
@@ -56,7 +59,8 @@ class Run:
         lost: list[Site] = []
         while True:
             recipe = Recipe(key for keys in wanted for key in keys)
-            run = Run(self.model, self.rules, self.target, self.choice, None, indexed(self.model), recipe, self.ep)
+            settings = self.target, self.choice, None, indexed(self.model), recipe, self.ep, self.first
+            run = Run(self.model, self.rules, *settings)
             reached = {frozenset(recipe.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
                 for keys, site in reached.items():

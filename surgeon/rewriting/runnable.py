@@ -16,7 +16,7 @@ from surgeon.rewriting.splice import import_version
 from surgeon.running.kernels import CPU, TITLES, Kernels, variables
 
 ANY_PROVIDER = "any"  # ask none
-RUN_BY_ORT = frozenset({"ort", "contrib"})  # targets that say that ONNX Runtime runs the model
+PROVIDERS = {"ort": CPU, "contrib": CPU, "tensorrt": "tensorrt"}  # by target, where it says what runs the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class NoKernel:
 
 
 def provider_of(target: str, ep: str | None) -> str | None:
-    """The execution provider to ask: the one named, else the CPU's where ONNX Runtime is to run the model, else none.
+    """The execution provider to ask: the one named, else that which the target says, else none.
 
     Raises UsageError for one that is not known.
     """
     if ep is None:
-        return CPU if target in RUN_BY_ORT else None
+        return PROVIDERS.get(target)
     if ep == ANY_PROVIDER:
         return None
     return ep if ep in TITLES else Kernels.of(ep).name

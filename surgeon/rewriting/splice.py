@@ -3,12 +3,11 @@
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
-import onnx
+from onnx import TensorProto
 
 from surgeon.errors import require
-from surgeon.file.records import doc_record, metadata_record, node_record
 from surgeon.graph import Graph
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.index import Index
@@ -16,10 +15,11 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref
+from surgeon.rewriting.making import FROM, Maker, constant_node, provenance
 from surgeon.rewriting.placing import move, place_of
+from surgeon.rewriting.sharing import redirect, require_shareable, sees
 
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
-FROM, RULE = "surgeon.from", "surgeon.rule"
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +56,9 @@ class Step:
         return self.match.outputs
 
 
+SIZES = frozenset((TensorProto.INT64, TensorProto.INT32))
+
+
 class Splicer:
     """Applies rewrites to an index, one after the other, and keeps names unique across all scopes."""
 
@@ -74,16 +77,20 @@ class Splicer:
 
     def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
         """Replace a match that `require_writable` lets pass."""
+        if not match.nodes:
+            return self._share(match, fragment, rule)
         scope = match.scope
         root = match.root
         step = Step(rule, match, fragment, root)
         slot, place, late = place_of(match)
         names = self._tensor_names(match, fragment, root)
-        maker = _Maker(self, scope, root, slot, _provenance(match, root, rule, self._had_rules))
+        maker = Maker(self.fresh, _stem, scope, root, slot, provenance(match, root, rule, self._had_rules))
+        same_op = [node.op for node in match.nodes] == [node.qualified for node in fragment.nodes]
+        maker.keeps_name = same_op and len(match.nodes) == 1 and bool(root.name)
         outside = _detach(scope, match)
         made: list[Node] = []
         for wanted in fragment.nodes:
-            for ref in wanted.inputs:
+            for ref in wanted.reads:
                 if ref.kind == "constant" and ref not in names:
                     made += self._constant(maker, fragment.constants[ref.key], ref, names)
             made.append(maker.node(wanted, names))
@@ -100,8 +107,23 @@ class Splicer:
             if self._is_constant_now(scope, name, ref, names):
                 self.index.constants.forget()
         self._import_domains(scope, made)
+        for function in fragment.functions:
+            self.index.local.add(function)
         step.orphans = self._drop_orphans(scope, outside)
         step.before = self._builds_on(step)
+        self.steps.append(step)
+        return step
+
+    def _share(self, match: Match, fragment: Fragment, rule: str) -> Step:
+        """Let readers of initializers read others.  Nodes stay what they are: no step builds on it, and it on none."""
+        scope = match.scope
+        instead = {name: match.tensor(ref.key) for name, ref in zip(match.outputs, fragment.outputs, strict=True)}
+        step = Step(rule, match, fragment, match.root, renamed=instead)
+        for old, new in instead.items():
+            redirect(scope, old, new)
+        scope.shared.update(instead)
+        scope.unmade.update(instead)  # no new tensor takes such a name
+        step.orphans = self._drop_orphans(scope, instead)
         self.steps.append(step)
         return step
 
@@ -114,6 +136,9 @@ class Splicer:
 
     def require_writable(self, match: Match, fragment: Fragment) -> None:
         """Raise Refused where the result could not be written."""
+        if not match.nodes:
+            require_shareable(match, fragment)
+            return
         scope, opset = match.scope, match.scope.opset or 0
         if any(item.like is not None for item in fragment.constants):
             require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
@@ -133,7 +158,7 @@ class Splicer:
             if ref.kind == "inner":
                 names.setdefault(ref, name)
         for node in fragment.nodes:
-            for ref in node.inputs:
+            for ref in node.reads:
                 if ref.kind == "capture":
                     names[ref] = match.tensor(ref.key)
             for place, number in enumerate(node.outputs):
@@ -147,7 +172,7 @@ class Splicer:
                 names[item.like] = match.tensor(item.like.key)
         return names
 
-    def _constant(self, maker: "_Maker", item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
+    def _constant(self, maker: Maker, item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
         """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be).
 
         Below IR 4 a body has none either: an initializer would have to be an input, and a body's inputs are given.
@@ -158,7 +183,7 @@ class Splicer:
             names[ref] = self._initializer(scope, item, root)
         else:
             names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
-            yield maker.node(_constant(item), {FIRST: names[ref]})
+            yield maker.node(constant_node(item), {FIRST: names[ref]})
         if item.like is not None:
             cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
             tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", -1): cast}  # `like` may be inner 0
@@ -175,15 +200,15 @@ class Splicer:
             scope.initializers[name] = tensor
         return self._shared[key]
 
-    def _loose_outputs(self, maker: "_Maker", step: Step, names: dict[Ref, str]) -> Iterator[Node]:
+    def _loose_outputs(self, maker: Maker, step: Step, names: dict[Ref, str]) -> Iterator[Node]:
         """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
         match, fragment, scope = step.match, step.fragment, step.scope
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if names.get(ref) == name:
                 continue
             if ref.kind == "constant":
-                yield maker.node(_constant(fragment.constants[ref.key]), {FIRST: name})
-            elif ref.kind == "capture" and name not in scope.held and _sees(scope, name, names[ref]):
+                yield maker.node(constant_node(fragment.constants[ref.key]), {FIRST: name})
+            elif ref.kind == "capture" and name not in scope.held and sees(scope, name, names[ref]):
                 self._redirect(step, name, names[ref])
             else:
                 yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
@@ -197,25 +222,25 @@ class Splicer:
         return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
 
     def _redirect(self, step: Step, old: str, new: str) -> None:
-        """Let every reader of one tensor read another."""
-        scope = step.scope
-        home = scope.home(new) or scope
+        """Let every reader of one tensor read another.
+
+        What is done to the readers builds on that, but where the file has both tensors and they are sizes: layers that
+        share sizes are not to be proved as one, and take it from this step that they are equal.
+        """
         step.renamed = {**(step.renamed or {}), old: new}
-        readers = dict.fromkeys(scope.readers(old))
+        readers = redirect(step.scope, old, new)
+        if self._are_sizes(step.scope, new):
+            step.scope.alike[old] = new
+            return
         step.before = [*step.before, *(reader.step for reader in readers if reader.step is not None)]
-        scope.consumers.pop(old, None)
-        scope.retired.pop(old, None)
         for reader in readers:
             self._redirectors.setdefault(reader, []).append(step)
-            uses = reader.inputs.count(old)
-            reader.inputs = tuple(new if name == old else name for name in reader.inputs)
-            home.consumers.setdefault(new, []).extend([reader] * uses)
-            if reader.record is None:
-                reader.scope.redirected.add(reader)
-            else:
-                proto = reader.proto
-                proto.input[:] = reader.inputs
-                reader.record = proto.SerializeToString()
+
+    def _are_sizes(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor of the file holds small integers, as the arithmetic of shapes does."""
+        home = scope.home(name)
+        node = None if home is None else home.producers.get(name)
+        return node is not None and node.original and self.index.types.dtype(scope, name) in SIZES
 
     def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
         for node in made:
@@ -292,12 +317,6 @@ def _stem(root: Node, op: str) -> str:
     return replaced if replaced != leaf else f"{leaf}_{op}"
 
 
-def _sees(scope: Scope, old: str, new: str) -> bool:
-    """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
-    home = scope.home(new)
-    return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
-
-
 def _captures(scope: Scope, node: Node) -> list[str]:
     """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
     found: list[str] = []
@@ -351,48 +370,3 @@ def _attach(scope: Scope, node: Node) -> None:
         if home is not None:
             home.consumers.setdefault(name, []).append(node)
     scope.by_op[node.op].append(node)
-
-
-@dataclass(slots=True)
-class _Maker:
-    """Makes the nodes of one step."""
-
-    splicer: Splicer
-    scope: Scope
-    root: Node
-    slot: int
-    provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
-
-    def node(self, made: Made, names: dict[Ref, str]) -> Node:
-        """A node with its tensors named; not yet part of the scope."""
-        inputs = tuple([names[ref] for ref in made.inputs])
-        outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
-        name = self.splicer.fresh(_stem(self.root, made.op))
-        record = node_record(name, inputs, outputs) + made.kind + self.provenance
-        return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
-
-
-def _constant(item: FixedTensor) -> Made:
-    return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
-
-
-def _provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
-    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
-    sources: list[str] = []
-    names = match.scope.names
-    for node in match.nodes:
-        if node.record is None and not had_rules:
-            sources.append(names[node.origin] or node.label)
-            continue
-        proto = node.proto
-        earlier = [item.value for item in proto.metadata_props if item.key == FROM]
-        sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
-    proto = root.proto
-    carried = [metadata_record(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
-    origin = metadata_record(FROM, ", ".join(dict.fromkeys(sources)))
-    return b"".join((doc_record(proto.doc_string), *carried, origin, _rule_record(rule)))
-
-
-@cache
-def _rule_record(rule: str) -> bytes:
-    return metadata_record(RULE, rule)

@@ -1,6 +1,6 @@
 """What an edited index says, as byte-range edits to the source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
@@ -9,6 +9,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 
 MODEL_IMPORT, FUNCTION_IMPORT = 8, 9
+FUNCTION = 25
 INITIALIZER, INPUT, VALUE_INFO, SPARSE = 5, 11, 13, 15
 FUNCTION_VALUE_INFO = 12
 GRAPH_NODE, FUNCTION_NODE = 1, 7
@@ -22,10 +23,21 @@ def patch_of(index: Index) -> Patch:
         if not scope.is_gone:
             _patch_nodes(patch, index, scope)
             _patch_tensors(patch, index, scope)
-    _patch_imports(patch, (), MODEL_IMPORT, index.model.skeleton.opset_import, index.main)
+    homes = {domain for domain, *_ in index.local.added}
+    _patch_imports(patch, (), MODEL_IMPORT, index.model.skeleton.opset_import, index.main, homes)
     for scope in index.functions:
-        _patch_imports(patch, scope.address, FUNCTION_IMPORT, scope.proto.opset_import, scope)
+        if not scope.is_dropped:
+            _patch_imports(patch, scope.address, FUNCTION_IMPORT, scope.proto.opset_import, scope)
+    _patch_functions(patch, index)
     return patch
+
+
+def _patch_functions(patch: Patch, index: Index) -> None:
+    """Take out functions that nobody calls any more, and put new ones behind the last."""
+    patch.delete_all((), FUNCTION, [place for place, scope in enumerate(index.functions) if scope.is_dropped])
+    if index.local.added:
+        bodies = [function.SerializeToString() for function in index.local.added.values()]
+        patch.insert((), FUNCTION, len(index.functions), bodies)
 
 
 def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
@@ -91,12 +103,18 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
 
 
 def _patch_imports(
-    patch: Patch, where: Address, field: int, imports: Sequence[onnx.OperatorSetIdProto], scope: Scope
+    patch: Patch,
+    where: Address,
+    field: int,
+    imports: Sequence[onnx.OperatorSetIdProto],
+    scope: Scope,
+    more: Iterable[str] = (),
 ) -> None:
+    """Import the domains of new nodes, and more, where that is not done yet."""
     known = {item.domain for item in imports} | ({""} if any(item.domain == "ai.onnx" for item in imports) else set())
     used = {node.op.rpartition("::")[0] for node in _made_under(scope)}
-    for domain in sorted(used - known):
-        body = onnx.OperatorSetIdProto(domain=domain, version=scope.versions[domain]).SerializeToString()
+    for domain in sorted(used.union(more) - known):
+        body = onnx.OperatorSetIdProto(domain=domain, version=scope.versions.get(domain, 1)).SerializeToString()
         patch.insert(where, field, len(imports), [body])
 
 

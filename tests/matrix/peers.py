@@ -60,7 +60,7 @@ def versions() -> str:
 def run(peer: str, source: Path, output: Path) -> str:
     """Let a peer write its model; the first line of what it raised, else nothing."""
     output.unlink(missing_ok=True)
-    with _quiet():
+    with quietly():
         try:
             PEERS[peer](source, output)
         except Exception as error:  # noqa: BLE001  a peer raises what it likes; it counts as broken
@@ -75,7 +75,7 @@ def first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without the peers' logging and printing."""
     logging.disable(logging.CRITICAL)
     try:

@@ -60,6 +60,7 @@ FIRES = [
             "y = Add(x, d)",
             "int64 i = {0}",
         ),
+        sites=2,
     ),
     Case(duplicate_nodes, "for any target", model("a = Relu(x) b = Relu(x) y = Add(a, b)"), target="onnx"),
 ]

@@ -1,0 +1,127 @@
+"""What rules of attention have in common: the scores, what becomes of them, and how ops that take them are written."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from patterns._grouped import grouped, require_grouped
+from patterns._masks import bias_of, given, require_fits, whole
+from surgeon import Graph, Match, Tensor, require
+
+NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
+
+
+def scores(g: Graph, q: Tensor, kt: Tensor, left: float, right: float, scale: float, cap: float) -> Tensor:
+    """q·kᵀ, with numbers on q, on k, and on the product, which may be capped: cap · tanh(scores / cap)."""
+    product = g.maybe_wider(g.matmul(g.any_of(g.mul(q, left), q), g.any_of(g.mul(kt, right), kt)))
+    scaled = g.any_of(g.mul(product, scale), product)
+    return g.any_of(g.mul(g.tanh(g.div(scaled, cap)), cap), scaled)
+
+
+def weighted(g: Graph, masked: Tensor, v: Tensor, wide: int) -> Tensor:
+    """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
+    soft = g.softmax(g.maybe_wider(masked), axis=-1)
+    weights = g.any_of(g.where(g.isnan(soft), 0.0, g.capture("guarded", soft)), soft)
+    return g.matmul(g.maybe_narrower(weights), g.any_of(g.cast(v, to=wide), v))
+
+
+def has_heads(q: Tensor, kt: Tensor, v: Tensor) -> None:
+    """A batch, heads, rows and columns, heads and columns fixed; or a batch, rows and columns, of one head each."""
+    require(
+        q.rank == kt.rank == v.rank and q.rank in (3, 4),
+        "queries, keys or values have other axes than batch, head, row, column",
+    )
+    if q.rank == 4:
+        require(q.shape[1] == kt.shape[1] == v.shape[1], "queries, keys and values have different numbers of heads")
+        fixed = (q.shape[1], q.shape[3], v.shape[3])
+        require(all(isinstance(size, int) for size in fixed), "the number of heads, or their size, is unknown")
+    else:
+        require(q.sizes and kt.sizes and v.sizes and q.sizes[0] == kt.sizes[0] == v.sizes[0], "the batches differ")
+
+
+def scale_of(match: Match) -> float:
+    """The number that the scores are multiplied with in all."""
+    return float(prod(match[name] for name in ("left", "right", "scale") if name in match.bound))
+
+
+def result_dtype(match: Match) -> Any:
+    """The dtype in which the weights meet the values."""
+    return np.dtype(helper.tensor_dtype_to_np_dtype(match["wide"])) if "wide" in match.bound else match["v"].dtype
+
+
+def dtype_of(match: Match) -> Any:
+    """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast."""
+    made = result_dtype(match)
+    require(made is not None, "the dtype of the values is unknown")
+    for name in ("mask", "second"):
+        dtype = match[name].dtype if name in match.bound else None
+        made = made if dtype is None else np.promote_types(dtype, made)
+    return made
+
+
+def joined(g: Graph, x: Tensor, perm: list[int], dtype: Any) -> Tensor:
+    """The heads of a tensor beside each other in its last axis."""
+    width = x.shape[perm[2]] * x.shape[perm[3]]
+    made = g.reshape(g.transpose(x, perm=perm), [0, 0, width])
+    return made if x.dtype == dtype else g.cast(made, to=dtype)
+
+
+def fused(g: Graph, match: Match) -> Tensor:
+    """ONNX Runtime's op, between the transposes and reshapes that its layout wants.
+
+    GroupQueryAttention where scores are capped, MultiHeadAttention elsewhere.
+    """
+    q, kt, v = match["q"], match["kt"], match["v"]
+    if q.rank == 3:
+        return of_one_head(g, match, q, kt, v)
+    dtype, masks = dtype_of(match), given(match)
+    for mask in masks:
+        require_fits(mask, q)
+    bias = bias_of(g, match, dtype)
+    bias = None if bias is None else whole(g, bias, masks, q, kt)
+    layouts = ((q, [0, 2, 1, 3]), (kt, [0, 3, 1, 2]), (v, [0, 2, 1, 3]))
+    ours, keys, values = (joined(g, x, perm, dtype) for x, perm in layouts)
+    heads, scale = q.shape[1], scale_of(match)
+    if "cap" in match.bound:
+        require(q.shape[3] == v.shape[3], "GroupQueryAttention wants keys and values of one size")
+        require_grouped(q.sizes and q.sizes[2], kt.sizes and kt.sizes[3], q.shape[3])
+        made = grouped(g, ours, keys, values, bias, heads, heads, scale=scale, softcap=match["cap"])
+    else:
+        made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=heads, scale=scale)
+    if "guarded" in match.bound:
+        made = g.where(g.isnan(made), 0.0, made)
+    made = made if dtype == result_dtype(match) else g.cast(made, to=result_dtype(match))
+    return g.transpose(g.reshape(made, [0, 0, *v.shape[1::2]]), perm=[0, 2, 1, 3])
+
+
+def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Tensor:
+    """MultiHeadAttention of one head, for queries, keys and values of [batch, row, column]."""
+    require("cap" not in match.bound, "MultiHeadAttention cannot cap its scores")
+    dtype, masks = dtype_of(match), given(match)
+    bias = bias_of(g, match, dtype)
+    if bias is not None:
+        require(all(mask.rank is not None and mask.rank < 4 for mask in masks), "a mask has more axes than the scores")
+        rank = max(mask.rank for mask in masks)
+        bias = g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank)))
+        one = np.array([1], np.int64)
+        rows, keys = (g.slice(g.shape(x), [axis], [axis + 1], [0]) for x, axis in ((q, 1), (kt, 2)))
+        bias = g.expand(bias, g.concat(one, one, rows, keys, axis=0))
+    parts = (q, g.transpose(kt, perm=[0, 2, 1]), v)
+    ours, theirs, values = (x if x.dtype == dtype else g.cast(x, to=dtype) for x in parts)
+    made = g.ms_multi_head_attention(ours, theirs, values, None, None, bias, num_heads=1, scale=scale_of(match))
+    if "guarded" in match.bound:
+        made = g.where(g.isnan(made), 0.0, made)
+    return made if dtype == result_dtype(match) else g.cast(made, to=result_dtype(match))
+
+
+def standard(g: Graph, match: Match) -> Tensor:
+    """ONNX's own op."""
+    require(match["q"].rank == 4, "queries, keys or values have no axis of heads")
+    dtype = dtype_of(match)
+    capped: dict[str, Any] = {"softcap": match["cap"]} if "cap" in match.bound else {}
+    turned = (match["q"], g.transpose(match["kt"], perm=[0, 1, 3, 2]), match["v"])
+    ours, keys, values = (x if x.dtype == dtype else g.cast(x, to=dtype) for x in turned)
+    made: Tensor = g.attention(ours, keys, values, bias_of(g, match, dtype), scale=scale_of(match), **capped)
+    return made if dtype == result_dtype(match) else g.cast(made, to=result_dtype(match))

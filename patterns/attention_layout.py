@@ -1,0 +1,75 @@
+"""Layouts of attention ops: heads beside each other, or each on its own, as their neighbours have them."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+
+HEADS_FIRST = [0, 2, 1, 3]
+
+
+def reshaped(g: Graph, x: Tensor) -> Tensor:
+    """A Reshape, whatever zeros in its target mean: what counts is the shape of the result."""
+    return g.any_of(*(g.reshape(x, g.any_tensor(), allowzero=zero) for zero in (0, 1)))
+
+
+def joined(g: Graph, x: Tensor, name: str) -> Tensor:
+    """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
+    return g.capture(name, reshaped(g, g.transpose(x, perm=HEADS_FIRST)))
+
+
+def of_joined_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
+    """MultiHeadAttention whose keys and values come as heads and are joined for it."""
+    return g.ms_multi_head_attention(q, joined(g, k, "keys"), joined(g, v, "values"), None, None, bias, **attributes)
+
+
+def joins_heads(x: Tensor, made: Tensor, what: str) -> None:
+    """A tensor is [batch, rows, heads · columns] of one with four axes."""
+    require(x.sizes is not None and len(x.sizes) == 4, f"the {what} have other axes than batch, head, row, column")
+    batch, heads, rows, columns = x.sizes
+    require(isinstance(heads, int) and isinstance(columns, int), f"the heads of the {what} are unknown")
+    require(made.sizes == (batch, rows, heads * columns), f"the {what} are not joined head by head")
+
+
+@rule(patterns=[of_joined_heads], is_pattern=False)
+def attention_of_heads(
+    g: Graph,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    attributes: dict[str, Any],
+    bias: Tensor | None = None,
+) -> Any:
+    """Give MultiHeadAttention its keys and values as heads, where they come so: from a cache or a rotary embedding.
+
+    What: MultiHeadAttention takes keys and values of [batch, heads, rows, columns] too, so that nothing is moved.
+    Numerics: none.
+    """
+    own = attributes["num_heads"]
+    require(k.rank == 4 and k.shape[1] == own, f"the attention has {own} heads, and the keys are joined from others")
+    joins_heads(k, keys, "keys")
+    joins_heads(v, values, "values")
+    return g.ms_multi_head_attention(q, k, v, None, None, bias, **attributes)
+
+
+def between_layouts(g: Graph, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, **attributes: Any) -> Tensor:
+    """RotaryEmbedding of heads that were joined before, and are again behind it."""
+    heads = g.capture("heads", g.transpose(g.capture("split", reshaped(g, x)), perm=HEADS_FIRST))
+    turned = g.ms_rotary_embedding(heads, places, cos, sin, **attributes)
+    return joined(g, turned, "y")
+
+
+@rule(patterns=[between_layouts], is_pattern=False)
+def rotary_of_rows(
+    g: Graph, x: Tensor, heads: Tensor, y: Tensor, places: Tensor, cos: Tensor, sin: Tensor, attributes: dict[str, Any]
+) -> Tensor:
+    """Let RotaryEmbedding work on joined heads, where they are joined before and behind it.
+
+    What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved.
+    Numerics: none.
+    """
+    joins_heads(heads, x, "numbers")
+    require(y.sizes == x.sizes, "the heads are joined otherwise than they were split")
+    require(not attributes.get("num_heads") and not attributes.get("rotary_embedding_dim"), "it turns a part only")
+    return g.ms_rotary_embedding(x, places, cos, sin, **{**attributes, "num_heads": heads.sizes[1]})

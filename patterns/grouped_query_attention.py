@@ -1,0 +1,105 @@
+"""Grouped-query attention (Ainslie et al., arXiv:2305.13245): several heads of queries share one of keys and values."""
+
+from typing import Any
+
+from patterns._grouped import grouped, require_grouped
+from surgeon import Graph, Tensor, require, rule
+
+OURS = ("kv_num_heads", "softcap")  # attributes of GroupQueryAttention that go over into the new node
+DIFFERS = {"non_finite": "an infinity or NaN may spread to other numbers of its row, or not reach them"}
+
+
+def reshaped(g: Graph, x: Tensor) -> Tensor:
+    """A Reshape, whatever zeros in its target mean: what counts is the shape of the result."""
+    return g.any_of(*(g.reshape(x, g.any_tensor(), allowzero=zero) for zero in (0, 1)))
+
+
+def repeated(g: Graph, x: Tensor, name: str) -> Tensor:
+    """Each head of [batch, heads, rows, columns] several times, one copy after the other."""
+    copies = g.capture(f"{name}_copies", g.expand(g.unsqueeze(x, [2]), g.any_tensor()))
+    return g.capture(f"{name}_heads", reshaped(g, copies))
+
+
+def joined(g: Graph, x: Tensor) -> Tensor:
+    """The heads beside each other in the last axis, perhaps in another dtype."""
+    made = reshaped(g, g.transpose(x, perm=[0, 2, 1, 3]))
+    return g.any_of(made, *(g.cast(made, to=dtype) for dtype in ("float32", "float16")))
+
+
+def by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
+    """MultiHeadAttention over copies of keys and values."""
+    keys, values = joined(g, repeated(g, k, "k")), joined(g, repeated(g, v, "v"))
+    return g.ms_multi_head_attention(q, keys, values, None, None, bias, **attributes)
+
+
+def grouped_by_copies(
+    g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any
+) -> Tensor:
+    """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
+    keys, values = g.shared(joined(g, repeated(g, k, "k"))), joined(g, repeated(g, v, "v"))
+    last, total = g.any_tensor(), g.any_tensor()
+    found = g.ms_group_query_attention(
+        q, keys, values, None, None, last, total, None, None, None, bias, causal=0, outputs=3, **attributes
+    )
+    return found[0]
+
+
+def standard_by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
+    """Attention over copies of keys and values."""
+    return g.attention(q, repeated(g, k, "k"), repeated(g, v, "v"), bias, **attributes)
+
+
+def are_copies(k: Tensor, v: Tensor, k_copies: Tensor, v_copies: Tensor, k_heads: Tensor, v_heads: Tensor) -> None:
+    """Copies are made along an axis of their own, which is then joined with that of the heads."""
+    for x, copies, heads in ((k, k_copies, k_heads), (v, v_copies, v_heads)):
+        require(x.sizes is not None and copies.sizes is not None and heads.sizes is not None, "a shape is unknown")
+        require(
+            len(x.sizes) == 4 and len(copies.sizes) == 5, "keys or values have other axes than batch, head, row, column"
+        )
+        batch, own, rows, columns = x.sizes
+        number = copies.sizes[2]
+        require(isinstance(own, int) and isinstance(number, int), "the number of heads is unknown")
+        require(copies.sizes == (batch, own, number, rows, columns), "more than the heads is copied")
+        require(heads.sizes == (batch, own * number, rows, columns), "the copies are joined with another axis")
+    require(k.sizes[1] == v.sizes[1], "keys and values have different numbers of heads")
+
+
+@rule(patterns=[by_copies, grouped_by_copies], conditions=[are_copies], differs=DIFFERS, is_pattern=False)
+def grouped_query_attention(
+    g: Graph,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    k_heads: Tensor,
+    attributes: dict[str, Any],
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
+
+    What: attention in which each head of keys and values serves several of queries in a row.
+    Numerics: rounding only, for finite numbers.
+    """
+    others = set(attributes) - {"num_heads", "scale", "mask_filter_value", *OURS}
+    require(not others, f"GroupQueryAttention has no {', '.join(sorted(others))}")
+    heads, columns, width = k.shape[1], k.shape[3], v.shape[3]
+    require(columns == width, "keys and values are of different size")
+    require(attributes["num_heads"] == k_heads.shape[1], "the copies are not the heads of the attention")
+    require_grouped(q.sizes and q.sizes[1], k.sizes and k.sizes[2], columns)
+    parts = [g.reshape(g.transpose(x, perm=[0, 2, 1, 3]), [0, 0, heads * columns]) for x in (k, v)]
+    keys, values = (
+        part if x.dtype == q.dtype else g.cast(part, to=q.dtype) for x, part in zip((k, v), parts, strict=True)
+    )
+    numbers = {name: attributes[name] for name in ("scale", "softcap") if name in attributes}
+    return grouped(g, q, keys, values, bias, attributes["num_heads"], heads, **numbers)
+
+
+@rule(patterns=[standard_by_copies], conditions=[are_copies], target="onnx", opset=23, is_pattern=False)
+def grouped_attention(
+    g: Graph, q: Tensor, k: Tensor, v: Tensor, attributes: dict[str, Any], bias: Tensor | None = None
+) -> Any:
+    """Let Attention share keys and values among heads instead of copying them.
+
+    What: Attention takes fewer heads of keys and values than of queries; each serves several of those in a row.
+    Numerics: none.
+    """
+    return g.attention(q, k, v, bias, **attributes)

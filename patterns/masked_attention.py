@@ -1,0 +1,43 @@
+"""Attention whose scores a condition hides: softmax(where(condition, scale · q·kᵀ, low))·v."""
+
+from patterns._attention import NON_FINITE, fused, has_heads, scores, standard, weighted
+from surgeon import Graph, Match, Tensor, rule
+
+DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score too large for its dtype is not hidden, and spoils its row"}
+
+
+def by_condition(
+    g: Graph,
+    q: Tensor,
+    kt: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    kept: Tensor,
+    hidden: Tensor,
+    low: float,
+    left: float,
+    right: float,
+    scale: float,
+    cap: float,
+    wide: int,
+) -> Tensor:
+    """A low number in the place of hidden scores, to which a mask may have been added before."""
+    plain = g.maybe_wider(scores(g, q, kt, left, right, scale, cap))
+    cold = g.any_of(g.add(plain, mask), plain)
+    return weighted(g, g.any_of(g.where(kept, cold, low), g.where(hidden, low, cold)), v, wide)
+
+
+@rule(patterns=[by_condition], conditions=[has_heads], differs=DIFFERS, is_pattern=False)
+def masked_attention(g: Graph, match: Match) -> Tensor:
+    """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
+
+    What: as `attention`, where a condition puts a low number in the place of scores.  The number is added to them
+    instead, so that a score beside which it is not small is no longer hidden.
+    Numerics: rounding only, for scores that the dtype holds.
+    """
+    return fused(g, match)
+
+
+@masked_attention.on("onnx", opset=23, is_pattern=False)
+def _(g: Graph, match: Match) -> Tensor:
+    return standard(g, match)

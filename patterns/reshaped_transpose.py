@@ -1,0 +1,28 @@
+"""A Transpose between Reshapes that swaps the last two axes and leaves those before them as they were."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+
+
+def between_reshapes(g: Graph, x: Tensor, first: Any, zero: int, shape: Any, last_zero: int) -> Tensor:
+    """Reshape to three axes, a swap of the last two, Reshape back to more."""
+    merged = g.reshape(x, first, allowzero=zero)
+    swapped = g.transpose(g.capture("merged", merged), perm=[0, 2, 1])
+    return g.capture("y", g.reshape(swapped, shape, allowzero=last_zero))
+
+
+@rule(patterns=[between_reshapes], target="any")
+def reshaped_transpose(g: Graph, x: Tensor, merged: Tensor, y: Tensor) -> Tensor:
+    """Write a swap of the last two axes, between Reshapes that merge and part those before them, as one Transpose.
+
+    What: Reshape(Transpose(Reshape(x, [·, a, b]), [0, 2, 1]), [..., b, a]), which is how some exporters write xᵀ of
+    every matrix in a batch.
+    Numerics: none.
+    """
+    require(x.sizes is not None and y.sizes is not None and merged.sizes is not None, "a shape is unknown")
+    require(len(x.sizes) == len(y.sizes) > 3, "the result has other axes than the input")
+    require(x.sizes[-2:] == merged.sizes[-2:], "the first Reshape changes the last two axes")
+    require(y.sizes == (*x.sizes[:-2], x.sizes[-1], x.sizes[-2]), "the result is no such swap")
+    axes = list(range(len(x.sizes)))
+    return g.transpose(x, perm=[*axes[:-2], axes[-1], axes[-2]])

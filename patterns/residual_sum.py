@@ -1,0 +1,32 @@
+"""A residual before a layer normalisation, as ONNX Runtime's CPU runs it fastest."""
+
+from patterns.skip_layer_norm import alone, with_sum
+from surgeon import Constant, Graph, Match, Tensor, require, rule
+
+
+def is_plain(x: Tensor, skip: Tensor) -> None:
+    """Sum adds up whatever Add does; what is left as it is keeps its shape."""
+    require(x.dtype == "float32" and skip.dtype == x.dtype, "it is measured for float32 alone")
+
+
+@rule(patterns=[alone, with_sum], conditions=[is_plain], ep="cpu", is_pattern=False)
+def residual_sum(
+    g: Graph,
+    match: Match,
+    x: Tensor,
+    skip: Tensor,
+    gamma: Constant,
+    epsilon: float,
+    beta: Constant | None = None,
+    bias: Constant | None = None,
+) -> object:
+    """Write the residual before a layer normalisation as Sum, so that ONNX Runtime does not fuse the two on a CPU.
+
+    What: LayerNormalization(Sum(x, skip, bias)).  On loading a model ONNX Runtime makes SkipLayerNormalization of an
+    Add before a LayerNormalization, whose kernel for the CPU takes eight times as long as the two nodes (1.31, 128 rows
+    of 768 numbers: 431 µs and 55 µs); of a Sum it does not.  For other execution providers there is skip_layer_norm.
+    Numerics: rounding only.
+    """
+    total = g.sum(x, skip) if bias is None else g.sum(x, skip, bias)
+    made = g.layer_normalization(total, gamma, beta, axis=-1, epsilon=epsilon)
+    return made if len(match.outputs) == 1 else (made, total)

@@ -1,0 +1,132 @@
+"""Rotary position embedding (Su et al., arXiv:2104.09864), each even number turned against the odd one behind it."""
+
+from patterns._rotary import Array, of_heads, one_of_two, runtimes, standard, tables
+from surgeon import Constant, Graph, Match, Tensor, require, rule
+
+
+def reshaped(g: Graph, x: Tensor) -> Tensor:
+    """A Reshape, whatever zeros in its target mean: what counts is the shape of the result."""
+    return g.any_of(*(g.reshape(x, g.any_tensor(), allowzero=zero) for zero in (0, 1)))
+
+
+def is_in_pairs(pairs: Tensor, x: Tensor) -> None:
+    """The last of four axes is split into pairs of neighbours."""
+    size = of_heads(x)
+    require(pairs.sizes == (*x.sizes[:3], size // 2, 2), "the last axis is not split into pairs")
+
+
+def is_every_other(part: Tensor, x: Tensor) -> None:
+    """A part has half of the last of four axes, and all of the others."""
+    size = of_heads(x)
+    require(part.sizes == (*x.sizes[:3], size // 2), "it is not every other number of the last axis that is cut")
+
+
+def every_other(g: Graph, x: Tensor, at: int) -> Tensor:
+    """Every other number of the last axis, from the first (0) or the second (1) on."""
+    pairs = g.such_that(reshaped(g, x), is_in_pairs, x)
+    parts = [g.split(pairs, [1, 1], axis=-1, outputs=2)[at], g.slice(pairs, [at], [at + 1], [-1])]
+    forms = [g.slice(x, [at], g.any_tensor(), [axis], [2]) for axis in (-1, 3)]
+    forms += [g.gather(pairs, at, axis=axis) for axis in (-1, 4)]
+    return g.such_that(g.any_of(*forms, g.squeeze(g.any_of(*parts), [-1])), is_every_other, x)
+
+
+def is_whole(y: Tensor, x: Tensor) -> None:
+    """Pairs are joined as they came."""
+    require(y.sizes is not None and y.sizes == x.sizes, "the pairs are joined in another shape")
+
+
+def stacked(g: Graph, x: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Two tensors interleaved along the last of four axes; the shape of the pairs may be read."""
+    parts = [g.any_of(*(g.unsqueeze(part, [axis]) for axis in (-1, 4))) for part in (first, second)]
+    pairs = g.any_of(*(g.shared(g.concat(*parts, axis=axis)) for axis in (-1, 4)))
+    return g.such_that(reshaped(g, pairs), is_whole, x)
+
+
+def turned(g: Graph, x: Tensor) -> Tensor:
+    """Each odd number negated, before the even one in front of it."""
+    return stacked(g, x, g.neg(every_other(g, x, 1)), every_other(g, x, 0))
+
+
+def is_before_copies(spread: Tensor, table: Tensor) -> None:
+    """A new axis stands behind all others, and perhaps others before the columns."""
+    require(table.sizes is not None and spread.sizes is not None, "the shape of a table is unknown")
+    require(spread.sizes[-2:] == (table.sizes[-1], 1), "a table is copied along another axis")
+
+
+def is_twice(whole: Tensor, spread: Tensor) -> None:
+    """Each column stands twice, one copy behind the other."""
+    *ahead, columns, _ = spread.sizes
+    require(isinstance(columns, int), "the shape of a table is unknown")
+    require(whole.sizes == (*ahead, 2 * columns), "a table is joined otherwise than column by column")
+
+
+def has_no_more(spread: Tensor, table: Tensor) -> None:
+    """The axis that the copies need is the only new one."""
+    require(len(spread.sizes) == len(table.sizes) + 1, "a table has other axes than batch, row, column")
+
+
+def twice(g: Graph, table: Tensor, name: str = "") -> Tensor:
+    """Each column of a table two times, as torch's repeat_interleave makes it.
+
+    name: of the table with axes for its heads and its copies; without it there is none for the heads.
+    """
+    spread = g.such_that(g.unsqueeze(table, g.any_tensor()), is_before_copies, table)
+    spread = g.capture(name, spread) if name else g.such_that(spread, has_no_more, table)
+    copies = [g.expand(spread, g.any_tensor()), g.tile(spread, g.any_tensor()), g.concat(spread, spread, axis=-1)]
+    return g.such_that(reshaped(g, g.any_of(*copies)), is_twice, spread)
+
+
+def by_pairs(g: Graph, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Even and odd numbers, each turned by its own formula, from tables of half a head."""
+    even, odd = every_other(g, x, 0), every_other(g, x, 1)
+    first, second = g.sub(g.mul(even, cos), g.mul(odd, sin)), g.add(g.mul(even, sin), g.mul(odd, cos))
+    return stacked(g, x, first, second)
+
+
+def by_angles(g: Graph, x: Tensor, angles: Tensor, factor: float, dtype: int) -> Tensor:
+    """x · cos + turned(x) · sin, the tables computed from angles in the graph."""
+    whole = []
+    for curve in (g.cos, g.sin):
+        curved = curve(twice(g, angles))
+        times = g.any_of(g.mul(curved, factor), curved)
+        whole.append(g.shared(g.unsqueeze(g.any_of(g.cast(times, to=dtype), times), [1])))
+    return g.add(g.mul(x, whole[0]), g.mul(turned(g, x), whole[1]))
+
+
+def by_tables(g: Graph, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The same, from tables of half a head."""
+    cosine, sine = g.shared(twice(g, cos, "cos_spread")), g.shared(twice(g, sin, "sin_spread"))
+    return g.add(g.mul(x, cosine), g.mul(turned(g, x), sine))
+
+
+def by_rows(g: Graph, x: Tensor, row_cos: Tensor, row_sin: Tensor) -> Tensor:
+    """The same, from tables of half a head without an axis for the heads."""
+    cosine, sine = (g.shared(g.unsqueeze(twice(g, table), [1])) for table in (row_cos, row_sin))
+    return g.add(g.mul(x, cosine), g.mul(turned(g, x), sine))
+
+
+def by_constants(g: Graph, x: Tensor, whole_cos: Constant, whole_sin: Constant) -> Tensor:
+    """The same, from tables that are fixed, for sizes that are."""
+    return g.add(g.mul(x, whole_cos), g.mul(turned(g, x), whole_sin))
+
+
+def halved(values: Array) -> Array:
+    """Every other column of a fixed table, in which each stands twice."""
+    return one_of_two(values[..., ::2], values[..., 1::2])
+
+
+@rule(patterns=[by_pairs, by_angles, by_tables, by_rows, by_constants], is_pattern=False)
+def rotary_interleaved(g: Graph, match: Match, x: Tensor) -> Tensor:
+    """Fuse a rotary embedding of neighbours into one RotaryEmbedding node.
+
+    What: for each pair of neighbours a, b in the last axis of [batch, head, row, column]: a · cos − b · sin and
+    b · cos + a · sin, pair by pair, or as x · cos + turned(x) · sin, where turned(x) has −b, a in the place of a, b.
+    The heads may stand behind the rows.
+    Numerics: rounding only.
+    """
+    return runtimes(g, x, tables(g, match, x, halved), interleaved=1)
+
+
+@rotary_interleaved.on("onnx", opset=23, is_pattern=False)
+def _(g: Graph, match: Match, x: Tensor) -> Tensor:
+    return standard(g, x, tables(g, match, x, halved), interleaved=1)

@@ -1,0 +1,1 @@
+"""The matrix of attention and rotary embedding: models and modules, through both exporters, against what torch ran."""

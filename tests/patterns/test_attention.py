@@ -1,0 +1,116 @@
+"""Attention: what is fused into MultiHeadAttention and Attention, what is spared and why."""
+
+import onnx
+import pytest
+
+import surgeon
+from patterns.attention import attention
+from patterns.masked_attention import masked_attention
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 4, t, 6] v, float[b, 1, s, t] m, bool[b, 1, s, t] c"
+CONSTANTS = (
+    "<float scale = {0.3535}, float root = {2.8284}, float quarter = {0.5946}, float zero = {0}, float two = {2}, "
+    "float low = {-3.4028234e38}, float cap = {30}, float half = {0.5}>"
+)
+SCORES = "a = MatMul(q, k) x = Mul(a, scale)"
+END = "p = Softmax<axis = -1>(x) y = MatMul(p, v)"
+MASKED = f"{SCORES.replace('x =', 'z =')} x = Add(z, m) {END}"
+GUARDED = MASKED.replace("y = MatMul(p, v)", "i = IsNaN(p) g = Where(i, zero, p) y = MatMul(g, v)")
+
+
+def graph(body, inputs=INPUTS, opset=17, output="float[b, 4, s, 6]", constants=CONSTANTS):
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({inputs}) => ({output} y) {constants} {{ {body} }}")
+
+
+def half(text):
+    return text.replace("float[", "float16[")
+
+
+WIDE = (
+    "a = MatMul(q, k) n = Cast<to = 1>(a) z = Mul(n, scale) x = Add(z, m) p = Softmax<axis = -1>(x) "
+    "r = Cast<to = 10>(p) y = MatMul(r, v)"
+)
+THREE = "float[n, s, 8] q, float[n, 8, t] k, float[n, t, 6] v, float[n, s, t] m"
+HALF = half(INPUTS).replace("float16[b, 1, s, t] m", "float[b, 1, s, t] m")
+
+# fmt: off
+FIRES = [
+    Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
+    Case(attention, "scores divided by a root", graph(f"a = MatMul(q, k) x = Div(a, root) {END}")),
+    Case(attention, "the scale on q", graph(f"a = Mul(q, scale) x = MatMul(a, k) {END}")),
+    Case(attention, "its root on q and on k", graph(f"a = Mul(q, quarter) e = Mul(quarter, k) x = MatMul(a, e) {END}")),
+    Case(attention, "without a scale", graph(f"x = MatMul(q, k) {END}")),
+    Case(attention, "a mask that is added", graph(MASKED)),
+    Case(attention, "a mask that is added first", graph(MASKED.replace("Add(z, m)", "Add(m, z)"))),
+    Case(attention, "a bias and a mask", graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, o) x = Add(w, m) {END}",
+                                             f"{INPUTS}, float[1, 4, s, t] o")),
+    Case(attention, "a mask for every query", graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[b, 1, 1, t]"))),
+    Case(attention, "a mask without batch and heads",
+         graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[s, t]"))),
+    Case(attention, "a mask of one axis", graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[t]"))),
+    Case(attention, "a mask for each head", graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[4, s, t]"))),
+    Case(masked_attention, "scores chosen by a condition",
+         graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low) {END}")),
+    Case(masked_attention, "biased scores hidden by a condition",
+         graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, m) x = Where(c, low, w) {END}")),
+    Case(masked_attention, "scores hidden by a condition",
+         graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, low, z) {END}")),
+    Case(attention, "a row that is all masked gives zero", graph(GUARDED)),
+    Case(attention, "a softmax in float32 for halves", graph(WIDE, HALF, output="float16[b, 4, s, 6]")),
+    Case(attention, "three axes", graph(f"{SCORES} {END}", THREE, output="float[n, s, 6]")),
+    Case(attention, "three axes and a mask", graph(MASKED, THREE, output="float[n, s, 6]")),
+    Case(attention, "three axes and a mask for all",
+         graph(MASKED, THREE.replace("float[n, s, t] m", "float[s, t] m"), output="float[n, s, 6]")),
+    Case(attention, "capped scores, with GroupQueryAttention",
+         graph(f"{SCORES.replace('x =', 'z =')} d = Div(z, cap) h = Tanh(d) o = Mul(h, cap) x = Add(o, m) "
+               f"{END}", INPUTS.replace("t, 6", "t, 8").replace("t]", "s]").replace(" t,", " s,"),
+               output="float[b, 4, s, 8]")),
+    Case(attention, "Attention from opset 23 on", graph(MASKED, opset=23), target="onnx"),
+    Case(attention, "Attention with capped scores", target="onnx",
+         model=graph(f"{SCORES.replace('x =', 'z =')} d = Div(z, cap) h = Tanh(d) o = Mul(h, cap) x = Add(o, m) {END}",
+                     opset=23)),
+]
+SPARES = [
+    Case(attention, "a softmax over the queries", why="axis",
+         model=graph(f"{SCORES} {END.replace('axis = -1', 'axis = 2')}")),
+    Case(attention, "five axes", why="other axes than batch, head",
+         model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, 2, 4"), output="float[b, 2, 4, s, 6]")),
+    Case(attention, "a free number of heads", why="number of heads",
+         model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, h"), output="float[b, h, s, 6]")),
+    Case(attention, "one head of keys for all", why="different numbers of heads",
+         model=graph(f"{SCORES} {END}", INPUTS.replace("float[b, 4, 8, t]", "float[b, 1, 8, t]"))),
+    Case(attention, "weights that are asked for too", why="is also used",
+         model=graph(f"{SCORES} {END} o = Neg(p)", output="float[b, 4, s, t] o, float[b, 4, s, 6]")),
+    Case(masked_attention, "a number that hides nothing", why="hides nothing",
+         model=graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, z, half) {END}")),
+    Case(attention, "a mask for other heads", why="the mask has 2 heads",
+         model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 2, s, t] m"))),
+    Case(attention, "scores hidden by a condition", why="found Where",
+         model=graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, low, z) {END}")),
+    Case(attention, "an opset without Attention", graph(MASKED), target="onnx", why="opset 23"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def attributes(model, op):
+    (node,) = (node for node in model.graph.node if node.op_type == op)
+    return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+
+
+def test_heads_and_scale_are_read_from_the_graph():
+    made, _ = surgeon.rewrite(graph(f"a = Mul(q, quarter) e = Mul(quarter, k) x = MatMul(a, e) {END}"), attention)
+    found = attributes(made, "MultiHeadAttention")
+    assert found["num_heads"] == 4
+    assert found["scale"] == pytest.approx(0.5946**2)

@@ -1,0 +1,58 @@
+"""Layouts of attention ops: what is no longer moved, what is spared and why."""
+
+import pytest
+
+from patterns.attention_layout import attention_of_heads, rotary_of_rows
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+CONSTANTS = (
+    "<int64[3] rows = {0, 0, 32}, int64[1] places = {0}, "
+    "int64[4] heads = {0, 0, 4, 8}, float[9, 4] c = {@}, float[9, 4] e = {@}>"
+)
+CONSTANTS = CONSTANTS.replace("@", ", ".join(str(number / 40) for number in range(36)))
+INPUTS = "float[b, s, 32] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v"
+JOINED = (
+    "kd = Transpose<perm = [0, 2, 1, 3]>(k) ke = Reshape(kd, rows) "
+    "vd = Transpose<perm = [0, 2, 1, 3]>(v) ve = Reshape(vd, rows)"
+)
+NODE = "y = com.microsoft.MultiHeadAttention<num_heads = 4, scale = 0.35>(q, ke, ve)"
+TURNED = (
+    "a = Reshape(x, heads) f = Transpose<perm = [0, 2, 1, 3]>(a) r = com.microsoft.RotaryEmbedding(f, places, c, e) "
+    "o = Transpose<perm = [0, 2, 1, 3]>(r) y = Reshape(o, rows)"
+)
+ROWS = "float[b, 9, 32] x"
+
+
+def graph(body, inputs=INPUTS, output="float[b, s, 32]"):
+    header = '<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({inputs}) => ({output} y) {CONSTANTS} {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(attention_of_heads, "keys and values that come as heads", graph(f"{JOINED} {NODE}")),
+    Case(rotary_of_rows, "heads split before and joined behind", graph(TURNED, ROWS, "float[b, 9, 32]")),
+]
+SPARES = [
+    Case(attention_of_heads, "heads that are none to the attention", why="the attention has 2 heads",
+         model=graph(f"{JOINED} {NODE.replace('num_heads = 4', 'num_heads = 2')}")),
+    Case(attention_of_heads, "values alone come as heads", why="wanted",
+         model=graph("vd = Transpose<perm = [0, 2, 1, 3]>(v) ve = Reshape(vd, rows) " + NODE,
+                     "float[b, s, 32] q, float[b, t, 32] ke, float[b, 4, t, 8] v")),
+    Case(rotary_of_rows, "joined in another order", why="wanted perm",
+         model=graph(TURNED.replace("o = Transpose<perm = [0, 2, 1, 3]>", "o = Transpose<perm = [0, 2, 3, 1]>"), ROWS,
+                     "float[b, 9, 32]")),
+    Case(rotary_of_rows, "heads that are read as such too", why="is also used",
+         model=graph(f"{TURNED} z = Neg(r)", ROWS, "float[b, 4, 9, 8] z, float[b, 9, 32]")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)

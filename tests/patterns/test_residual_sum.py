@@ -1,0 +1,46 @@
+"""Residuals before a layer normalisation on a CPU: what is written as Sum, what is spared and why."""
+
+import pytest
+
+from patterns.residual_sum import residual_sum
+from patterns.skip_layer_norm import skip_layer_norm
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+CONSTANTS = "<float[4] w = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}, float[4] c = {0.5, 1, 1.5, 2}>"
+PLAIN = "t = Add(x, s) y = LayerNormalization<axis = -1>(t, w, b)"
+
+
+def graph(body, more="", dtype="float"):
+    ends = f"({dtype}[n, 3, 4] x, {dtype}[n, 3, 4] s) => ({dtype}[n, 3, 4] y{more})"
+    return parse(f"{ends} {CONSTANTS.replace('float', dtype)} {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(residual_sum, "a residual", graph(PLAIN)),
+    Case(residual_sum, "with a bias before it", graph(f"u = Add(x, c) {PLAIN.replace('Add(x', 'Add(u')}")),
+    Case(residual_sum, "whose sum is read too", graph(f"{PLAIN} z = Relu(t)", ", float[n, 3, 4] z")),
+    Case([residual_sum, skip_layer_norm], "before the fused op, on a CPU", graph(PLAIN), sites=1),
+]
+SPARES = [
+    Case(residual_sum, "another execution provider", graph(PLAIN), ep="cuda", why="for the execution provider cpu"),
+    Case(residual_sum, "a double", graph(PLAIN, dtype="double"), why="float32 alone"),
+    Case(residual_sum, "no residual", graph("y = LayerNormalization<axis = -1>(x, w, b) z = Neg(s)",
+                                            ", float[n, 3, 4] z"), why="wanted Add"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_for_another_provider_the_fused_op_comes():
+    report = check_fires(Case([residual_sum, skip_layer_norm], "", graph(PLAIN), ep="cuda"))
+    assert [site.rule for site in report.sites] == ["skip_layer_norm"]

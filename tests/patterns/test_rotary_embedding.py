@@ -1,0 +1,97 @@
+"""Rotary embeddings: what becomes one RotaryEmbedding, what is spared and why."""
+
+import pytest
+
+from patterns.attention_layout import rotary_of_rows
+from patterns.rotary_embedding import rotary_embedding
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"
+CONSTANTS = (
+    "<int64[1] start = {0}, int64[1] middle = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {3}, "
+    "int64[1] one = {1}, int64[1] third = {3}, int64[2] parts = {4, 4}, int64[4] heads = {0, 0, 4, 8}, "
+    "int64[3] rows = {0, 0, 32}, "
+    "float factor = {1.5}>"
+)
+TURNED = (
+    "hi = Slice(x, middle, end, last, one) lo = Slice(x, start, middle, last, one) ne = Neg(hi) "
+    "t = Concat<axis = -1>(ne, lo)"
+)
+ANGLES = "a = Concat<axis = -1>(f, f) p = Cos(a) q = Sin(a)"
+TABLES = "u = Unsqueeze(p, one) v = Unsqueeze(q, one)"
+SUM = "m = Mul(x, u) n = Mul(t, v) y = Add(m, n)"
+PLAIN = f"{TURNED} {ANGLES} {TABLES} {SUM}"
+GIVEN = f"{TURNED} u = Concat<axis = -1>(c, c) v = Concat<axis = -1>(e, e) {SUM}"
+
+
+def graph(body, inputs=INPUTS, opset=17, output="float[b, 4, s, 8]", constants=CONSTANTS):
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({inputs}) => ({output} y) {constants} {{ {body} }}")
+
+
+ROWS_OF = [[number / 10 + row / 7 for number in range(4)] * 2 for row in range(6)]
+FLAT = ", ".join(str(round(number, 4)) for row in ROWS_OF for number in row)
+FIXED = CONSTANTS.replace(">", f", float[6, 8] u = {{{FLAT}}}, float[6, 8] v = {{{FLAT}}}>")
+SPLIT = "lo, hi = Split<axis = -1>(x, parts) ne = Neg(hi) t = Concat<axis = -1>(ne, lo)"
+EQUAL = SPLIT.replace("Split<axis = -1>(x, parts)", "Split<axis = 3, num_outputs = 2>(x)")
+FACTOR = PLAIN.replace("p = Cos(a) q = Sin(a)", "h = Cos(a) j = Sin(a) p = Mul(h, factor) q = Mul(j, factor)")
+IN_ROWS = f"w = Reshape(r, heads) x = Transpose<perm = [0, 2, 1, 3]>(w) {PLAIN.replace('y = Add', 'z = Add')}"
+IN_ROWS += " o = Transpose<perm = [0, 2, 1, 3]>(z) y = Reshape(o, rows)"
+ROWS = INPUTS.replace("float[b, 4, s, 8] x", "float[b, s, 32] r")
+
+# fmt: off
+FIRES = [
+    Case(rotary_embedding, "tables from angles", graph(PLAIN)),
+    Case(rotary_embedding, "one batch of angles for all", graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
+    Case(rotary_embedding, "tables times a factor", graph(FACTOR)),
+    Case(rotary_embedding, "operands swapped", graph(PLAIN.replace("Mul(x, u)", "Mul(u, x)").replace("m, n", "n, m"))),
+    Case(rotary_embedding, "tables that are given", graph(GIVEN)),
+    Case(rotary_embedding, "tables for each batch",
+         graph(GIVEN, INPUTS.replace("float[s, 4]", "float[b, 1, s, 4]"))),
+    Case(rotary_embedding, "fixed tables for fixed sizes",
+         graph(f"{TURNED} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"), constants=FIXED,
+               output="float[b, 4, 6, 8]")),
+    Case(rotary_embedding, "cut by Split",
+         graph(f"{SPLIT} {ANGLES} {TABLES} {SUM}")),
+    Case(rotary_embedding, "cut by Split in two equal parts",
+         graph(f"{EQUAL} {ANGLES} {TABLES} {SUM}", opset=18)),
+    Case(rotary_embedding, "slices without steps", graph(PLAIN.replace(", last, one)", ", last)"))),
+    Case(rotary_embedding, "the standard op", graph(PLAIN, opset=23), target="onnx"),
+    Case(rotary_embedding, "the standard op, one batch of angles for all", target="onnx",
+         model=graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"), 23)),
+    Case([rotary_embedding, rotary_of_rows], "heads that are split before and joined behind", sites=1,
+         model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
+]
+SPARES = [
+    Case(rotary_embedding, "cut elsewhere than in the middle", why="not cut in the middle",
+         model=graph(PLAIN, constants=CONSTANTS.replace("middle = {4}", "middle = {3}"))),
+    Case(rotary_embedding, "every other number", why="leaves numbers out",
+         model=graph(PLAIN.replace("last, one) lo", "last, two) lo").replace("last, one) ne", "last, two) ne"),
+                     constants=CONSTANTS.replace("int64[1] one", "int64[1] two = {2}, int64[1] one"))),
+    Case(rotary_embedding, "the halves in their order", why="wanted",
+         model=graph(PLAIN.replace("Concat<axis = -1>(ne, lo)", "Concat<axis = -1>(lo, ne)"))),
+    Case(rotary_embedding, "the first half negated", why="wanted",
+         model=graph(PLAIN.replace("Neg(hi)", "Neg(lo)").replace("(ne, lo)", "(hi, ne)"))),
+    Case(rotary_embedding, "angles of two kinds", why="wanted",
+         model=graph(PLAIN.replace("q = Sin(a)", "ab = Concat<axis = -1>(f, g) q = Sin(ab)"),
+                     f"{INPUTS}, float[b, s, 4] g")),
+    Case(rotary_embedding, "the cosine in the place of the sine", why="wanted",
+         model=graph(PLAIN.replace("q = Sin(a)", "q = Cos(a)"))),
+    Case(rotary_embedding, "tables that differ from head to head", why="head to head",
+         model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[4, s, 4]"))),
+    Case(rotary_embedding, "fixed tables of unlike halves", why="unlike halves",
+         model=graph(f"{TURNED} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"),
+                     constants=FIXED.replace("{0.0, ", "{0.5, ", 1), output="float[b, 4, 6, 8]")),
+    Case(rotary_embedding, "an opset without the op", graph(PLAIN), target="onnx", why="opset 23"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)

@@ -1,0 +1,168 @@
+"""Rotary embeddings of neighbours: what becomes one RotaryEmbedding, what is spared and why."""
+
+import onnx
+import pytest
+
+import surgeon
+from patterns.attention_layout import rotary_of_rows
+from patterns.rotary_embedding import rotary_embedding
+from patterns.rotary_interleaved import rotary_interleaved
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"
+CONSTANTS = (
+    "<int64[1] first = {0}, int64[1] second = {1}, int64[1] end = {9223372036854775807}, int64[1] last = {3}, "
+    "int64[1] two = {2}, int64[1] new = {-1}, int64[5] split = {0, 0, 0, 4, 2}, int64[4] whole = {0, 0, 0, 8}, "
+    "int64[1] heads_axis = {1}, int64[4] twice = {1, 1, 1, 2}, int64[3] table = {0, 0, 8}, int64[3] other = {1, 1, 2}, "
+    "int64[2] flat = {0, 8}, int64[4] heads = {0, 0, 4, 8}, int64[3] rows = {0, 0, 32}, int64 zero = {0}, "
+    "int64[2] both = {2, 4}, int64[5] again = {1, 1, 1, 1, 2}, int64[4] joined = {0, 0, 1, 8}, "
+    "int64 unit = {1}, int64[2] ones = {1, 1}, float factor = {1.5}>"
+)
+CUT = "i = Slice(x, first, end, last, two) j = Slice(x, second, end, last, two)"
+STACK = "w = Unsqueeze(p, new) z = Unsqueeze(q, new) t = Concat<axis = -1>(w, z)"
+EACH = "p1 = Mul(i, c) p2 = Mul(j, e) p = Sub(p1, p2) q1 = Mul(i, e) q2 = Mul(j, c) q = Add(q1, q2)"
+PAIRS = f"{CUT} {EACH} {STACK} y = Reshape(t, whole)"
+TURNED = f"{CUT} p = Neg(j) {STACK.replace('(q', '(i')} r = Reshape(t, whole)"
+SUM = "m = Mul(x, u) n = Mul(r, v) y = Add(m, n)"
+ANGLES = (
+    "f1 = Unsqueeze(f, last) f2 = Tile(f1, twice) a = Reshape(f2, table) a1 = Cos(a) a2 = Sin(a) "
+    "u = Unsqueeze(a1, heads_axis) v = Unsqueeze(a2, heads_axis)"
+)
+GIVEN = (
+    "c1 = Unsqueeze(c, new) c2 = Expand(c1, other) u = Reshape(c2, flat) "
+    "e1 = Unsqueeze(e, new) e2 = Expand(e1, other) v = Reshape(e2, flat)"
+)
+
+
+def graph(body, inputs=INPUTS, opset=17, output="float[b, 4, s, 8]", constants=CONSTANTS):
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({inputs}) => ({output} y) {constants} {{ {body} }}")
+
+
+def cut_by(*lines):
+    """Pairs that are cut otherwise."""
+    return graph(PAIRS.replace(CUT, f"k = Reshape(x, split) {' '.join(lines)}"))
+
+
+ROWS_OF = [[number // 2 / 10 + row / 7 for number in range(8)] for row in range(6)]
+FLAT = ", ".join(str(round(number, 4)) for row in ROWS_OF for number in row)
+FIXED = CONSTANTS.replace(">", f", float[6, 8] u = {{{FLAT}}}, float[6, 8] v = {{{FLAT}}}>")
+SIX = INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]")
+FACTOR = ANGLES.replace("a1 = Cos(a) a2 = Sin(a)", "b1 = Cos(a) b2 = Sin(a) a1 = Mul(b1, factor) a2 = Mul(b2, factor)")
+IN_ROWS = f"h = Reshape(o, heads) x = Transpose<perm = [0, 2, 1, 3]>(h) {PAIRS.replace('y = ', 'g = ')}"
+IN_ROWS += " l = Transpose<perm = [0, 2, 1, 3]>(g) y = Reshape(l, rows)"
+ROWS = INPUTS.replace("float[b, 4, s, 8] x", "float[b, s, 32] o")
+BY_ROWS = (
+    "a1 = Cos(f) a2 = Sin(f) b1 = Unsqueeze(a1, last) b2 = Tile(b1, twice) b3 = Reshape(b2, table) "
+    "d1 = Unsqueeze(a2, last) d2 = Concat<axis = -1>(d1, d1) d3 = Reshape(d2, table) "
+    "u = Unsqueeze(b3, heads_axis) v = Unsqueeze(d3, heads_axis)"
+)
+BEHIND = INPUTS.replace("[b, 4, s, 8]", "[b, s, 4, 8]").replace("float[s, 4]", "float[s, 1, 4]")
+SPREAD = (
+    "a1 = Cos(f) a2 = Sin(f) b1 = Unsqueeze(a1, both) b2 = Tile(b1, again) u = Reshape(b2, joined) "
+    "d1 = Unsqueeze(a2, both) d2 = Tile(d1, again) v = Reshape(d2, joined)"
+)
+HALF = INPUTS.replace("float[", "float16[").replace("float16[b, s, 4] f", "float[b, s, 4] f")
+CAST = ANGLES.replace("u = Unsqueeze(a1", "k1 = Cast<to = 10>(a1) u = Unsqueeze(k1").replace(
+    "v = Unsqueeze(a2", "k2 = Cast<to = 10>(a2) v = Unsqueeze(k2"
+)
+
+# fmt: off
+FIRES = [
+    Case(rotary_interleaved, "even and odd numbers, each by its formula", graph(PAIRS)),
+    Case(rotary_interleaved, "operands swapped",
+         graph(PAIRS.replace("Mul(i, c)", "Mul(c, i)").replace("Add(q1, q2)", "Add(q2, q1)"))),
+    Case(rotary_interleaved, "tables for each batch",
+         graph(PAIRS, INPUTS.replace("float[s, 4]", "float[b, 1, s, 4]"))),
+    Case(rotary_interleaved, "pairs in an axis of their own",
+         cut_by("i = Gather<axis = 4>(k, zero) j = Gather<axis = 4>(k, unit)")),
+    Case(rotary_interleaved, "pairs that are split",
+         cut_by("k1, k2 = Split<axis = -1>(k, ones) i = Squeeze(k1, new) j = Squeeze(k2, new)")),
+    Case(rotary_interleaved, "pairs that are split by slices",
+         cut_by("k1 = Slice(k, first, second, new) k2 = Slice(k, second, two, new) "
+                "i = Squeeze(k1, new) j = Squeeze(k2, new)")),
+    Case(rotary_interleaved, "the shape of the pairs is read",
+         graph(PAIRS.replace("y = Reshape(t, whole)", "t1 = Shape(t) t2 = Slice(t1, first, last) "
+                             "t3 = Concat<axis = 0>(t2, new) y = Reshape(t, t3)"))),
+    Case(rotary_interleaved, "tables from angles", graph(f"{TURNED} {ANGLES} {SUM}")),
+    Case(rotary_interleaved, "tables times a factor", graph(f"{TURNED} {FACTOR} {SUM}")),
+    Case(rotary_interleaved, "tables that are cast",
+         graph(f"{TURNED} {CAST} {SUM}", HALF, output="float16[b, 4, s, 8]")),
+    Case(rotary_interleaved, "one batch of angles for all",
+         graph(f"{TURNED} {ANGLES} {SUM}", INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
+    Case(rotary_interleaved, "curves that are repeated", graph(f"{TURNED} {BY_ROWS} {SUM}")),
+    Case(rotary_interleaved, "tables that are given", graph(f"{TURNED} {GIVEN} {SUM}")),
+    Case(rotary_interleaved, "fixed tables for fixed sizes",
+         graph(f"{TURNED} {SUM}", SIX, constants=FIXED, output="float[b, 4, 6, 8]")),
+    Case(rotary_interleaved, "the standard op", graph(f"{TURNED} {ANGLES} {SUM}", opset=23), target="onnx"),
+    Case(rotary_interleaved, "the standard op, tables for all batches", graph(PAIRS, opset=23), target="onnx"),
+    Case(rotary_interleaved, "heads behind rows", graph(PAIRS, BEHIND, output="float[b, s, 4, 8]")),
+    Case(rotary_interleaved, "heads behind rows, tables for each batch",
+         graph(PAIRS, BEHIND.replace("float[s, 1, 4]", "float[b, s, 1, 4]"), output="float[b, s, 4, 8]")),
+    Case(rotary_interleaved, "heads behind rows, the standard op", target="onnx",
+         model=graph(PAIRS, BEHIND, opset=23, output="float[b, s, 4, 8]")),
+    Case(rotary_interleaved, "heads behind rows, axes for heads and copies in one",
+         graph(f"{TURNED} {SPREAD} {SUM}", BEHIND, output="float[b, s, 4, 8]")),
+    Case([rotary_interleaved, rotary_of_rows], "heads that are split before and joined behind", sites=1,
+         model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
+]
+SPARES = [
+    Case(rotary_interleaved, "the other number negated", why="wanted",
+         model=graph(PAIRS.replace("p = Sub(p1, p2)", "p = Add(p1, p2)").replace("q = Add(q1", "q = Sub(q1"))),
+    Case(rotary_interleaved, "even for odd", why="wanted the constant 0",
+         model=graph(PAIRS.replace("Slice(x, first", "Slice(x, zeroth").replace("Slice(x, second", "Slice(x, first")
+                     .replace("zeroth", "second"))),
+    Case(rotary_interleaved, "every third number", why="wanted the constant 2",
+         model=graph(PAIRS.replace("last, two)", "last, last)"), INPUTS.replace("s, 8]", "s, 6]").replace("4] ", "2] "),
+                     output="float[b, 4, s, 4]", constants=CONSTANTS.replace("whole = {0, 0, 0, 8}",
+                                                                             "whole = {0, 0, 0, 4}"))),
+    Case(rotary_interleaved, "a slice that leaves numbers out", why="every other number of the last axis",
+         model=graph(PAIRS, INPUTS.replace("s, 8]", "s, 12]"), constants=CONSTANTS.replace("{9223372036854775807}",
+                                                                                          "{8}"))),
+    Case(rotary_interleaved, "pairs one behind the other", why="wanted axis = -1",
+         model=graph(f"{TURNED} {ANGLES} {SUM}".replace("Concat<axis = -1>(w, z)", "Concat<axis = 3>(w, z)")
+                     .replace(", new)", ", last)"))),
+    Case(rotary_interleaved, "pairs joined in another shape", why="joined in another shape",
+         model=graph(PAIRS, output="float[b, s, 4, 8]",
+                     inputs=INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]").replace("[s, 4]", "[6, 4]"),
+                     constants=CONSTANTS.replace("whole = {0, 0, 0, 8}", "whole = {0, 6, 4, 8}"))),
+    Case(rotary_interleaved, "half a table behind the other", why="wanted",
+         model=graph(f"{TURNED} u = Concat<axis = -1>(c, c) v = Concat<axis = -1>(e, e) {SUM}")),
+    Case(rotary_interleaved, "rows that are repeated, not columns", why="copied along another axis",
+         model=graph(f"{TURNED} {GIVEN} {SUM}".replace("Unsqueeze(c, new)", "Unsqueeze(c, heads_axis)")
+                     .replace("Unsqueeze(e, new)", "Unsqueeze(e, heads_axis)")
+                     .replace("1, other)", "1, across)"),
+                     constants=CONSTANTS.replace("int64[3] other", "int64[3] across = {1, 2, 1}, int64[3] other"))),
+    Case(rotary_interleaved, "one row of a table for all", why="other batches or rows",
+         model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[1, 4]"))),
+    Case(rotary_interleaved, "one batch for many tables", why="other batches or rows",
+         model=graph(f"{TURNED} {ANGLES} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[1, 4, s, 8]"))),
+    Case(rotary_interleaved, "tables that differ from head to head", why="head to head",
+         model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[4, s, 4]"))),
+    Case(rotary_interleaved, "an unknown number of heads behind rows", why="number of heads is unknown",
+         model=graph(PAIRS, BEHIND.replace("[b, s, 4, 8]", "[b, s, h, 8]"), output="float[b, s, h, 8]")),
+    Case(rotary_interleaved, "one number of a table for all", why="not of half a head",
+         model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[s, 1]"))),
+    Case(rotary_interleaved, "fixed tables of unlike columns", why="unlike halves",
+         model=graph(f"{TURNED} {SUM}", SIX, constants=FIXED.replace("{0.0, ", "{0.5, ", 1),
+                     output="float[b, 4, 6, 8]")),
+    Case(rotary_interleaved, "an opset without the op", graph(PAIRS), target="onnx", why="opset 23"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_the_two_rotary_embeddings_are_told_apart():
+    """Halves turned against each other are for the other rule, and the attribute says which it was."""
+    made, _ = surgeon.rewrite(graph(PAIRS), [rotary_embedding, rotary_interleaved])
+    (node,) = (node for node in made.graph.node if node.op_type == "RotaryEmbedding")
+    assert {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute} == {"interleaved": 1}
