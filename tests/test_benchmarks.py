@@ -10,7 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 
+from surgeon.benching.result import Bench, Latency
 from tests.benchmarks.bars import BARS, PROVED
+from tests.benchmarks.latency import table, verdict
 from tests.benchmarks.measure import Contender, Result, Run, measure, rounds
 from tests.benchmarks.peers import PEERS
 from tests.benchmarks.works import Stack, generate
@@ -89,3 +91,34 @@ def test_bars_are_held_and_missed(work: str, good: dict[str, tuple], bad: dict[s
 
     assert all(held(good))
     assert not any(held(good | bad))
+
+
+def _bench(**milliseconds: float) -> Bench:
+    """Models that took the same in each of ten rounds."""
+    models = tuple(Latency(name, ((value,) * 10,)) for name, value in milliseconds.items())
+    return Bench(models, {"batch": 1}, 0, "cpu", 1.0)
+
+
+def test_latencies_make_a_table() -> None:
+    """One row for each, by the original."""
+    found = _bench(original=10.0, surgeon=8.0, ort=9.96)
+    rows = list(table("bert, sequence 128", ["original", "surgeon", "ort"], found))
+    assert rows[2:] == [
+        "| original | 10.0 | 1 | | |",
+        "| surgeon | 8.0 | 0.800 | 0.800 to 0.800 | faster |",
+        "| ort | 10.0 | 0.996 | 0.996 to 0.996 | no difference within noise |",
+    ]
+
+
+@pytest.mark.parametrize(("ours", "held"), [(8.0, True), (9.04, True), (9.5, False), (12.0, False)])
+def test_surgeon_is_held_against_the_best_of_the_others(ours: float, held: bool) -> None:
+    """The best is the one with the lowest latency, the original among them; less than a per cent is noise."""
+    names = ["original", "surgeon", "ort", "onnxscript"]
+    text, fine = verdict(names, _bench(original=10.0, surgeon=ours, ort=9.0, onnxscript=11.0))
+    assert fine == held
+    assert "the best of the others, ort: " in text
+    assert text.endswith("held" if held else "MISSED")
+
+
+def test_surgeon_without_a_file_misses_the_bar() -> None:
+    assert not verdict(["original", "ort"], _bench(original=10.0, ort=9.0))[1]

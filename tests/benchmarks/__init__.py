@@ -4,4 +4,10 @@ works      the models that are generated
 peers      what each peer runs, file to file
 measure    whole processes: seconds and peak memory, in interleaved rounds
 bars       what must hold
+
+With `--transformers`, the latency of what they write, under ONNX Runtime, measured by `surgeon.bench`.
+
+transformer_models   BERT-base and GPT-2 by torch's two exporters
+transformer_peers    what surgeon and each peer make of them, file to file
+latency              the tables
 """

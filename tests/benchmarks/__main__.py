@@ -1,4 +1,7 @@
-"""`python -m tests.benchmarks`: `surgeon rewrite --rules gelu`, without a check and proved, beside its peers."""
+"""`python -m tests.benchmarks`: `surgeon rewrite --rules gelu`, without a check and proved, beside its peers.
+
+With `--transformers`: the latency of BERT-base and GPT-2 under ONNX Runtime as surgeon and its peers leave them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks.bars import ALL_RULES, BARS, GELU_ALONE, PROVED, SECOND_RUN
 from tests.benchmarks.measure import Contender, Result, rounds
+from tests.benchmarks.transformer_models import NAMES
 
 HERE = Path(__file__).parent
 RIVALS = ("onnxscript", "gs", "ort", "limit")
@@ -45,6 +49,12 @@ limit: onnx.load and onnx.save, changing nothing.
 def main() -> int:
     """Measure, print tables and bars; 1 when `--bars` is given and one is missed."""
     options = _arguments()
+    if options.transformers:
+        from tests.benchmarks.latency import tables
+
+        settings = {name: getattr(options, name) for name in ("seconds", "threads", "cpu_time", "sequences", "keep")}
+        fine = tables(options.works, **settings)
+        return int(options.bars and not fine)
     generator = hashlib.sha256((HERE / "works.py").read_bytes()).hexdigest()[:8]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-benchmarks"
     folder = cache / generator
@@ -68,13 +78,26 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("works", nargs="*", default=list(WORKS), help=f"of {', '.join(WORKS)} (default: all)")
+    parser.add_argument(
+        "works",
+        nargs="*",
+        help=f"of {', '.join(WORKS)}; with --transformers of {', '.join(NAMES)} (default: all)",
+    )
+    parser.add_argument("--transformers", action="store_true", help="measure the latency of whole transformers instead")
+    parser.add_argument("--seconds", type=float, default=60, help="for each table of a transformer (default 60)")
+    parser.add_argument("--threads", type=int, default=0, help="of a transformer (default: one on each physical core)")
+    parser.add_argument(
+        "--sequence", type=int, action="append", dest="sequences", help="of a transformer (default 128 and 512)"
+    )
+    parser.add_argument("--cpu-time", action="store_true", help="of one thread of a transformer, for a busy machine")
     parser.add_argument("--runs", type=int, default=3, help="rounds (default 3)")
     parser.add_argument("--bars", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--keep", action="store_true", help="keep the generated models for the next time (4 GB)")
     options = parser.parse_args()
-    if unknown := set(options.works) - set(WORKS):
-        parser.error(f"no work is named {', '.join(sorted(unknown))}; there are {', '.join(WORKS)}")
+    known = NAMES if options.transformers else tuple(WORKS)
+    if unknown := set(options.works) - set(known):
+        parser.error(f"no work is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    options.works = options.works or list(known)
     return options
 
 

@@ -1,0 +1,93 @@
+"""Inputs that all models of a bench run on: the user's, or made to fit the first model's graph."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.errors import UsageError
+from surgeon.feeding.dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
+from surgeon.feeding.inputs import InputPlan, InputsUnknown
+from surgeon.feeding.user_inputs import read_inputs
+from surgeon.running.runtime import SessionError, TimedSession
+
+Feeds = dict[str, np.ndarray]
+Prepared = tuple[list[Callable[[], None]], dict[str, int]]
+
+
+def prepared(
+    sessions: Sequence[tuple[str, TimedSession]],
+    skeletons: Sequence[ModelProto],
+    inputs: Sequence[str | Path],
+    dims: Mapping[str, int],
+    seed: int,
+) -> Prepared:
+    """Return what runs each of the sessions once, on inputs that all of them take, and the sizes of free dimensions.
+
+    `sessions` have names and stand in the order of `skeletons`; the inputs are those of the first.  Inputs
+    that are made have the usual sizes, those that another model fixes, and those of `dims`; where a model refuses
+    them, others are tried.
+    Raises UsageError for inputs that do not fit, names that differ, and models that refuse all that is made.
+    """
+    refusal = ""
+    for feeds, sizes in _candidates(skeletons, inputs, dims, seed):
+        runs = []
+        for name, session in sessions:
+            run = session.prepared(feeds)
+            try:
+                run()
+            except SessionError as refused:
+                refusal = refusal or f"{name} does not run on these inputs ({refused.line.rstrip('.')})"
+                break
+            runs.append(run)
+        else:
+            return runs, sizes
+    made = "give others" if inputs else "give sizes with dims or your own with inputs"
+    raise UsageError(f"{refusal}: {made}.")
+
+
+def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
+    """Raise UsageError where a model has other inputs than the first."""
+    first = set(wanted_inputs(skeletons[0].graph))
+    for name, skeleton in zip(names, skeletons, strict=True):
+        odd = sorted(first ^ set(wanted_inputs(skeleton.graph)))
+        if odd:
+            told = ", ".join(f"'{item}'" for item in odd)
+            raise UsageError(f"{names[0]} and {name} do not have the same inputs ({told}): bench models that do.")
+
+
+def _candidates(
+    skeletons: Sequence[ModelProto], inputs: Sequence[str | Path], dims: Mapping[str, int], seed: int
+) -> Iterator[tuple[Feeds, dict[str, int]]]:
+    if inputs:
+        if dims:
+            raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one.")
+        sets = read_inputs(skeletons[0], inputs)
+        if len(sets) != 1:
+            raise UsageError(f"{len(sets)} sets of inputs are given, and a bench takes one: name a single .npz file.")
+        yield sets[0].arrays, {}
+        return
+    require_sizes(dims)
+    try:
+        plan = InputPlan(skeletons[0])
+        require_known(plan.free, dims)
+        chosen = {**_fixed(skeletons), **dims}
+        for sizes in (*plan.size_sets(chosen), *plan.fallback_sets(chosen)):
+            yield plan.make(seed, sizes), {key: sizes[key] for key in plan.free}
+    except InputsUnknown as unknown:
+        raise UsageError(f"Inputs cannot be made ({unknown.reason}): give your own.") from None
+
+
+def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:
+    """The sizes that a model fixes of dimensions that are free in the first."""
+    first = wanted_inputs(skeletons[0].graph)
+    free = free_dims(list(first.values()))
+    found: dict[str, int] = {}
+    for skeleton in skeletons[1:]:
+        theirs = wanted_inputs(skeleton.graph)
+        for name, value in first.items():
+            for ours, other in zip(input_dims(value), input_dims(theirs[name]), strict=False):
+                if isinstance(ours, str) and isinstance(other, int) and ours in free:
+                    found.setdefault(ours, other)
+    return found

@@ -1,0 +1,145 @@
+"""What a bench tells: the latency of each model, and the paired ratio of any two."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from surgeon.benching.intervals import CONFIDENCE, interval_of
+
+SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
+FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One model: its name and the milliseconds of one run, by load of the model and by round."""
+
+    name: str
+    loads: tuple[tuple[float, ...], ...]
+
+    @property
+    def milliseconds(self) -> tuple[float, ...]:
+        """Those of all rounds."""
+        return tuple(chain.from_iterable(self.loads))
+
+    def percentile(self, share: float) -> float:
+        """The milliseconds that `share` per cent of the rounds stay within; 50 is the median."""
+        return float(np.percentile(self.milliseconds, share))
+
+    @property
+    def median(self) -> float:
+        """The median in milliseconds."""
+        return self.percentile(50)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        shares = {f"p{share}": self.percentile(share) for share in (5, 25, 75, 95)}
+        return {"model": self.name, "median_ms": self.median, **shares, "ms": [list(load) for load in self.loads]}
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The latency of a model by that of another: the median over the rounds, and the ends of its 95 % interval.
+
+    The interval is that of the sign test, which takes the rounds as independent, made wide enough for the median of
+    each single load.
+    """
+
+    model: str
+    reference: str
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """ "faster", "slower", or "no difference within noise".
+
+        There is a difference where the interval leaves 1 out and the median is at least one per cent from 1.
+        """
+        if self.high < 1 and self.ratio <= 1 - SMALLEST:
+            return FASTER
+        if self.low > 1 and self.ratio >= 1 + SMALLEST:
+            return SLOWER
+        return EQUAL
+
+    @property
+    def precision(self) -> float:
+        """Half the width of the interval, by the ratio."""
+        return (self.high - self.low) / 2 / self.ratio if self.ratio else float("inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON; an end that is not known is None."""
+        high = self.high if self.high < float("inf") else None
+        return {
+            "model": self.model,
+            "reference": self.reference,
+            "ratio": self.ratio,
+            "low": self.low,
+            "high": high,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Models that were run in turn.
+
+    models      in the order given; the first is what the others are held against
+    sizes       of the free dimensions of the inputs, empty where the user gave these or none is free
+    threads     that one operator may use; 0 for as many as there are physical cores
+    ep          the execution provider
+    seconds     of all of it, loading included
+    cpu_time    whether the processor time of one thread was measured
+    """
+
+    models: tuple[Latency, ...]
+    sizes: Mapping[str, int]
+    threads: int
+    ep: str
+    seconds: float
+    cpu_time: bool = False
+
+    @property
+    def rounds(self) -> int:
+        """In how many rounds every model was measured."""
+        return len(self.models[0].milliseconds)
+
+    @property
+    def ratios(self) -> tuple[Ratio, ...]:
+        """Each of the other models against the first."""
+        return tuple(self.ratio(place) for place in range(1, len(self.models)))
+
+    def ratio(self, model: int = 1, reference: int = 0) -> Ratio:
+        """The paired ratio of two models, by their places."""
+        return ratio_of(self.models[model], self.models[reference])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "models": [latency.to_dict() for latency in self.models],
+            "ratios": [ratio.to_dict() for ratio in self.ratios],
+            "interval": {"confidence": CONFIDENCE, "method": "sign test, and the medians of the loads"},
+            "rounds": self.rounds,
+            "loads": len(self.models[0].loads),
+            "threads": self.threads or None,
+            "ep": self.ep,
+            "cpu_time": self.cpu_time,
+            "sizes": dict(self.sizes),
+            "seconds": self.seconds,
+        }
+
+
+def ratio_of(model: Latency, reference: Latency) -> Ratio:
+    """Return the paired ratio of two models that ran in the same rounds."""
+    loads = [
+        [one / other for one, other in zip(ours, theirs, strict=True)]
+        for ours, theirs in zip(model.loads, reference.loads, strict=True)
+    ]
+    found = interval_of(list(chain.from_iterable(loads)))
+    medians = [median(load) for load in loads]
+    return Ratio(model.name, reference.name, found.median, min(found.low, *medians), max(found.high, *medians))

@@ -1,0 +1,69 @@
+"""Interleaved rounds: everything runs once in each, in an order drawn anew, so that all meet the same weather."""
+
+import gc
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+WARM_UP = 3  # rounds that are dropped: arenas grow, kernels pack their weights, caches fill
+SHORTEST = 1e-3  # seconds that one reading of the clock should span; what runs shorter is run several times for it
+MOST_REPEATS = 1000
+CHECKED_EVERY = 5  # rounds between two looks at whether they are enough
+
+Run = Callable[[], None]
+
+
+def interleaved(
+    runs: Sequence[Run],
+    *,
+    clock: Callable[[], float],
+    rounds: int,
+    seconds: float,
+    enough: Callable[[Sequence[Sequence[float]]], bool],
+    seed: int = 0,
+    wall: Callable[[], float] | None = None,
+) -> list[list[float]]:
+    """Return the seconds of each run in each round: one list per run, all equally long, in the order of the rounds.
+
+    At least `rounds` are made, then more until `enough` says so of what was measured or `seconds` are over since the
+    call, by the clock `wall` where that is another.  One reading spans as many calls as the shortest run needs for a
+    millisecond, the same number for all.
+    """
+    shuffled = random.Random(seed)
+    times: list[list[float]] = [[] for _ in runs]
+    places = list(range(len(runs)))
+    wall = wall or clock
+    started = wall()
+    with _undisturbed():
+        shortest = min(min(_seconds(run, 1, clock) for run in runs) for _ in range(WARM_UP))
+        repeats = max(1, min(MOST_REPEATS, round(SHORTEST / shortest))) if shortest > 0 else MOST_REPEATS
+        while True:
+            shuffled.shuffle(places)
+            for place in places:
+                times[place].append(_seconds(runs[place], repeats, clock))
+            done = len(times[0])
+            if done < rounds:
+                continue
+            if wall() - started >= seconds or (done % CHECKED_EVERY == 0 and enough(times)):
+                return times
+
+
+def _seconds(run: Run, repeats: int, clock: Callable[[], float]) -> float:
+    """What one call takes."""
+    start = clock()
+    for _ in range(repeats):
+        run()
+    return (clock() - start) / repeats
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No garbage is collected meanwhile."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,124 @@
+"""The command `surgeon bench`: how long models take, held against each other."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
+from surgeon.benching.result import FASTER, SLOWER
+from surgeon.console.console import console_for, seconds_text
+from surgeon.console.guard import CHECK_FAILED, Pair, reading
+
+if TYPE_CHECKING:
+    from surgeon.benching.result import Bench
+
+SHARES, MEDIAN = (50, 5, 25, 75, 95), 50
+STYLES = {FASTER: "bold green", SLOWER: "bold red"}
+
+
+@click.command(short_help="Measure how long models take, held against each other.")
+@click.argument("source", metavar="IN")
+@click.argument("others", metavar="OUT...", nargs=-1, required=True)
+@click.option("--inputs", metavar="FILE", help="Your inputs: an .npz file with an array for each input.")
+@click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension of inputs; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs made, and of the order.")
+@click.option("--threads", type=int, default=0, help="Threads for one operator.  [default: one on each physical core]")
+@click.option("--ep", metavar="NAME", default="cpu", show_default=True, help="The execution provider that runs them.")
+@click.option("--rounds", type=int, default=ROUNDS, show_default=True, help="Rounds at least.")
+@click.option("--seconds", type=float, default=SECONDS, show_default=True, help="Time for the rounds beyond these.")
+@click.option(
+    "--precision",
+    type=float,
+    default=PRECISION,
+    show_default=True,
+    help="Stop earlier once every ratio is known so well: half the width of its interval, by the ratio.",
+)
+@click.option("--loads", type=int, default=LOADS, show_default=True, help="How often the models are loaded anew.")
+@click.option(
+    "--cpu-time",
+    is_flag=True,
+    help="Measure the processor time of one thread, which hardly depends on what else the machine does.",
+)
+@click.option("--expect-not-slower", is_flag=True, help="End with exit code 1 where a model is slower than IN.")
+@click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@reading
+def bench(
+    source: str,
+    others: Sequence[str],
+    inputs: str | None,
+    dims: Sequence[tuple[str, int]],
+    expect_not_slower: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Run IN and OUT in turn under ONNX Runtime, its own optimisations on for both, and compare their latency.
+
+    Every model runs once in each round, in a new order each time, so that what else the machine does falls on all
+    alike.  The ratio is the median over the rounds of OUT's time by IN's, with its 95 % interval: that of the sign
+    test, made wide enough for each single load.  Whether they answer the same is for surgeon compare.
+    Example: surgeon bench in.onnx out.onnx --dim batch=1
+    """
+    from surgeon.benching.bench import bench as run
+
+    found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        print_bench(found, sys.stdout)
+    if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):
+        click.get_current_context().exit(CHECK_FAILED)
+
+
+def print_bench(found: "Bench", stream: TextIO) -> None:
+    """Print the latency of each model, its ratio to the first with the verdict, and on what this was measured."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = console_for(stream)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("ms", overflow="fold")
+    for title in (*(f"p{share}" if share != MEDIAN else "median" for share in SHARES), "ratio", "95 % interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    told = [
+        (
+            f"{ratio.ratio:.3f}",
+            f"{ratio.low:.3f} to {ratio.high:.3f}",
+            Text(ratio.verdict, STYLES.get(ratio.verdict, "")),
+        )
+        for ratio in found.ratios
+    ]
+    names = _short([latency.name for latency in found.models])
+    for name, latency, ratio in zip(names, found.models, [(), *told], strict=True):
+        table.add_row(name, *(_number(latency.percentile(share)) for share in SHARES), *ratio)
+    console.print(table)
+    console.print()
+    threads = f"{found.threads} thread{'s' * (found.threads != 1)}" if found.threads else "a thread on each core"
+    sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
+    time = "processor time" if found.cpu_time else "time"
+    for title, words in (
+        ("ratio", f"of the {time} to that of {names[0]} in the same round: median, interval by the sign test"),
+        (
+            "rounds",
+            f"{found.rounds} in {len(found.models[0].loads)} loads under ONNX Runtime ({found.ep}), {threads}{sizes}",
+        ),
+        ("time", seconds_text(found.seconds)),
+    ):
+        console.print(Text.assemble((f"{title:<9}", "bold"), words), soft_wrap=True)
+
+
+def _short(names: list[str]) -> list[str]:
+    """The names of files without what is the same of all their folders."""
+    folders = {os.path.dirname(name) for name in names}
+    return [os.path.basename(name) for name in names] if len(folders) == 1 else names
+
+
+def _number(milliseconds: float) -> str:
+    """As many digits as a latency is worth: four."""
+    places = 3 if milliseconds < 10 else 2 if milliseconds < 100 else 1
+    return f"{milliseconds:.{places}f}"

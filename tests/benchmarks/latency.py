@@ -1,0 +1,116 @@
+"""How long whole transformers take under ONNX Runtime as surgeon and its peers leave them: `--transformers`.
+
+All files of one table are measured in one run of `surgeon.bench`, interleaved, batch 1.  A peer that fails, or whose
+file ONNX Runtime refuses, is told and left out.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import surgeon
+from surgeon.benching.result import SLOWER, Bench
+from surgeon.file.model import Model
+from surgeon.running.runtime import SessionError, TimedSession
+from tests.benchmarks.transformer_models import NAMES, exported
+from tests.benchmarks.transformer_peers import PEERS
+
+__all__ = ["NAMES", "SEQUENCES", "tables"]
+
+SEQUENCES = (128, 512)
+OURS, ORIGINAL = "surgeon", "original"
+FOOT = """\
+ms: one run, batch 1, median.  ratio: of the time to the original's in the same round, with the 95 % interval (sign
+test and single loads).  ONNX Runtime's own optimisations are on for all.
+"""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a contender left: a file, or one line on why there is none that runs."""
+
+    path: Path
+    why: str = ""
+
+
+def tables(
+    names: Sequence[str],
+    *,
+    seconds: float,
+    threads: int,
+    cpu_time: bool = False,
+    sequences: Sequence[int] | None = None,
+    keep: bool = False,
+) -> bool:
+    """Print a table for each model and length; whether surgeon's was nowhere slower than the best of the others."""
+    print(FOOT)
+    held = True
+    for name in names:
+        source = exported(name)
+        folder = source.parent / "out" / name
+        try:
+            left = {ORIGINAL: Left(source), **{peer: _made(peer, name, source, folder) for peer in PEERS}}
+            running = {peer: item.path for peer, item in left.items() if not item.why}
+            for length in sequences or SEQUENCES:
+                print(f"{name}, sequence {length}", file=sys.stderr, flush=True)
+                sizes = {"batch": 1, "sequence": length}
+                found = surgeon.bench(
+                    *running.values(), dims=sizes, rounds=10, seconds=seconds, threads=threads, cpu_time=cpu_time
+                )
+                print("\n".join(table(f"{name}, sequence {length}", list(running), found)))
+                text, fine = verdict(list(running), found)
+                print(text, flush=True)
+                held &= fine
+            print("\n".join(f"- {peer}: {item.why}" for peer, item in left.items() if item.why), flush=True)
+        finally:
+            if not keep:
+                shutil.rmtree(folder, ignore_errors=True)
+    return held
+
+
+def table(title: str, names: Sequence[str], found: Bench) -> Iterator[str]:
+    """The rows of one table: each contender's latency, and its ratio to the first's."""
+    yield f"| {title} | ms | ratio | interval | |"
+    yield "|---|--:|--:|--:|---|"
+    for place, (name, latency) in enumerate(zip(names, found.models, strict=True)):
+        ratio = found.ratio(place, 0)
+        told = f"{ratio.ratio:.3f} | {ratio.low:.3f} to {ratio.high:.3f} | {ratio.verdict}" if place else "1 | |"
+        yield f"| {name} | {latency.median:.1f} | {told} |"
+
+
+def verdict(names: Sequence[str], found: Bench) -> tuple[str, bool]:
+    """Ours against the best of the others, and whether it is not slower within noise."""
+    if OURS not in names:
+        return "- surgeon's file is missing: MISSED", False
+    ours = names.index(OURS)
+    best = min((place for place in range(len(names)) if place != ours), key=lambda place: found.models[place].median)
+    ratio = found.ratio(ours, best)
+    held = ratio.verdict != SLOWER
+    figures = f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f}), {ratio.verdict}"
+    return f"- surgeon by the best of the others, {names[best]}: {figures}: {'held' if held else 'MISSED'}", held
+
+
+def _made(peer: str, name: str, source: Path, folder: Path) -> Left:
+    """What a peer makes of a model, in a process of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{peer}.onnx"
+    if peer == OURS or not target.exists():  # the rules change, the peers do not
+        print(f"{name}: {peer}", file=sys.stderr, flush=True)
+        arch = name.partition("-")[0]
+        command = (sys.executable, "-m", "tests.benchmarks.transformer_peers", peer, arch, str(source), str(target))
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            words = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+            return Left(target, f"fails ({words[-1] if words else ran.returncode})")
+    try:
+        with Model.open(target) as model:
+            model.check_data()
+        with TimedSession(target):
+            return Left(target)
+    except SessionError as refused:
+        return Left(target, f"writes a model that ONNX Runtime refuses ({refused.line})")

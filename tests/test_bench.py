@@ -1,0 +1,346 @@
+"""`surgeon bench`: rounds by a clock that the test moves, intervals by hand, and one real run of tiny models."""
+
+import gc
+import json
+from itertools import pairwise
+from math import comb, inf
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon import ModelFileError, UsageError
+from surgeon.benching.intervals import interval_of
+from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, ratio_of
+from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
+from surgeon.console import bench_command
+from tests.command_line import gelus, one_sentence, run, save
+
+WORK = "y = Relu(x)"
+QUICK = ("--rounds", 6, "--seconds", 0, "--threads", 1)
+
+
+class Clock:
+    """A clock that only what runs can move; it keeps the order of the runs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.order: list[str] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def runs(self, name, *seconds):
+        """A run that takes these seconds in turn, the last of them for ever."""
+        left = list(seconds)
+
+        def once():
+            self.order.append(name)
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+
+        return once
+
+
+def never(_):
+    return False
+
+
+def test_every_model_runs_once_in_each_round_in_changing_order():
+    clock = Clock()
+    runs = [clock.runs(name, 1.0) for name in "abc"]
+    times = interleaved(runs, clock=clock, rounds=20, seconds=0, enough=never)
+    assert [len(series) for series in times] == [20, 20, 20]
+    measured = clock.order[WARM_UP * 3 :]
+    rounds = ["".join(measured[start : start + 3]) for start in range(0, 60, 3)]
+    assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
+    assert len(set(rounds)) > 3
+
+
+def test_times_are_kept_by_model_whatever_the_order():
+    clock = Clock()
+    times = interleaved(
+        [clock.runs("a", 1.0), clock.runs("b", 3.0)], clock=clock, rounds=8, seconds=0, enough=never, seed=5
+    )
+    assert times == [[1.0] * 8, [3.0] * 8]
+
+
+def test_the_order_follows_from_the_seed():
+    def order(seed):
+        clock = Clock()
+        interleaved(
+            [clock.runs("a", 1.0), clock.runs("b", 1.0)], clock=clock, rounds=12, seconds=0, enough=never, seed=seed
+        )
+        return clock.order
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+
+
+def test_first_rounds_are_dropped():
+    """What a model does slowly at first is not in its times."""
+    clock = Clock()
+    times = interleaved([clock.runs("a", *([50.0] * WARM_UP), 1.0)], clock=clock, rounds=4, seconds=0, enough=never)
+    assert times == [[1.0] * 4]
+
+
+def test_rounds_go_on_until_they_are_enough():
+    clock = Clock()
+    seen = []
+
+    def enough(times):
+        seen.append(len(times[0]))
+        return len(seen) == 3
+
+    times = interleaved([clock.runs("a", 1.0)], clock=clock, rounds=10, seconds=inf, enough=enough)
+    assert seen == [10, 15, 20]
+    assert len(times[0]) == 20
+
+
+def test_rounds_end_when_the_time_is_over():
+    clock = Clock()
+    times = interleaved([clock.runs("a", 1.0)], clock=clock, rounds=2, seconds=30, enough=never)
+    assert len(times[0]) == 30 - WARM_UP
+
+
+def test_the_time_that_is_over_may_be_by_another_clock():
+    """Processor time is measured, and a person waits for the wall's."""
+    clock, wall = Clock(), Clock()
+    inner = clock.runs("a", 1.0)
+
+    def once():
+        inner()
+        wall.now += 3
+
+    times = interleaved([once], clock=clock, rounds=2, seconds=30, enough=never, wall=wall)
+    assert times == [[1.0] * (10 - WARM_UP)]
+
+
+def test_what_is_short_runs_several_times_for_one_reading():
+    """A quarter of a millisecond: four calls, of which the mean counts; the same number for every model."""
+    clock = Clock()
+    runs = [clock.runs("a", 2.0**-12), clock.runs("b", 1.0)]
+    times = interleaved(runs, clock=clock, rounds=3, seconds=0, enough=never)
+    assert clock.order.count("a") == clock.order.count("b") == WARM_UP + 3 * 4
+    assert times[0] == pytest.approx([2.0**-12] * 3)
+
+
+def test_what_takes_no_time_runs_no_more_than_so_often():
+    clock = Clock()
+    interleaved([clock.runs("a", 0.0)], clock=clock, rounds=1, seconds=0, enough=never)
+    assert clock.order.count("a") == WARM_UP + MOST_REPEATS
+
+
+def test_no_garbage_is_collected_meanwhile():
+    clock, seen = Clock(), []
+
+    def once():
+        seen.append(gc.isenabled())
+        clock.now += 1
+
+    interleaved([once], clock=clock, rounds=1, seconds=0, enough=never)
+    assert not any(seen)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("count", [6, 7, 20, 101])
+def test_the_interval_is_that_of_the_sign_test(count):
+    """Its ends are the k-th from either side, k the largest for which at most 2.5 % have fewer on one side."""
+    found = interval_of(list(range(count, 0, -1)))
+    k = int(found.low)
+    assert found.high == count + 1 - k
+    assert sum(comb(count, place) for place in range(k)) / 2**count <= 0.025
+    assert sum(comb(count, place) for place in range(k + 1)) / 2**count > 0.025
+
+
+def test_few_numbers_tell_nothing():
+    assert interval_of([1.0, 1.0, 1.0, 1.0, 1.0]) == (1.0, 0.0, inf)
+
+
+def test_the_interval_holds_the_true_median_in_95_of_100_cases():
+    """Of skewed numbers, too: no shape is assumed."""
+    random = np.random.default_rng(0)
+    intervals = [interval_of(random.lognormal(0.0, 0.5, 25)) for _ in range(2000)]
+    held = sum(found.low <= 1 <= found.high for found in intervals)
+    assert 0.94 < held / 2000 < 0.98
+
+
+def series(name, *milliseconds):
+    return Latency(name, (milliseconds,))
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.9, FASTER), (1.1, SLOWER), (1.0, EQUAL), (1.005, EQUAL), (0.995, EQUAL)]
+)
+def test_the_verdict(factor, verdict):
+    """A difference below a per cent is none, however sure it is."""
+    base = [10.0 + place % 7 for place in range(40)]
+    found = ratio_of(series("out", *(factor * time for time in base)), series("in", *base))
+    assert found.ratio == pytest.approx(factor)
+    assert found.verdict == verdict
+
+
+def test_pairs_see_through_a_machine_that_slows_down():
+    """Both take ten times as long in the second half; round by round the one still takes 0.9 of the other."""
+    base = [1.0] * 20 + [10.0] * 20
+    found = ratio_of(series("out", *(0.9 * time for time in base)), series("in", *base))
+    assert (found.low, found.high) == pytest.approx((0.9, 0.9))
+    assert found.precision == pytest.approx(0)
+
+
+def test_loads_that_disagree_make_the_interval_wide():
+    """Two loads find 0.97 and one finds 1.01, each in every round: there is no telling."""
+    reference = Latency("in", ((1.0,) * 10,) * 3)
+    found = ratio_of(Latency("out", ((0.97,) * 10, (1.01,) * 10, (0.97,) * 10)), reference)
+    assert (found.ratio, found.low, found.high) == (0.97, 0.97, 1.01)
+    assert found.verdict == EQUAL
+    assert ratio_of(Latency("out", ((0.97,) * 10, (0.98,) * 10, (0.97,) * 10)), reference).verdict == FASTER
+
+
+def test_noise_is_no_difference():
+    random = np.random.default_rng(3)
+    ours, theirs = (series(name, *(10 * random.lognormal(0.0, 0.4, 30))) for name in ("out", "in"))
+    assert ratio_of(ours, theirs).verdict == EQUAL
+
+
+def test_any_two_models_can_be_held_against_each_other():
+    models = (series("a", *[1.0] * 8), series("b", *[2.0] * 8), series("c", *[4.0] * 8))
+    found = Bench(models, {}, 1, "cpu", 1.0)
+    assert [ratio.ratio for ratio in found.ratios] == [2.0, 4.0]
+    assert found.ratio(2, 1).ratio == 2.0
+    assert (found.ratio(2, 1).model, found.ratio(2, 1).reference) == ("c", "b")
+
+
+def test_bench_of_tiny_models(tmp_path):
+    """A real run: two models in files, one in memory; 60 MatMuls take longer than one."""
+    square = ", ".join(["0.01"] * 128 * 128)
+    weight = f"float[128, 128] w = {{{square}}}"
+    head = "(float[n, 128] x) => (float[n, 128] y)"
+
+    def stack(count):
+        names = ["x", *(f"h{place}" for place in range(1, count)), "y"]
+        body = " ".join(f"{b} = MatMul({a}, w)" for a, b in pairwise(names))
+        return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {head} <{weight}> {{ {body} }}')
+
+    small, large = tmp_path / "small.onnx", tmp_path / "large.onnx"
+    small.write_bytes(stack(1).SerializeToString())
+    large.write_bytes(stack(60).SerializeToString())
+    found = surgeon.bench(large, small, stack(60), dims={"n": 64}, threads=1, rounds=10, seconds=2)
+    assert [latency.name for latency in found.models] == [str(large), str(small), "model 3"]
+    assert found.sizes == {"n": 64}
+    assert found.rounds >= 10
+    assert found.ratios[0].verdict == FASTER
+    assert found.ratios[0].ratio < 0.5
+    assert 0.5 < found.ratios[1].ratio < 2
+    assert found.ratio(0, 1).verdict == SLOWER
+
+
+def test_the_table_and_the_exit_code(tmp_path):
+    one, other = save(tmp_path, WORK, name="a.onnx"), save(tmp_path, "z = Neg(x) y = Relu(z)", name="b.onnx")
+    result = run("bench", one, other, *QUICK, "--dim", "n=3")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["ms", "median", "p5", "p25", "p75", "p95", "ratio", "95", "%", "interval"]
+    assert lines[1].split()[0] == "a.onnx"
+    assert lines[2].split()[0] == "b.onnx"
+    assert " to " in lines[2]
+    assert "6 in 3 loads under ONNX Runtime (cpu), 1 thread, n = 3" in result.stdout
+
+
+def test_the_result_as_json(tmp_path):
+    one, other = save(tmp_path, WORK, name="a.onnx"), save(tmp_path, WORK, name="b.onnx")
+    result = run("bench", one, other, other, *QUICK, "--json")
+    assert result.exit_code == 0
+    told = json.loads(result.stdout)
+    assert [model["model"] for model in told["models"]] == [str(one), str(other), str(other)]
+    assert all([len(load) for load in model["ms"]] == [2, 2, 2] for model in told["models"])
+    assert {ratio["verdict"] for ratio in told["ratios"]} <= {FASTER, SLOWER, EQUAL}
+    assert told["interval"] == {"confidence": 0.95, "method": "sign test, and the medians of the loads"}
+    assert (told["rounds"], told["loads"]) == (6, 3)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(2.0, 1), (1.0, 0), (0.5, 0)])
+def test_slower_ends_with_1_where_it_is_asked_for(tmp_path, monkeypatch, factor, code):
+    measured = Bench((series("a", *[1.0] * 8), series("b", *[factor] * 8)), {}, 0, "cpu", 1.0)
+    monkeypatch.setattr("surgeon.benching.bench.bench", lambda *_, **__: measured)
+    path = save(tmp_path, WORK)
+    assert run("bench", path, path).exit_code == 0
+    result = run("bench", path, path, "--expect-not-slower")
+    assert result.exit_code == code
+    assert measured.ratios[0].verdict in result.stdout
+    assert "a thread on each core" in result.stdout
+
+
+def test_numbers_have_the_digits_that_they_are_worth():
+    assert [bench_command._number(time) for time in (0.12345, 12.345, 1234.5)] == ["0.123", "12.35", "1234.5"]
+
+
+def test_processor_time(tmp_path):
+    """It is that of one thread, and less than has passed."""
+    path = save(tmp_path, WORK)
+    found = surgeon.bench(path, path, rounds=6, seconds=0, cpu_time=True)
+    assert (found.threads, found.cpu_time) == (1, True)
+    assert 0 < found.models[0].median < 1e3 * found.seconds
+    assert "of the processor time" in run("bench", path, path, "--cpu-time", "--rounds", 6, "--seconds", 0).stdout
+
+
+def test_own_inputs(tmp_path):
+    path, data = save(tmp_path, WORK), tmp_path / "x.npz"
+    np.savez(data, x=np.ones((7, 4), np.float32))
+    found = surgeon.bench(path, path, inputs=data, rounds=6, seconds=0, threads=1)
+    assert found.sizes == {}
+    np.savez(data, x=np.ones((7, 5), np.float32))
+    with pytest.raises(UsageError, match=r"has the shape \[7, 5\]"):
+        surgeon.bench(path, path, inputs=data)
+
+
+def test_a_dimension_that_the_other_model_fixes(tmp_path):
+    """It is run at that size alone."""
+    fixed = onnx.load(save(tmp_path, WORK, name="fixed.onnx"))
+    fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 9
+    found = surgeon.bench(save(tmp_path, WORK), fixed, rounds=6, seconds=0, threads=1)
+    assert found.sizes == {"n": 9}
+
+
+def test_sizes_that_the_model_refuses_give_way_to_others(tmp_path):
+    body = "shape = Constant<value_ints = [4, 4]>() r = Reshape(x, shape) y = Relu(r)"
+    path = save(tmp_path, body)
+    assert surgeon.bench(path, path, rounds=6, seconds=0, threads=1).sizes == {"n": 4}
+
+
+def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
+    path = save(tmp_path, WORK)
+    other = onnx.load(path)
+    other.graph.input[0].name = other.graph.node[0].input[0] = "other"
+    (tmp_path / "other.onnx").write_bytes(other.SerializeToString())
+    unknown = save(tmp_path, "y = my.Thing(x)", imports=', "my" : 1', name="unknown.onnx")
+    refused = save(tmp_path, "s = Constant<value_ints = [3, 7]>() y = Reshape(x, s)", name="refused.onnx")
+    cases = (
+        ((path, tmp_path / "other.onnx"), "do not have the same inputs ('other', 'x')"),
+        ((path, unknown), "ONNX Runtime does not load"),
+        ((path, refused), "does not run on these inputs"),
+        ((path, path, "--dim", "m=2"), "No input has a free dimension 'm'"),
+        ((path, path, "--ep", "npu"), "has no execution provider 'npu'"),
+        ((path, path, "--threads", "-1"), "The number of threads is -1"),
+        ((path, path, "--rounds", "0"), "The number of rounds is 0"),
+        ((path, path, "--loads", "0"), "The models are to be loaded 0 times"),
+        ((path, path, "--seconds", "-1"), "The time is -1.0 seconds"),
+        ((path, path, "--precision", "-1"), "The precision is -1.0"),
+        ((path, path, "--cpu-time", "--threads", "2"), "Processor time is that of one thread"),
+        ((path, path, "--seed", "-1"), "The seed is -1"),
+        ((path, tmp_path / "none.onnx"), "none.onnx"),
+    )
+    for arguments, words in cases:
+        assert words in one_sentence(run("bench", *arguments), 2)
+
+
+def test_one_model_is_not_enough(tmp_path):
+    with pytest.raises(UsageError, match="give two or more"):
+        surgeon.bench(save(tmp_path, WORK))
+    assert run("bench", save(tmp_path, WORK)).exit_code == 2
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    (tmp_path / "text.onnx").write_text("nothing")
+    with pytest.raises(ModelFileError):
+        surgeon.bench(gelus(tmp_path), tmp_path / "text.onnx")
