@@ -1,24 +1,69 @@
-"""Every notebook runs from top to bottom."""
+"""Every notebook runs from top to bottom, and shows what comes out."""
 
-from pathlib import Path
+import importlib.util
+import os
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+from nbformat.v4 import new_output
 
-FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+from tests.run_notebooks import FOLDER, draft, execute, read_draft, stable
+
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_notebook_runs(path):
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(path, tmp_path):
     """No cell raises, and the outputs that the repository shows are those that come out."""
     shown = nbformat.read(path, as_version=4)
-    run = NotebookClient(
-        nbformat.from_dict(shown), resources={"metadata": {"path": str(FOLDER)}}, timeout=180
-    ).execute()
+    run = execute(shown, tmp_path)
     for before, after in zip(shown.cells, run.cells, strict=True):
         if before.cell_type == "code":
             assert _texts(before) == _texts(after), before.source
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_stored_as_it_is_written_again(path):
+    """No counts, no metadata, nothing on stderr: python -m tests.run_notebooks NAME.ipynb."""
+    shown = nbformat.read(path, as_version=4)
+    assert stable(nbformat.from_dict(shown)) == shown
+
+
+def test_a_draft_becomes_the_notebook_that_it_was():
+    text = "# %% [markdown]\n# # Title\n#\n# Words.\n\n# %%\nx = 1\n\nx  # %% no mark\n"
+    notebook = read_draft(text)
+    assert [cell.cell_type for cell in notebook.cells] == ["markdown", "code"]
+    assert notebook.cells[0].source == "# Title\n\nWords."
+    assert draft(notebook) == text
+
+
+def test_a_cell_that_writes_to_stderr_is_refused():
+    notebook = read_draft("# %%\nx = 1\n")
+    notebook.cells[0].outputs = [new_output("stream", name="stdout", text="a\n"), new_output("stream", text="b\n")]
+    assert stable(notebook).cells[0].outputs == [new_output("stream", name="stdout", text="a\nb\n")]
+    notebook.cells[0].outputs.append(new_output("stream", name="stderr", text="a warning"))
+    with pytest.raises(ValueError, match="cell 0 writes to stderr"):
+        stable(notebook)
+
+
+def test_what_is_on_the_screen(capfd):
+    """The line that is asked for, without what is printed on the way; a call that works is no story."""
+    spec = importlib.util.spec_from_file_location("screen", FOLDER / "screen.py")
+    screen = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(screen)
+
+    def fail(text):
+        print("on the way")
+        os.write(2, b"from below\n")
+        raise RuntimeError(f"first\n{text}")
+
+    screen.message(fail, "second: why", about="second")
+    screen.message(fail, f"{'somewhere/' * 20} failed: why", about="failed")
+    assert capfd.readouterr() == ("second: why\n… failed: why\n", "")
+    with pytest.raises(ValueError, match="does not speak of 'third'"):
+        screen.message(fail, "second", about="third")
+    with pytest.raises(ValueError, match="does not fail any more"):
+        screen.message(str)
 
 
 def _texts(cell):
