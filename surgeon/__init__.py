@@ -7,7 +7,10 @@ Every change you asked for, nothing else, and each one proved.
 """
 
 from surgeon import searches
+from surgeon.benching.bench import bench
 from surgeon.comparing import compare
+from surgeon.diagnosis.check import check
+from surgeon.drawing.draw import draw
 from surgeon.errors import (
     CheckFailed,
     ExpectationUnmet,
@@ -23,7 +26,9 @@ from surgeon.errors import (
 from surgeon.graph import Constant, Graph, Tensor, register_helpers
 from surgeon.implementations import implements
 from surgeon.matching.match import Match, Mismatch
+from surgeon.ops.torch_schemas import torch_schema
 from surgeon.rewriting.explain import explain
+from surgeon.rewriting.functions import LocalFunction, function
 from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.rewrite import find, rewrite
@@ -38,6 +43,7 @@ __all__ = [
     "ExpectationUnmet",
     "Graph",
     "GraphError",
+    "LocalFunction",
     "Match",
     "Mismatch",
     "ModelFileError",
@@ -50,12 +56,17 @@ __all__ = [
     "SurgeonError",
     "Tensor",
     "UsageError",
+    "bench",
+    "check",
     "compare",
+    "draw",
     "explain",
     "find",
+    "function",
     "implements",
     "require",
     "rewrite",
     "rule",
     "searches",
+    "torch_schema",
 ]

@@ -7,6 +7,7 @@ SurgeonError               exit code 2 at the command line
 │   └── OpsetError         an op that the model's opset does not have
 ├── RewriteError           a rewrite that cannot go on (rules that undo each other, a replacement that raises)
 ├── UsageError             arguments that do not fit together
+│   └── ExportError        a module that an exporter of torch cannot write as was asked
 ├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
 └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 
@@ -61,6 +62,10 @@ class CheckFailed(SurgeonError):
     def __init__(self, message: str, report: object = None, result: object = None) -> None:
         super().__init__(message)
         self.report, self.result = report, result
+
+
+class ExportError(UsageError):
+    """An exporter of torch cannot write the module as was asked; its own error is the cause."""
 
 
 class ExpectationUnmet(SurgeonError):

@@ -49,11 +49,12 @@ class Graph(gs.Graph):
         self.versions = dict(versions or {})
         self.home = home
         self.made = 0
+        self.called: dict[str, Any] = {}  # local functions whose calls it holds, by op
         super().__init__(opset=opset)
         self.versions.setdefault("", self.opset)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("versions", "home", "made", "_functions"):
+        if name.startswith("__") or name in ("versions", "home", "made", "called", "_functions"):
             raise AttributeError(name)
         helper = user_helper(name, self.helper_opset(), self.home)
         if helper is not None:

@@ -104,6 +104,8 @@ class Graph(gs.Graph):
         """x, perhaps cast to a float dtype that holds all its values, as norms of half precision are on their ..."""
     def maybe_narrower(self, x: Tensor) -> Tensor:
         """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
+    def maybe_like(self, number: Any) -> Tensor:
+        """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
     def softplus_of(self, x: Tensor) -> Tensor:
         """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or ..."""
     def relu_of(self, x: Tensor) -> Tensor:

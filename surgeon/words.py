@@ -151,6 +151,14 @@ def maybe_narrower(g: Any, x: gs.Tensor) -> Any:
 
 
 @word
+def maybe_like(g: Any, number: Any) -> Any:
+    """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
+    if g.helper_opset() is not None:  # a replacement: CastLike may be younger than its opset
+        return g.literal(number) if isinstance(number, (int, float)) else number
+    return g.any_of(number, g.cast_like(number, g.any_tensor()))
+
+
+@word
 def softplus_of(g: Any, x: gs.Tensor) -> Any:
     """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or written out."""
     node = g.softplus(x)

@@ -34,8 +34,9 @@ def real_export(request: pytest.FixtureRequest) -> tuple[exports.Case, Path, exp
 
 @pytest.fixture
 def forget_implementations():
-    """What a test registers is forgotten after it."""
+    """What a test registers is forgotten after it, and what others registered is not there meanwhile."""
     before = dict(implementations.available())
+    implementations._registered.clear()
     yield
     implementations._registered.clear()
     implementations._registered.update(before)

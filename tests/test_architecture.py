@@ -14,27 +14,38 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     "errors",
     "implementations",
-    "file: wire edits payloads records values foreign external copying atomic model save",
-    "ops: walking randomness schema_tables attributes naming binding node_check schemas",
+    "file: wire edits payloads records values foreign external copying atomic model sameness save",
+    "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
+    "node_check schemas",
     "words",
     "graph",
-    "indexing: scope constants types index origin",
+    "indexing: scope constants types local index origin",
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes seen",
+    "upgrading: lossless",
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
     "arguments standing_in search compile templates blockers roots match",
-    "running: runtime kernels inlining formulas evaluator worker stepwise precision oracles",
+    "running: runtime kernels inlining aten deformable formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
     "inner_values proof region cut mini pins sizes sums signature site_proof site_check",
-    "searches: repeats neutral folding",
-    "rewriting: clock options fragment placing splice write rule catalogue runnable workshop acceptance near_misses "
-    "result recipe driver run references whole_model proving checking rewrite explain",
+    "searches: equal_initializers repeats neutral folding placeholders",
+    "rewriting: clock options fragment placing making sharing splice write rule signatures bodies expansion functions "
+    "catalogue runnable workshop acceptance near_misses result recipe inline driver run references whole_model proving "
+    "checking rewrite explain",
     "ruleproof: variants dtypes instances layouts opsets result together trial zero_size without_shapes cases judging "
     "supply prover",
     "comparing",
-    "upgrading: lossless upgrade",
-    "console: console progress guard report compare_command explain_command rule_proof manual inspection cli",
+    "benching: intervals rounds result feeds bench",
+    "upgrading: upgrade",
+    "drawing: content layout picture draw",
+    "diagnosis: finding provenance header structure dtypes fitting loading support limits tensorrt remedies check",
+    "learning: terms generalise numerals wording writing lessons recognising",
+    "torch: signature naming arguments placeholders plan sizes finishing outputs dynamo torchscript complaints effects "
+    "scoped registering exporting arrays mappings captured support comparing implementing subject varying examples "
+    "patterns",
+    "console: console progress guard report bench_command check_command compare_command draw_command explain_command "
+    "learn_command rule_proof manual inspection cli",
     "testing",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70
@@ -106,4 +117,4 @@ def test_rooms_can_be_read_in_one_sitting():
 def test_rule_files_are_short():
     """A rule that needs more is a sign that the vocabulary lacks a word."""
     for path in (ROOT / "patterns").glob("*.py"):
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 100, path.name
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 150, path.name

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, defs
 
 from surgeon.errors import RuleError
+from surgeon.ops.plugins import names_plugin
 from surgeon.ops.schemas import Schema, bind, check_node, domains, history, operators, schema
 
 X, Y, Z = object(), object(), object()
@@ -267,7 +268,7 @@ def test_every_operator_at_every_version_binds_to_a_node_that_fits_its_schema() 
     for domain in domains():
         for name in operators(domain):
             for version in history(domain, name):
-                if version.deprecated:
+                if version.deprecated or names_plugin(domain, name):  # a plugin's table says more than its schema
                     continue
                 node = node_of(version, version.since_version)
                 assert check_node(node, version.since_version, lambda _: None) == [], version

@@ -203,7 +203,7 @@ def test_a_process_serves_one_model_after_another_until_its_file_is_edited(tmp_p
     with open_oracle(mini, [path]) as oracle:
         assert pid(oracle) in (first, second)
     write(tmp_path, "if x[0]:\n    time.sleep(60)\nreturn x + os.getpid()")
-    with open_oracle(mini, [path], limit=0.5) as oracle:
+    with open_oracle(mini, [path], limit=5) as oracle:
         with pytest.raises(SessionError, match="has not answered"):
             oracle.run({"x": np.ones(1, np.float32)})
         edited = pid(oracle)

@@ -38,11 +38,27 @@ def wanting(proof):
 # Patterns that no made-up model suits, by rule: each form holds a value that may be anything, values that must fit one
 # another, or a number smaller than those that are made up.
 UNMADE = {
+    "deform_conv": {"torchvision", "mmcv", "plugin"},
     "group_norm": {"by_instances", "by_moments"},
     "group_norm_silu": {"behind_instances", "behind_moments"},
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
     "no_op_slice": {"sliced"},
+}
+# Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
+# attention, which tests/attention proves on exports, and rules of layout and for one provider with tests of their own.
+BY_EXPORTS = {
+    "attention",
+    "masked_attention",
+    "grouped_query_attention",
+    "grouped_attention",
+    "attention_of_heads",
+    "rotary_embedding",
+    "rotary_interleaved",
+    "rotary_of_rows",
+    "embed_layer_norm",
+    "reshaped_transpose",
+    "residual_sum",
 }
 NO_KERNEL = "no kernel"
 
@@ -57,12 +73,20 @@ def has_no_kernel(entries):
     return all(NO_KERNEL in entry.reason for entry in entries)
 
 
-@pytest.mark.parametrize("found", [found for *_, found in all_rules()], ids=lambda found: found.name)
+@pytest.mark.parametrize(
+    "found", [found for *_, found in all_rules() if found.name not in BY_EXPORTS], ids=lambda found: found.name
+)
 def test_every_rule_proves_itself(found):
     """Each pattern for each target; forms of it may be spared, for the rule's own reasons."""
     proof = prove(found, targets=None)
     if found.search is not None:
         assert not proof.entries
+        return
+    known = UNMADE.get(found.name, set())
+    if known >= {plain(pattern) for pattern, _ in proof.not_made_up} | {
+        plain(entry.pattern) for entry in proof.entries
+    }:
+        assert all(entry.standing == "spared" for entry in proof.entries)
         return
     assert proof.outcome is Outcome.PROVED, wanting(proof)
     groups = {}
@@ -73,7 +97,6 @@ def test_every_rule_proves_itself(found):
         for (pattern, target), entries in groups.items()
         if all(entry.standing != "proved" for entry in entries) and not has_no_kernel(entries)
     }
-    known = UNMADE.get(found.name, set())
     unproved = {key: reasons for key, reasons in unproved.items() if key[0] not in known}
     assert not unproved, "a pattern is never proved for a target"
     made = {pattern for pattern, _ in groups}

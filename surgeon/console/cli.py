@@ -17,9 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surgeon.console.bench_command import bench
+from surgeon.console.check_command import check
 from surgeon.console.compare_command import compare
+from surgeon.console.draw_command import draw
 from surgeon.console.explain_command import explain
 from surgeon.console.guard import CHECK_FAILED, Commands, Pair, reading, writing
+from surgeon.console.learn_command import learn
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.rewriting.rule import TARGETS
 
@@ -58,10 +62,15 @@ def main() -> None:
     "-r",
     "names",
     multiple=True,
-    required=True,
     metavar="NAMES",
     help="Rules by name, with commas: gelu, ./my_rules.py, ./my_rules.py:name, package.module:name; "
     "-name leaves one out.",
+)
+@click.option(
+    "--inline",
+    multiple=True,
+    metavar="NAMES",
+    help="Write out the calls of local functions before the rules run, by name (domain::Name), or of all.",
 )
 @click.option(
     "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="Where the model is to run."
@@ -70,7 +79,7 @@ def main() -> None:
     "--ep",
     metavar="NAME",
     help="The execution provider that runs the model: cpu, cuda, dml, tensorrt, or any; write only what it has kernels "
-    "for.  [default: cpu where the target is ONNX Runtime, else any]",
+    "for.  [default: cpu where the target is ONNX Runtime, tensorrt where it is TensorRT, else any]",
 )
 @click.option("--only", multiple=True, metavar="PATTERN", help="Rewrite only where a node's name fits.")
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave alone what a node's name fits.")
@@ -86,6 +95,7 @@ def rewrite(
     source: str,
     output: str,
     names: Sequence[str],
+    inline: Sequence[str],
     report_path: str | None,
     quiet: bool,
     diff: bool,
@@ -100,6 +110,8 @@ def rewrite(
     """
     from surgeon.rewriting.rewrite import rewrite as run
 
+    if not names and not inline:
+        raise UsageError("Nothing is asked for; name rules with --rules, or local functions with --inline.")
     if report_path is not None:
         _check_report_path(report_path, source, output)
 
@@ -116,6 +128,7 @@ def rewrite(
             _, report = run(
                 source,
                 names,
+                inline=[name for item in inline for name in item.split(",") if name],
                 output=output,
                 expect=dict(expect),
                 options=options,
@@ -244,6 +257,10 @@ def _progress(quiet: bool, unit: str = "rewrite") -> "Iterator[Callable[[str, in
 
 main.add_command(explain)
 main.add_command(compare)
+main.add_command(bench)
+main.add_command(learn)
+main.add_command(check)
+main.add_command(draw)
 
 
 @main.command(short_help="List the rules, print the manual of one, or prove it.")

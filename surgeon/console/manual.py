@@ -9,7 +9,7 @@ from surgeon.console.console import console_for
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.matching.recording import trace
 from surgeon.ops.schemas import knows_domain
-from surgeon.rewriting.rule import TARGETS, Form, Rule
+from surgeon.rewriting.rule import Form, Rule
 from surgeon.words import find_word
 
 NEWEST = 10**6  # an opset at which every form may be written
@@ -80,8 +80,8 @@ def manual_lines(rule: Rule) -> Iterator[str]:
             yield from (f"    {line}" for line in draw(pattern))
     yield ""
     yield "After"
-    for target in TARGETS.values():
-        yield from (f"  {line}" for line in _target_lines(rule, target.name))
+    for target in rule.targets:
+        yield from (f"  {line}" for line in _target_lines(rule, target))
     spoken = sorted({said.word for function in rule.patterns for one in trace(function) for said in one.said.values()})
     if spoken:
         yield ""
@@ -103,7 +103,7 @@ def summary(rule: Rule) -> str:
 def targets_text(rule: Rule) -> str:
     """The targets that the rule has a form for, with the opset that each needs."""
     told = []
-    for name in TARGETS:
+    for name in rule.targets:
         forms = list(_forms(rule, name))
         least = min((form.opset for form in forms), default=0)
         if forms:

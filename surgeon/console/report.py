@@ -53,6 +53,9 @@ def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
         yield click.style(f"@@ {number}/{len(sites)} {rules} at {site.root} ({scope_name(site)}) @@", fg="cyan")
         for node in (*site.replaced, *site.swept):
             yield click.style(f"- {node_line(node)}", fg="red")
+        for old, new in site.shared.items():
+            yield click.style(f"- initializer {old}", fg="red")
+            yield click.style(f"+ its readers read {new}", fg="green")
         for node in site.added:
             yield click.style(f"+ {node_line(node)}", fg="green")
 

@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from surgeon.matching.compile import Compiled
 from surgeon.ops.schemas import history
-from surgeon.rewriting.rule import TARGETS, Plan, Rule
+from surgeon.rewriting.rule import Plan, Rule
 from surgeon.ruleproof.cases import Case
 from surgeon.ruleproof.dtypes import FLOATS
 from surgeon.ruleproof.judging import Judging
@@ -53,7 +53,7 @@ def prove_rule(
     Raises RuleError for a pattern that cannot be traced.
     """
     started = time.perf_counter()
-    made = _RuleProver(rule, targets or list(TARGETS), quick, custom_ops, progress).run()
+    made = _RuleProver(rule, targets or rule.targets, quick, custom_ops, progress).run()
     made.seconds = time.perf_counter() - started
     return made
 
