@@ -193,7 +193,11 @@ def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
     """SIGINT while sites are rewritten: exit 130, one word, nothing new in the folder."""
     rules = tmp_path / "rules.py"
     rules.write_text(INTERRUPTING)
-    process = _process("rewrite", gelus(tmp_path), tmp_path / "out.onnx", "-r", rules, stdout=subprocess.PIPE)
+    process = _process(
+        *("rewrite", gelus(tmp_path), tmp_path / "out.onnx", "-r", rules),
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs this in the background ignores it
+    )
     output, error = process.communicate()
     assert process.returncode == 130
     assert (output, error) == (b"", b"Interrupted.\n")
@@ -234,7 +238,7 @@ def test_a_signal_that_ends_the_process_leaves_no_litter(tmp_path: Path, number:
         *("rewrite", source, out / "o.onnx", "-r", rules, "--check", "none", "-q"),
         stdout=subprocess.PIPE,
         env={**os.environ, "NUMBER": str(int(number)), "SECONDS": "0" if ignored else "30"},
-        preexec_fn=(lambda: signal.signal(number, signal.SIG_IGN)) if ignored else None,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL),
     )
     output, error = process.communicate()
     if ignored:
