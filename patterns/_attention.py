@@ -7,7 +7,7 @@ import numpy as np
 from onnx import helper
 
 from patterns._grouped import grouped, require_grouped
-from patterns._masks import bias_of, given, require_fits, whole
+from patterns._masks import bias_of, given, require_fits, spread, whole
 from surgeon import Graph, Match, Tensor, require
 
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
@@ -61,11 +61,22 @@ def dtype_of(match: Match) -> Any:
     return made
 
 
+def in_dtype(g: Graph, x: Tensor, wanted: Any, own: Any = None) -> Tensor:
+    """A tensor in a dtype.  own: the dtype that it has, where it does not know it itself."""
+    return x if (x.dtype if own is None else own) == wanted else g.cast(x, to=wanted)
+
+
 def joined(g: Graph, x: Tensor, perm: list[int], dtype: Any) -> Tensor:
     """The heads of a tensor beside each other in its last axis."""
     width = x.shape[perm[2]] * x.shape[perm[3]]
-    made = g.reshape(g.transpose(x, perm=perm), [0, 0, width])
-    return made if x.dtype == dtype else g.cast(made, to=dtype)
+    return in_dtype(g, g.reshape(g.transpose(x, perm=perm), [0, 0, width]), dtype, x.dtype)
+
+
+def finished(g: Graph, match: Match, made: Tensor, dtype: Any) -> Tensor:
+    """What an op of ONNX Runtime's made in a dtype, with the guard of the softmax behind it, in the result's dtype."""
+    if "guarded" in match.bound:
+        made = g.where(g.isnan(made), 0.0, made)
+    return in_dtype(g, made, result_dtype(match), dtype)
 
 
 def fused(g: Graph, match: Match) -> Tensor:
@@ -90,10 +101,7 @@ def fused(g: Graph, match: Match) -> Tensor:
         made = grouped(g, ours, keys, values, bias, heads, heads, scale=scale, softcap=match["cap"])
     else:
         made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=heads, scale=scale)
-    if "guarded" in match.bound:
-        made = g.where(g.isnan(made), 0.0, made)
-    made = made if dtype == result_dtype(match) else g.cast(made, to=result_dtype(match))
-    return g.transpose(g.reshape(made, [0, 0, *v.shape[1::2]]), perm=[0, 2, 1, 3])
+    return g.transpose(g.reshape(finished(g, match, made, dtype), [0, 0, *v.shape[1::2]]), perm=[0, 2, 1, 3])
 
 
 def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Tensor:
@@ -104,16 +112,11 @@ def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Ten
     if bias is not None:
         require(all(mask.rank is not None and mask.rank < 4 for mask in masks), "a mask has more axes than the scores")
         rank = max(mask.rank for mask in masks)
-        bias = g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank)))
-        one = np.array([1], np.int64)
-        rows, keys = (g.slice(g.shape(x), [axis], [axis + 1], [0]) for x, axis in ((q, 1), (kt, 2)))
-        bias = g.expand(bias, g.concat(one, one, rows, keys, axis=0))
+        bias = spread(g, g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank))), q, kt)
     parts = (q, g.transpose(kt, perm=[0, 2, 1]), v)
-    ours, theirs, values = (x if x.dtype == dtype else g.cast(x, to=dtype) for x in parts)
-    made = g.ms_multi_head_attention(ours, theirs, values, None, None, bias, num_heads=1, scale=scale_of(match))
-    if "guarded" in match.bound:
-        made = g.where(g.isnan(made), 0.0, made)
-    return made if dtype == result_dtype(match) else g.cast(made, to=result_dtype(match))
+    ours, keys, values = (in_dtype(g, x, dtype) for x in parts)
+    made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=1, scale=scale_of(match))
+    return finished(g, match, made, dtype)
 
 
 def standard(g: Graph, match: Match) -> Tensor:
@@ -122,6 +125,6 @@ def standard(g: Graph, match: Match) -> Tensor:
     dtype = dtype_of(match)
     capped: dict[str, Any] = {"softcap": match["cap"]} if "cap" in match.bound else {}
     turned = (match["q"], g.transpose(match["kt"], perm=[0, 1, 3, 2]), match["v"])
-    ours, keys, values = (x if x.dtype == dtype else g.cast(x, to=dtype) for x in turned)
-    made: Tensor = g.attention(ours, keys, values, bias_of(g, match, dtype), scale=scale_of(match), **capped)
-    return made if dtype == result_dtype(match) else g.cast(made, to=result_dtype(match))
+    ours, keys, values = (in_dtype(g, x, dtype) for x in turned)
+    made = g.attention(ours, keys, values, bias_of(g, match, dtype), scale=scale_of(match), **capped)
+    return in_dtype(g, made, result_dtype(match), dtype)

@@ -5,15 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._moments import (
-    channels,
-    has_shape_of,
-    normalised,
-    per_channel,
-    require_spatial,
-    reshaped,
-    scaled_and_shifted,
-)
+from patterns._layouts import reshaped
+from patterns._moments import channels, has_shape_of, normalised, per_channel, require_spatial, scaled_and_shifted
 from surgeon import Constant, Graph, Tensor, require
 
 

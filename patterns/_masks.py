@@ -49,6 +49,11 @@ def whole(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) ->
         and wanted in sides
     ):
         return shaped
+    return spread(g, shaped, q, kt)
+
+
+def spread(g: Graph, bias: Tensor, q: Tensor, kt: Tensor) -> Tensor:
+    """A bias with four axes, repeated for the rows of q and the columns of kᵀ where it has one for all of them."""
     one = np.array([1], np.int64)
-    rows, keys = (g.slice(g.shape(x), [axis], [axis + 1], [0]) for x, axis in ((q, 2), (kt, 3)))
-    return g.expand(shaped, g.concat(one, one, rows, keys, axis=0))
+    rows, keys = (g.slice(g.shape(x), [axis], [axis + 1], [0]) for x, axis in ((q, q.rank - 2), (kt, kt.rank - 1)))
+    return g.expand(bias, g.concat(one, one, rows, keys, axis=0))

@@ -7,12 +7,6 @@ import numpy as np
 from surgeon import Constant, Graph, Tensor, require
 
 
-def reshaped(g: Graph, x: Tensor) -> Tensor:
-    """x in another shape, whatever a size of 0 in it means."""
-    shape = g.any_tensor()
-    return g.any_of(g.reshape(x, shape), g.reshape(x, shape, allowzero=1))
-
-
 def has_shape_of(y: Tensor, x: Tensor) -> None:
     """Refuse a result of another shape than that of the input."""
     require(x.sizes is not None and None not in x.sizes, "the shape of the input is unknown")

@@ -2,24 +2,14 @@
 
 from typing import Any
 
+from patterns._layouts import HEADS_FIRST, joined, reshaped
 from surgeon import Graph, Tensor, require, rule
-
-HEADS_FIRST = [0, 2, 1, 3]
-
-
-def reshaped(g: Graph, x: Tensor) -> Tensor:
-    """A Reshape, whatever zeros in its target mean: what counts is the shape of the result."""
-    return g.any_of(*(g.reshape(x, g.any_tensor(), allowzero=zero) for zero in (0, 1)))
-
-
-def joined(g: Graph, x: Tensor, name: str) -> Tensor:
-    """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
-    return g.capture(name, reshaped(g, g.transpose(x, perm=HEADS_FIRST)))
 
 
 def of_joined_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
     """MultiHeadAttention whose keys and values come as heads and are joined for it."""
-    return g.ms_multi_head_attention(q, joined(g, k, "keys"), joined(g, v, "values"), None, None, bias, **attributes)
+    keys, values = g.capture("keys", joined(g, k)), g.capture("values", joined(g, v))
+    return g.ms_multi_head_attention(q, keys, values, None, None, bias, **attributes)
 
 
 def joins_heads(x: Tensor, made: Tensor, what: str) -> None:
@@ -57,7 +47,7 @@ def between_layouts(g: Graph, x: Tensor, places: Tensor, cos: Tensor, sin: Tenso
     """RotaryEmbedding of heads that were joined before, and are again behind it."""
     heads = g.capture("heads", g.transpose(g.capture("split", reshaped(g, x)), perm=HEADS_FIRST))
     turned = g.ms_rotary_embedding(heads, places, cos, sin, **attributes)
-    return joined(g, turned, "y")
+    return g.capture("y", joined(g, turned))
 
 
 @rule(patterns=[between_layouts], is_pattern=False)

@@ -2,16 +2,12 @@
 
 from typing import Any
 
+from patterns._attention import NON_FINITE
 from patterns._grouped import grouped, require_grouped
+from patterns._layouts import joined, reshaped
 from surgeon import Graph, Tensor, require, rule
 
 OURS = ("kv_num_heads", "softcap")  # attributes of GroupQueryAttention that go over into the new node
-DIFFERS = {"non_finite": "an infinity or NaN may spread to other numbers of its row, or not reach them"}
-
-
-def reshaped(g: Graph, x: Tensor) -> Tensor:
-    """A Reshape, whatever zeros in its target mean: what counts is the shape of the result."""
-    return g.any_of(*(g.reshape(x, g.any_tensor(), allowzero=zero) for zero in (0, 1)))
 
 
 def repeated(g: Graph, x: Tensor, name: str) -> Tensor:
@@ -20,15 +16,15 @@ def repeated(g: Graph, x: Tensor, name: str) -> Tensor:
     return g.capture(f"{name}_heads", reshaped(g, copies))
 
 
-def joined(g: Graph, x: Tensor) -> Tensor:
+def joined_and_cast(g: Graph, x: Tensor) -> Tensor:
     """The heads beside each other in the last axis, perhaps in another dtype."""
-    made = reshaped(g, g.transpose(x, perm=[0, 2, 1, 3]))
+    made = joined(g, x)
     return g.any_of(made, *(g.cast(made, to=dtype) for dtype in ("float32", "float16")))
 
 
 def by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
     """MultiHeadAttention over copies of keys and values."""
-    keys, values = joined(g, repeated(g, k, "k")), joined(g, repeated(g, v, "v"))
+    keys, values = joined_and_cast(g, repeated(g, k, "k")), joined_and_cast(g, repeated(g, v, "v"))
     return g.ms_multi_head_attention(q, keys, values, None, None, bias, **attributes)
 
 
@@ -36,7 +32,7 @@ def grouped_by_copies(
     g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any
 ) -> Tensor:
     """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
-    keys, values = g.shared(joined(g, repeated(g, k, "k"))), joined(g, repeated(g, v, "v"))
+    keys, values = g.shared(joined_and_cast(g, repeated(g, k, "k"))), joined_and_cast(g, repeated(g, v, "v"))
     last, total = g.any_tensor(), g.any_tensor()
     found = g.ms_group_query_attention(
         q, keys, values, None, None, last, total, None, None, None, bias, causal=0, outputs=3, **attributes
@@ -64,7 +60,12 @@ def are_copies(k: Tensor, v: Tensor, k_copies: Tensor, v_copies: Tensor, k_heads
     require(k.sizes[1] == v.sizes[1], "keys and values have different numbers of heads")
 
 
-@rule(patterns=[by_copies, grouped_by_copies], conditions=[are_copies], differs=DIFFERS, is_pattern=False)
+@rule(
+    patterns=[by_copies, grouped_by_copies],
+    conditions=[are_copies],
+    differs={"non_finite": NON_FINITE},
+    is_pattern=False,
+)
 def grouped_query_attention(
     g: Graph,
     q: Tensor,

@@ -53,9 +53,9 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
 
 def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules of a name without the approximate ones that it does not name.  Raises RuleError if none is left."""
-    if name in groups():
-        return rules  # a group holds those that it names
     left = tuple(rule for rule in rules if rule.is_exact or rule.name == name.rpartition(":")[2])
+    if len(left) < len(rules) and name in groups():
+        return rules  # a group holds those that it names
     if rules and not left:
         raise RuleError(
             f"All rules of {name!r} are approximate; name the one you want, as in {name}:{rules[0].name}, or ask for "

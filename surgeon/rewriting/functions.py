@@ -13,6 +13,7 @@ whatever a call gives: `g.constant(value_float=alpha)` refers to it, and so does
 """
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from surgeon.rewriting.rule import ANY, Rule, rule
 from surgeon.rewriting.signatures import KINDS, OF_KIND, Signature, signature_of
 
 
-class LocalFunction:
+class LocalFunction(ABC):
     """A function of the model's own (FunctionProto).  Made by `surgeon.function`.
 
     Called with a graph it adds one call: in a replacement the model gets the function too, in a pattern it is what to
@@ -113,15 +114,17 @@ class LocalFunction:
         )
         return self._protos(Home(versions, ir_version >= FIRST_IR_WITH_DEFAULTS), ir_version)
 
+    @abstractmethod
     def outputs(self, g: Graph) -> int:
         """The number of outputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _protos(self, home: Home, ir_version: int) -> list[FunctionProto]:
-        raise NotImplementedError
+        """As `protos`, where functions may be."""
 
+    @abstractmethod
     def _write(self, g: Graph, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
+        """Add the nodes of the body; attributes are numbers and lists, or stand for the call's."""
 
     def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments as inputs and attributes, defaults filled in."""

@@ -14,6 +14,7 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.torch.exporting import lock
 from surgeon.torch.mappings import DYNAMO, decompositions, opsets_of, registry_at, silence, torchscript_opsets
+from surgeon.torch.torchscript import symbolics
 
 _TORCH = str(Path(torch.__file__).parent)
 _RANGE = re.compile(r"(?P<file>\S[^\n]*)\((?P<line>\d+)\): ")
@@ -106,7 +107,7 @@ def by_torchscript(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
     """Yield the calls that tracing sees, in order.  Raises UsageError where the module cannot be traced."""
     from torch.onnx._internal.torchscript_exporter import utils
 
-    torchscript_opsets("aten::add")  # the registry must be filled before torch asks it
+    symbolics()  # torch asks the registry before it has filled it
     if kwargs:
         module, args = _Positional(module, args, kwargs), (*args, *kwargs.values())
     try:

@@ -5,9 +5,7 @@ at one opset, and converts to others; the TorchScript exporter maps names withou
 """
 
 import contextlib
-import importlib
 import logging
-import pkgutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import MappingProxyType
@@ -49,30 +47,15 @@ def require_exporter(exporter: str, opset: int | None) -> int:
 def opsets_of(op: Any, exporter: str) -> tuple[int, ...]:
     """The opsets at which an exporter maps an overload by itself, without taking it apart; none if it never does."""
     if exporter == TORCHSCRIPT:
-        return _torchscript_opsets(str(op._schema.name))
+        return torchscript_opsets(str(op._schema.name))
     since = _dynamo_since(op)
     return () if since is None else tuple(opset for opset in OPSETS[DYNAMO] if max(opset, _LIBRARY_OPSET) >= since)
 
 
 def torchscript_opsets(name: str) -> tuple[int, ...]:
     """The opsets at which the TorchScript exporter maps `ns::name`; in-place operators are those without `_`."""
-    return _torchscript_opsets(name)
-
-
-def _torchscript_opsets(name: str) -> tuple[int, ...]:
-    registry = _symbolics()
+    registry = torchscript.symbolics()
     return tuple(opset for opset in OPSETS[TORCHSCRIPT] if registry.is_registered_op(name.rstrip("_"), opset))
-
-
-@cache
-def _symbolics() -> Any:
-    """The TorchScript exporter's registry, filled: torch does that as late as in an export."""
-    for module in pkgutil.iter_modules(torch.onnx.__path__):
-        if module.name.startswith("symbolic_opset"):
-            importlib.import_module(f"torch.onnx.{module.name}")
-    from torch.onnx._internal.torchscript_exporter.registration import registry
-
-    return registry
 
 
 @cache
