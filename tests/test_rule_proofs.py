@@ -59,6 +59,7 @@ BY_EXPORTS = {
     "embed_layer_norm",
     "reshaped_transpose",
     "residual_sum",
+    "residual_rms_sum",
 }
 NO_KERNEL = "no kernel"
 
