@@ -242,7 +242,7 @@ def test_sites_that_were_rolled_back_are_counted_and_told_by_reason(tmp_path: Pa
     text = text_of(rolled_back(*wrong_sites(tmp_path)))
     lines = text.splitlines()
     rows = {line.split()[0]: line.split()[1:3] for line in lines[1:3]}
-    assert lines[0].split() == ["rule", "sites", "rolled", "back", "where"]
+    assert lines[0].split() == ["rule", "times", "rolled", "back", "where"]
     assert rows["wrong"] == ["0", "20"]
     told = lines[lines.index("rolled back") + 1 : next(i for i, line in enumerate(lines) if line.startswith("nodes"))]
     assert any(line.startswith("  wrong at /r0/Relu and ") and "more like it: 'r0' differs" in line for line in told)

@@ -83,7 +83,7 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rule", overflow="fold")
-    table.add_column("sites", justify="right")
+    table.add_column("times", justify="right")
     if report.rolled_back:
         table.add_column("rolled back", justify="right")
     table.add_column("where", overflow="fold")
@@ -91,8 +91,8 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
     for name in report.counts:
         if name in silent:
             continue
-        found, undone = stand.get(name, []), len(gone.get(name, []))
-        numbers = [f"{len(found):,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
+        found, undone = stand.get(name, []), sum(site.fired[name] for site in gone.get(name, []))
+        numbers = [f"{sum(site.fired[name] for site in found):,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
         table.add_row(name, *numbers, _where(found), style="" if found or undone else "dim")
     return table
 

@@ -1,5 +1,6 @@
 """What a rewrite did, as data: sites, near misses and the outcome of the checks."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from surgeon.prove.proof import SiteProof
 
 FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
+FEW = 8  # rules of which a report's text names each, also those that fired nowhere
 MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change")  # what JSON has of a miss
 
 
@@ -87,6 +89,13 @@ class Site:
         if len(self.steps) == 1:  # as nearly always, and asked of all sites
             return (self.steps[0].rule,)
         return tuple(dict.fromkeys(step.rule for step in self.steps))
+
+    @property
+    def fired(self) -> dict[str, int]:
+        """How often each of these rules fired here: more than once where places depend on each other."""
+        if len(self.steps) == 1:
+            return {self.steps[0].rule: 1}
+        return dict(Counter(step.rule for step in self.steps))
 
     @property
     def scope(self) -> str:
@@ -202,19 +211,23 @@ class Report:
         return name in self.selection or any(name.rpartition(":")[2] in rules for rules in self.selection.values())
 
     def count(self, name: str, *, rolled_back: bool = False) -> int:
-        """Sites of all rules that were asked for under this name, or else of the rule of this name or file:name.
+        """How often the rules that were asked for under this name fired, or else the rule of this name or file:name.
 
-        rolled_back: those that were rolled back, in place of those that stand.
+        Of several rules that chained at a site, the one that fired most often there counts.  rolled_back: of the sites
+        that were rolled back, in place of those that stand.
         """
         rules = self.selection.get(name, (name.rpartition(":")[2],))
         sites = self.rolled_back if rolled_back else self.sites
-        return sum(any(rule in rules for rule in site.rules) for site in sites)
+        return sum(max((fired for rule, fired in site.fired.items() if rule in rules), default=0) for site in sites)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Sites by rule; a site where rules chained counts for each of them."""
-        names = dict.fromkeys(rule for rules in self.selection.values() for rule in rules)
-        return {name: sum(name in site.rules for site in self.sites) for name in names}
+        """How often each rule fired at the sites that stand."""
+        found = {rule: 0 for rules in self.selection.values() for rule in rules}
+        for site in self.sites:
+            for rule, fired in site.fired.items():
+                found[rule] = found.get(rule, 0) + fired
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
@@ -239,7 +252,9 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{rule} {count}" for rule, count in self.counts.items())
+        told = {rule: count for rule, count in self.counts.items() if count or len(self.counts) <= FEW}
+        silent = [f"{len(self.counts) - len(told)} other rules 0"] if len(told) < len(self.counts) else []
+        found = ", ".join([*(f"{rule} {count}" for rule, count in told.items()), *silent])
         gone = f"; {len(self.rolled_back)} rolled back" if self.rolled_back else ""
         return f"<Report {found}{gone}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
 
