@@ -54,14 +54,15 @@ def examples(
     module: torch.nn.Module,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    free: Mapping[str, Any] | None,
+    free: Mapping[str, Any] | Sequence[Any] | None,
     input_names: Sequence[str] | None,
 ) -> Examples:
     """Sort the arguments.
 
-    free: by argument of `forward` or by input name, {axis: name} or a name for each axis (None: it stays as it is); for
-    an argument that holds several tensors a list of these.  Raises UsageError for arguments that `forward` does not
-    take, for names of no input, and for axes that a tensor does not have.
+    free: by argument of `forward` or by input name, or a sequence with one for each argument, as torch.export has it:
+    {axis: name} or a name for each axis (None: it stays as it is); for an argument that holds several tensors a list
+    of these.  Raises UsageError for arguments that `forward` does not take, for names of no input, and for axes that a
+    tensor does not have.
     """
     args, kwargs = _apart(args, kwargs)
     arguments = _bound(module, args, kwargs)
@@ -79,7 +80,8 @@ def examples(
             f"in the order of {', '.join(own)}."
         )
     names = tuple(input_names or own)
-    return Examples(args, kwargs, arguments, tensors, names, _free(free or {}, tensors, own, names))
+    by_name = _by_name(free or {}, arguments)
+    return Examples(args, kwargs, arguments, tensors, names, _free(by_name, tensors, own, names))
 
 
 def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -125,6 +127,18 @@ def _names(tensors: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _by_name(free: Mapping[str, Any] | Sequence[Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Free sizes by argument, where they came in the order of the arguments."""
+    if isinstance(free, Mapping):
+        return free
+    if isinstance(free, str) or not isinstance(free, Sequence) or len(free) != len(arguments):
+        raise UsageError(
+            f"dynamic_shapes is {free!r}; give free sizes by argument, as {{'{next(iter(arguments), 'x')}': "
+            f"{{0: 'batch'}}}}, or in a sequence one for each of the {len(arguments)} arguments."
+        )
+    return dict(zip(arguments, free, strict=True))
+
+
 def _free(
     given: Mapping[str, Any], tensors: Sequence[tuple[str, Any]], own: Sequence[str], names: Sequence[str]
 ) -> tuple[dict[int, str], ...]:
@@ -144,12 +158,14 @@ def _free(
 def _axes(key: str, spec: Any, rank: int) -> dict[int, str]:
     if spec is None:
         return {}
+    if not isinstance(spec, (Mapping, Sequence)) or isinstance(spec, str):
+        raise UsageError(f"dynamic_shapes is {spec!r} for {key!r}; give its free sizes by axis, as {{0: 'batch'}}.")
     pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec)
     found = {}
     for axis, name in pairs:
         if not isinstance(axis, int) or not -rank <= axis < rank:
             raise UsageError(f"dynamic_shapes names axis {axis!r} of {key!r}, which has {rank} axes.")
-        if name is not None:
+        if name is not None and name is not torch.export.Dim.STATIC and not isinstance(name, int):
             plain = name if isinstance(name, str) else getattr(name, "__name__", f"{key}_{axis % rank}")
             found[axis % rank] = str(plain)
     return found

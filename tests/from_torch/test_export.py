@@ -278,6 +278,14 @@ def test_a_module_class_is_one_node_for_each_call(exporter):
 
 
 @both
+@pytest.mark.parametrize("shapes", [({0: "batch"},), [{0: "batch", 1: None}], {"input": {0: "batch", 1: 3}}], ids=str)
+def test_free_sizes_as_torch_takes_them(exporter, shapes):
+    """In the order of the arguments, and with numbers or None for sizes that are fixed."""
+    made = export(torch.nn.ReLU(), "", (X,), exporter, dynamic_shapes=shapes, output_names=["y"])
+    assert types(made)["y"] == ("FLOAT", ("batch", X.shape[1]))
+
+
+@both
 def test_what_is_patched_is_put_back_after_a_failure(exporter):
     """The class, torch's own pass, and what was registered with torch before."""
     merge = torch._C._jit_pass_cse

@@ -66,6 +66,8 @@ def test_what_is_no_operator(named, words):
         ({"opset": 6, "exporter": "torchscript"}, "not 6; ask for one of these."),
         ({"dynamic_shapes": {"y": {0: "n"}}}, "dynamic_shapes names 'y', which is no input; the inputs are x"),
         ({"dynamic_shapes": {"x": {2: "n"}}}, "names axis 2 of 'x', which has 2 axes"),
+        ({"dynamic_shapes": {"x": 0}}, "dynamic_shapes is 0 for 'x'; give its free sizes by axis"),
+        ({"dynamic_shapes": ({0: "n"}, {0: "n"})}, "in a sequence one for each of the 1 arguments"),
         ({"input_names": ["a", "b"]}, "There are 2 input names for 1 tensors"),
         ({"path": "/nowhere/at/all/out.onnx"}, "There is no directory /nowhere/at/all"),
     ],
