@@ -15,6 +15,7 @@ from surgeon.errors import RuleError
 from surgeon.ruleproof.prover import prove_rule
 from tests.models import graph, make, matches, ops, reasons, run
 
+FOUR = "(float[n] x, float[n] p, float[n] q, float[n] r) => (float[n] y)"
 REPEATED = "a = Relu(x) b = Relu(x) c = Exp(a) d = Exp(b) y = Add(c, d)"
 
 
@@ -151,6 +152,12 @@ class TestShared:
         (match,) = matches(graph("a = Relu(x) y = Abs(a)"), self.twice)
         assert [node.op for node in match.nodes] == ["Relu", "Abs"]
         assert not match.kept
+
+    def test_every_reader_is_found_at_once(self):
+        """Although the search begins at the one node that they share, the rarest of the pattern."""
+        model = graph("a = Relu(x) b = Mul(a, p) c = Mul(a, q) d = Mul(a, r) e = Add(b, c) y = Add(e, d)", FOUR)
+        found = matches(model, lambda g, x, other: g.mul(g.shared(g.relu(x)), other))
+        assert sorted(match["other"].name for match in found) == ["p", "q", "r"]
 
     def test_what_it_reads_stays_with_it(self):
         """The nodes of the pattern below it are needed for it."""

@@ -232,11 +232,12 @@ def find(
             attempt.try_template(template, tried)
             if attempt.found is not None:
                 yield attempt.found
-                continue
+                if anchor not in attempt.found.kept:
+                    continue
         for root in reversed(climb(scope, compiled, anchor)):
             if not anchor.alive:
                 break
-            if root in tried or (root in elsewhere and anchor not in elsewhere[root]):
+            if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
                 continue
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
             attempt.run(root)
@@ -247,7 +248,8 @@ def find(
             if attempt.found is not None:
                 template = template_of(compiled, attempt.state, root, anchor)
                 yield attempt.found
-                break
+                if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
+                    break
 
 
 def match_at(
