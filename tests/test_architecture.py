@@ -30,7 +30,7 @@ FLOORS = (
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
     "inner_values proof region cut mini pins sizes sums signature site_proof site_check",
     "searches: equal_initializers repeats neutral folding placeholders",
-    "rewriting: clock options fragment placing making sharing splice write rule signatures bodies expansion functions "
+    "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion functions "
     "catalogue runnable workshop acceptance near_misses result recipe inline driver run references whole_model proving "
     "checking rewrite explain",
     "ruleproof: variants dtypes instances layouts opsets result together trial zero_size without_shapes cases judging "

@@ -91,8 +91,9 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
     for name in report.counts:
         if name in silent:
             continue
-        found, undone = stand.get(name, []), sum(site.fired[name] for site in gone.get(name, []))
-        numbers = [f"{sum(site.fired[name] for site in found):,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
+        found = stand.get(name, [])
+        times, undone = (sum(site.fired[name] for site in sites) for sites in (found, gone.get(name, [])))
+        numbers = [f"{times:,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
         table.add_row(name, *numbers, _where(found), style="" if found or undone else "dim")
     return table
 

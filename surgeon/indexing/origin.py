@@ -5,9 +5,12 @@ from functools import cached_property
 
 import onnx
 
+from surgeon.file.model import Address
 from surgeon.indexing.constants import Constants
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+
+Place = tuple[Address, str]  # a tensor of the source: the scope that has it, and its name
 
 
 class Origin:
@@ -57,24 +60,33 @@ class Origin:
         node = home.producers.get(name) if home is not None else None
         return None if home is None or node is None else (home, node)
 
-    def same(self, scope: Scope, name: str, *, sizes: bool = False) -> str:
-        """The initializer of the same bytes that readers of this one were given to read; the name itself elsewhere.
+    def same(self, scope: Scope, name: str, taken: set[Place] | None = None) -> str:
+        """What readers of a tensor were given to read in its place; the name itself where that is nothing of the file.
 
-        sizes: also the sizes that readers of equal ones were given.
+        An initializer of the same bytes; and with `taken`, a tensor that another site proves to be equal: what was
+        taken for equal is noted there.
         """
         source = self.scope(scope)
         home, found = source.home(name), name
+        passed: list[Place] = []
         while home is not None:
-            now = home.shared.get(found) or (home.alike.get(found) if sizes else None)
+            now = home.shared.get(found)
+            if now is None and taken is not None:
+                now = home.alike.get(found)
+                passed.append((home.address, found))
             if now is None or source.home(now) is None:
                 break
             home, found = source.home(now), now
-        return found if found == name or source.home(found) is source.home(name) else name
+        if found == name or source.home(found) is not source.home(name):
+            return name
+        if taken is not None:
+            taken.update(passed)
+        return found
 
     @cached_property
     def shares(self) -> bool:
-        """Whether any initializer gave way to another."""
-        return any(scope.shared for scope in self.index.scopes)
+        """Whether readers of any tensor were given another of the file to read."""
+        return any(scope.shared or scope.alike for scope in self.index.scopes)
 
     def inputs(self, node: Node) -> tuple[str, ...]:
         """What a node of the source reads in the file; a new node reads what it reads."""

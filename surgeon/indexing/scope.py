@@ -115,7 +115,7 @@ class Scope:
         self.new_initializers: list[onnx.TensorProto] = []
         self.dropped_initializers: set[str] = set()
         self.shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
-        self.alike: dict[str, str] = {}  # sizes, and equal ones that their readers read instead
+        self.alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
         self.is_dropped = False  # a function that nobody calls any more
 
     @cached_property

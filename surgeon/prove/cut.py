@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from surgeon.errors import SurgeonError
-from surgeon.indexing.origin import Origin
+from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.randomness import RANDOM
@@ -64,7 +64,7 @@ class Cut:
     real_weights: read large weights instead of making them up; reads_weights: whether there were any.  bakes: whether
     the replacement holds large constants of its own.  depth: how many more nodes to go back from each leaf that follows
     from integers.  constants: by their names in the mini-models.  prefix: nodes of the source that both mini-models
-    begin with, in order.  Raises CannotCut.
+    begin with, in order.  rests: tensors that it takes for equal to others, as another site proves.  Raises CannotCut.
     """
 
     region: Region
@@ -80,6 +80,7 @@ class Cut:
     reads_weights: bool = False
     bakes: bool = False
     instead: dict[str, str] = field(default_factory=dict)
+    rests: set[Place] = field(default_factory=set)
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _own: set[str] = field(default_factory=set)
@@ -146,7 +147,7 @@ class Cut:
 
     def _same(self, scope: Scope, name: str) -> str:
         """What is read in the place of a tensor, as another site proves; what the region makes stays what it is."""
-        return name if name in self._own else self.origin.same(scope, name, sizes=True)
+        return name if name in self._own else self.origin.same(scope, name, self.rests)
 
     def name(self, scope: Scope, name: str) -> str:
         """What a tensor of the source is called in the mini-models; nodes of the region keep their tensors' names."""

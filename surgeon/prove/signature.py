@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.indexing.origin import Origin
+from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.schemas import schema
@@ -41,11 +41,11 @@ class Signatures:
             versions = self._versions[id(scope.versions)] = self._number(tuple(sorted(scope.versions.items())))
         made = {name for node in region.before for name in node.outputs}
         fresh = _numbered((name for node in region.after for name in node.outputs), -1, -1)
-        names = self._names(scope, region.before)
+        names = self._names(scope, region.before, made)
         numbers = _numbered(dict.fromkeys((_ABSENT, _END, *names)))
         before = tuple(map(numbers.__getitem__, names))
         old = tuple([numbers.get(name, -1) for name, _ in region.outputs])
-        names = [*self._names(scope, region.after), *[name for _, name in region.outputs]]
+        names = [*self._names(scope, region.after, made), *[name for _, name in region.outputs]]
         for name in names:
             if name not in numbers:
                 numbers[name] = len(numbers)
@@ -61,8 +61,8 @@ class Signatures:
         """The same number for what is equal."""
         return self._numbers.setdefault(content, len(self._numbers))
 
-    def _names(self, scope: Scope, nodes: Sequence[Node]) -> list[str | None]:
-        """What the nodes read and make, one after the other; initializers that were made one by one name."""
+    def _names(self, scope: Scope, nodes: Sequence[Node], made: set[str]) -> list[str | None]:
+        """What the nodes read and make, one after the other; tensors from outside that were made one by one name."""
         names: list[str | None] = []
         changed = bool(scope.redirected)
         for node in nodes:
@@ -71,7 +71,8 @@ class Signatures:
             names += node.outputs
             names.append(_END)
         if self._origin.shares:
-            return [self._origin.same(scope, name) if name else name for name in names]
+            same, taken = self._origin.same, set[Place]()
+            return [same(scope, name, taken) if name and name not in made else name for name in names]
         return names
 
     def _are_plain(self, versions: int, scope: Scope, ops: Iterable[str]) -> bool:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import onnx
 
 from surgeon.indexing.index import Index
-from surgeon.indexing.origin import Origin
+from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Scope, qualified
 from surgeon.prove.cut import CannotCut, Cut
 from surgeon.prove.inner_values import InnerValues
@@ -54,6 +55,15 @@ class SiteCheck:
         if self._learn(signed):
             signed = [(region, list(self._signed(region))) for region in regions]
         return [self._of(region, ways) for region, ways in signed]
+
+    def rests(self, region: Region) -> set[Place]:
+        """The tensors that a proof of this region may have taken for equal to others, as other sites prove."""
+        found: set[Place] = set()
+        for shapes in self._contexts(region.scope):
+            for depth in (0, max(DEEPER)):
+                with suppress(CannotCut):  # then nothing was proved in that way
+                    found |= Cut(region, self._origin, shapes, depth=depth).rests
+        return found
 
     def _signed(self, region: Region) -> Iterator[tuple[Signature, Shapes]]:
         """The signature of a region for each way in which its scope is reached."""

@@ -64,14 +64,15 @@ class Checks:
 
         self._say("prove")
         with self.clock.phase("prove"):
-            prove_sites(self.run, self.original, self.options)
-            failed = [site for site in self.run.sites if site.outcome == "failed"]
-            unproved = [site for site in self.run.sites if site.outcome == "unproved"] if self.require_proof else []
-            for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
-                for site in sites:
-                    site.undone = why
-            if failed or unproved:
-                self._roll_back([*failed, *unproved])
+            while any(site.proof is None for site in self.run.sites):
+                prove_sites(self.run, self.original, self.options)
+                failed = [site for site in self.run.sites if site.outcome == "failed"]
+                unproved = [site for site in self.run.sites if site.outcome == "unproved"] if self.require_proof else []
+                for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
+                    for site in sites:
+                        site.undone = why
+                if failed or unproved:
+                    self._roll_back([*failed, *unproved])
 
     def finish(self) -> Any:
         """Write what stands; a whole model that is wrong is searched for the sites at fault first."""

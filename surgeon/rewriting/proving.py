@@ -1,6 +1,6 @@
 """The sites of a run as regions to prove, and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ import onnx
 from surgeon.errors import ModelFileError
 from surgeon.feeding.dims import require_dims
 from surgeon.file.sameness import Contents
+from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
 from surgeon.prove.inner_values import find_inner
 from surgeon.prove.proof import SiteProof
@@ -17,16 +18,19 @@ from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
 from surgeon.prove.site_check import SiteCheck
 from surgeon.prove.site_proof import ProofOptions
+from surgeon.rewriting.copies import makers
 from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
 from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import Run
-from surgeon.rewriting.splice import Step
 
 
 def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOptions) -> None:
-    """Prove every site of a run on its own and put the proofs into the sites."""
+    """Prove every site of a run that is not yet, on its own, and put the proofs into the sites.
+
+    A site whose proof would have to be made again once others that fail are rolled back is left without.
+    """
     require_dims(run.model.skeleton.graph, options.dims)
     settings = ProofOptions(
         seed=options.seed,
@@ -47,28 +51,54 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
     check = SiteCheck(run.index, settings, traced)
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.rules}
-    computed = [site for site in run.sites if not site.shared]
-    proofs = check.prove([_region(site, handed_on, [rules[name] for name in site.rules]) for site in computed])
-    for site, proof in zip(computed, proofs, strict=True):
+    inner = run.driver.splicer.inner
+    unknown = [site for site in run.sites if site.proof is None]
+    regions = {
+        site: _region(site, handed_on, inner, [rules[name] for name in site.rules])
+        for site in unknown
+        if not site.shared
+    }
+    for site, proof in zip(regions, check.prove(list(regions.values())), strict=True):
         site.proof = proof
-    _doubt_sizes(computed)
-    _prove_shared(run, [site for site in run.sites if site.shared])
+    _doubt(check, run.sites, regions)
+    _prove_shared(run, [site for site in unknown if site.shared])
 
 
-def _doubt_sizes(sites: Sequence[Site]) -> None:
-    """Take no proof for one that may rest on sizes being equal of which a site that says so is not proved."""
-    equal = [site for site in sites if any(_alike(step) for step in site.steps)]
-    doubtful = next((site for site in equal if site.proof is None or site.proof.outcome is not Outcome.PROVED), None)
-    if doubtful is not None:
-        why = f"it may rest on equal sizes at {doubtful.root}, which are not proved to be"
-        for site in sites:
-            if site not in equal and site.proof is not None and site.proof.outcome is Outcome.PROVED:
+def _doubt(check: SiteCheck, sites: Sequence[Site], regions: Mapping[Site, Region]) -> None:
+    """Take no proof for one that rests on tensors being equal which the site that says so does not prove.
+
+    Where that site fails it is rolled back, and the proof is to be made again without it.  regions: of the sites that
+    were proved now.
+    """
+    doubtful = {place: site for site in sites if not _is_proved(site) for place in _equal(site)}
+    if not doubtful:
+        return
+    rests = {site: check.rests(region) for site, region in regions.items() if _is_proved(site)}
+    while True:
+        found = {site: places & doubtful.keys() for site, places in rests.items()}
+        hit = {site: doubtful[min(places)] for site, places in found.items() if places}
+        if not hit:
+            return
+        for site, on in hit.items():
+            del rests[site]
+            if site.proof is None or on.proof is None or on.proof.outcome is Outcome.FAILED:
+                site.proof = None
+            else:
+                why = f"it rests on equal tensors at {on.root}, which are not proved to be"
                 site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason=why)
+        doubtful.update((place, site) for site in hit for place in _equal(site))
 
 
-def _alike(step: Step) -> bool:
-    """Whether a step let nodes read equal sizes, and other sites took it from it that they are equal."""
-    return any(step.scope.alike.get(old) == new for old, new in (step.renamed or {}).items())
+def _is_proved(site: Site) -> bool:
+    return site.proof is not None and site.proof.outcome is Outcome.PROVED
+
+
+def _equal(site: Site) -> Iterator[Place]:
+    """Tensors whose readers were given others, which other sites took from this one to be equal."""
+    for step in site.steps:
+        for old, new in (step.renamed or {}).items():
+            if step.scope.alike.get(old) == new:
+                yield (step.scope.address, old)
 
 
 def _prove_shared(run: Run, sites: Sequence[Site]) -> None:
@@ -92,8 +122,11 @@ def _shared_proof(contents: Contents, scope: Scope, shared: Mapping[str, str]) -
     return SiteProof(Outcome.PROVED, oracle="a comparison of all bytes", reference="the bytes in the file")
 
 
-def _region(site: Site, handed_on: set[tuple[Scope, str]], rules: Sequence[Rule]) -> Region:
-    """The net change of a site.  handed_on: tensors in whose place the run gave others, wherever it did."""
+def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rules: Sequence[Rule]) -> Region:
+    """The net change of a site.
+
+    handed_on: tensors in whose place the run gave others, wherever it did.  inner: tensors that the source has not.
+    """
     steps = site.steps
     removed = [node for step in steps for node in step.removed if node.original]
     rests_on = dict.fromkeys(node for step in steps for node in step.match.kept if node.original)
@@ -113,9 +146,11 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], rules: Sequence[Rule]
         if now in made_anew or (is_there and now != name and (now in fresh or now not in made)):
             outputs.append((name, now))
     read = {now for _, now in outputs}.union(*(node.inputs for node in added))
+    copied = makers(scope, read, inner, added)
+    read.update(*(node.inputs for node in copied))
     slack = sum(rule.approximate for rule in rules)
     apart = frozenset(kind for rule in rules for kind in rule.differs)
-    return Region(scope, (*removed, *kept), (*_needed(kept, read), *added), tuple(outputs), slack, apart)
+    return Region(scope, (*removed, *kept), (*_needed(kept, read), *copied, *added), tuple(outputs), slack, apart)
 
 
 def _needed(kept: Sequence[Node], read: set[str]) -> list[Node]:

@@ -5,8 +5,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from onnx import TensorProto
-
 from surgeon.errors import require
 from surgeon.graph import Graph
 from surgeon.indexing.constants import CONSTANT_OPS
@@ -14,6 +12,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import knows_domain, schema
+from surgeon.rewriting.copies import can_copy
 from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.rewriting.making import FROM, Maker, constant_node, provenance
 from surgeon.rewriting.placing import move, place_of
@@ -56,9 +55,6 @@ class Step:
         return self.match.outputs
 
 
-SIZES = frozenset((TensorProto.INT64, TensorProto.INT32))
-
-
 class Splicer:
     """Applies rewrites to an index, one after the other, and keeps names unique across all scopes."""
 
@@ -67,6 +63,7 @@ class Splicer:
         self.steps: list[Step] = []
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
+        self.inner: set[str] = set()  # tensors that the source has not
         self._redirectors: dict[Node, list[Step]] = {}
         self._shared: dict[Hashable, str] = {}
 
@@ -102,6 +99,7 @@ class Splicer:
         for node in made:
             node.step = step
             _attach(scope, node)
+            self.inner.update(name for name in node.outputs if name not in match.outputs)
         step.added = made
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if self._is_constant_now(scope, name, ref, names):
@@ -128,11 +126,22 @@ class Splicer:
         return step
 
     def _builds_on(self, step: Step) -> Sequence[Step]:
-        used = (*step.removed, *step.match.kept, *step.orphans)
+        rests_on = () if self._repeats(step) else step.match.kept
+        used = (*step.removed, *rests_on, *step.orphans)
         found = [*step.before, *(node.step for node in used if node.step is not None)]
         if self._redirectors:
             found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
+
+    def _repeats(self, step: Step) -> bool:
+        """Whether a step let what one rule wrote stand for the same that another wrote: proofs of either copy it."""
+        match, fragment = step.match, step.fragment
+        if step.added or len(step.removed) != 1 or len(match.kept) != 1:
+            return False
+        (gone,), (first,) = step.removed, match.kept
+        read = tuple(match.tensor(ref.key) for ref in fragment.outputs if ref.kind == "capture")
+        is_repeated = gone.step is not None and first.step is not None and read == first.outputs
+        return is_repeated and can_copy(step.scope, read, self.inner)
 
     def require_writable(self, match: Match, fragment: Fragment) -> None:
         """Raise Refused where the result could not be written."""
@@ -224,23 +233,23 @@ class Splicer:
     def _redirect(self, step: Step, old: str, new: str) -> None:
         """Let every reader of one tensor read another.
 
-        What is done to the readers builds on that, but where the file has both tensors and they are sizes: layers that
-        share sizes are not to be proved as one, and take it from this step that they are equal.
+        What is done to the readers builds on that, but where the file has both tensors: layers that share a tensor are
+        not to be proved as one, and take it from this step that the two are equal.
         """
         step.renamed = {**(step.renamed or {}), old: new}
         readers = redirect(step.scope, old, new)
-        if self._are_sizes(step.scope, new):
+        if self._is_of_source(step.scope, new):
             step.scope.alike[old] = new
             return
         step.before = [*step.before, *(reader.step for reader in readers if reader.step is not None)]
         for reader in readers:
             self._redirectors.setdefault(reader, []).append(step)
 
-    def _are_sizes(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor of the file holds small integers, as the arithmetic of shapes does."""
+    def _is_of_source(self, scope: Scope, name: str) -> bool:
+        """Whether the source has a tensor, made by a node that is still there."""
         home = scope.home(name)
         node = None if home is None else home.producers.get(name)
-        return node is not None and node.original and self.index.types.dtype(scope, name) in SIZES
+        return node is not None and node.original
 
     def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
         for node in made:

@@ -79,7 +79,8 @@ def export(
 
     exporter: "dynamo" (torch.export) or "torchscript".  opset: of ai.onnx; None: the exporter's own.  version: of the
     placeholders' domains.  dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by
-    input name, or ({0: "batch"},) in the order of the arguments.  input_names, output_names: in order; inputs are called as `forward` calls them by default.
+    input name, or ({0: "batch"},) in the order of the arguments.  input_names, output_names: in order; inputs are
+    called as `forward` calls them by default.
 
     The module is left as it is, also when the export fails; exports run one at a time.  Raises UsageError for arguments
     that do not fit, ExportError where the exporter cannot write the model, and where a placeholder is in no node.
