@@ -23,13 +23,17 @@ def temporary_name(target: Path, part: str = "") -> Path:
 
 
 class AtomicFile:
-    """A temporary file beside `target`: write to `handle`, then `commit`; leaving the block first removes it."""
+    """A temporary file beside `target`: write to `handle`, then `commit`; leaving the block first removes it.
+
+    folder: the temporary folder for other files, where there is one.
+    """
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.temporary = temporary_name(target)
         self.handle = -1
-        self._folder: Path | None = None
+        self.folder: Path | None = None
+        self._held = -1
 
     def __enter__(self) -> "AtomicFile":
         sweep(self.target)
@@ -52,13 +56,22 @@ class AtomicFile:
         """
         folder = temporary_name(self.target, ".files")
         folder.mkdir()
-        self._folder = folder  # not before, for it may be that of another save
+        self.folder = folder  # not before, for it may be that of another save
         inside = folder / self.target.name
         self._close()  # an open file cannot be moved on Windows
         os.rename(self.temporary, inside)
         self.temporary = inside
         self.handle = os.open(inside, os.O_RDWR | _BINARY)
         _lock(self.handle)
+        return folder
+
+    def open_folder(self) -> Path:
+        """Make a temporary folder for other files; the temporary file stays where it is."""
+        folder = temporary_name(self.target, ".files")
+        folder.mkdir()
+        self.folder = folder
+        self._held = os.open(folder / self.target.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+        _lock(self._held)  # as the temporary file inside would be: the folder is in use
         return folder
 
     def commit(self) -> None:
@@ -75,9 +88,12 @@ class AtomicFile:
 
     def _discard(self) -> None:
         self._close()
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
         self.temporary.unlink(missing_ok=True)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)  # what cannot go now is swept by the next save
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)  # what cannot go now is swept by the next save
 
 
 def keep_mode(handle: int, target: Path) -> None:

@@ -39,6 +39,17 @@ class Edits:
     def __len__(self) -> int:
         return len(self._edits)
 
+    def copy(self) -> "Edits":
+        """The same edits, to which others can be added."""
+        made = Edits(self._size)
+        made._edits, made._growth = self._edits.copy(), self._growth.copy()
+        return made
+
+    @property
+    def result_size(self) -> int:
+        """Bytes of the edited source."""
+        return self._lengths()[1]
+
     def cut(self, frame: Frame, start: int, end: int, new: bytes = b"") -> None:
         """Replace the span `[start, end)` inside `frame` with `new`."""
         self._edits.append((start, _INSERT_LAST, len(self._edits), end, new))

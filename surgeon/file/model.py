@@ -20,6 +20,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file import external
 from surgeon.file.edits import Edits, Piece, join
 from surgeon.file.foreign import describe, not_utf8, refuse_special, unreadable
+from surgeon.file.fresh import NewData
 from surgeon.file.payloads import KEY, MARK, Payload, cut, find_payloads, marked, restore
 from surgeon.file.values import Array, decode, decode_raw, densify
 from surgeon.file.wire import LEN, MAX_SIZE, Buffer, Message, WireError, root, write_varint
@@ -251,11 +252,12 @@ class Patch:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._edits = Edits(len(model.data))
+        self._tensors: list[tuple[Address, int, int, Sequence[onnx.TensorProto]]] = []
 
     @property
     def empty(self) -> bool:
         """Whether there is no edit."""
-        return not self._edits
+        return not self._edits and not self._tensors
 
     def delete(self, where: Address, field: int, index: int) -> None:
         """Take out record `index` of `field` in the message at `where`; IndexError when there is none."""
@@ -299,6 +301,14 @@ class Patch:
         Where the message has no record of the field, they go to the message's end.  Calls for one place keep their
         order.  IndexError when index > count.
         """
+        self._insert(self._edits, where, field, index, bodies)
+
+    def insert_tensors(self, where: Address, field: int, index: int, tensors: Sequence[onnx.TensorProto]) -> None:
+        """As `insert`, for tensors that hold their data as `raw_data`; the large ones may go to a data file."""
+        self._insert(Edits(0), where, field, index, ())  # an IndexError comes now
+        self._tensors.append((where, field, index, tensors))
+
+    def _insert(self, edits: Edits, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
         message = self._model.message(where)
         records = message.records(field)
         if not 0 <= index <= len(records):
@@ -312,14 +322,25 @@ class Patch:
         else:
             frame = message.frames[-1]
             at = frame.end
-        self._edits.insert(frame, at, _records(message, field, bodies))
+        edits.insert(frame, at, _records(message, field, bodies))
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self, data: NewData | None = None) -> list[Piece]:
         """The edited model from front to end: spans of the source, and new bytes.
 
-        Raises RewriteError when two edits meet, ModelFileError when the result would reach 2 GiB.
+        data: the file that large new tensors go to; None writes them into the model.  Raises RewriteError when two
+        edits meet, ModelFileError when the result would reach 2 GiB.
         """
-        return self._edits.pieces()
+        edits = self._edits.copy() if self._tensors else self._edits
+        for where, field, index, tensors in self._tensors:
+            write = onnx.TensorProto.SerializeToString if data is None else data.body
+            self._insert(edits, where, field, index, [write(tensor) for tensor in tensors])
+        return edits.pieces()
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the result would reach 2 GiB if all new tensors were written into the model."""
+        new: int = sum(tensor.ByteSize() for *_, tensors in self._tensors for tensor in tensors)
+        return new > 0 and self._edits.result_size + new > MAX_SIZE
 
     def apply(self) -> bytes:
         """The edited model in memory.  Errors as for `pieces`."""

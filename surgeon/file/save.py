@@ -10,8 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -19,10 +18,12 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file import external
-from surgeon.file.atomic import AtomicFile, keep_mode, sync_folder
-from surgeon.file.copying import copy_file, copy_span, open_new, open_read, read_at, same_content, write_all
+from surgeon.file.atomic import AtomicFile, sync_folder
+from surgeon.file.copying import copy_span, open_read, read_at, write_all
 from surgeon.file.edits import Edits, FileSpan, Piece
+from surgeon.file.fresh import LARGE, LEAST, NewData, name_beside
 from surgeon.file.model import Model, Patch
+from surgeon.file.moves import Move, bring, put_in_place, stage, take_back
 from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
 from surgeon.file.values import raw_size
 from surgeon.file.wire import Buffer, root, write_varint
@@ -56,6 +57,9 @@ def save(
         inline   put the data into the model; refused when it would reach 2 GiB
     force        overwrite a data file of other content at the target
 
+    New tensors of a MiB and more go to a data file of their own, `{name of out}.data`, where the model keeps data in
+    files; where it could not hold the others either (2 GiB), all but small ones do.  Not with inline.
+
     In the folder of the source copy and link do as share, for a model finds its data files by their names.  Elsewhere
     only the data files come along that the written model still uses.
 
@@ -70,20 +74,23 @@ def save(
     model.check_unchanged()
     with ExitStack() as stack:
         file: AtomicFile | None = None
-        moves: list[_Move] = []
+        moves: list[Move] = []
         with _explained(out):
             home = _folder_to_leave(model, out, external_data)
+            fresh = None if patch is None else _new_data(model, patch, out, external_data)
             if external_data == "inline" and model.external_tensors:
                 source, pieces = _inlined(model, patch)
             else:
-                source, pieces = model.data, patch.pieces() if patch is not None else [(0, len(model.data))]
+                source, pieces = model.data, patch.pieces(fresh) if patch is not None else [(0, len(model.data))]
             if home is not None or pieces != [(0, len(source))] or not _is_source(model, target):
                 file = stack.enter_context(AtomicFile(target))
                 with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
                     writer.write(pieces)
                 if home is not None:
-                    tensors = _external_tensors(model, patch, file.temporary)
-                    moves = _bring(external.files(home, tensors), file, out, external_data == "link", force)
+                    tensors = _external_tensors(model, patch, file.temporary, fresh)
+                    moves = bring(external.files(home, tensors), file, out, external_data == "link", force)
+                if fresh is not None and fresh.size:
+                    moves += _put_new(stage(fresh, file, out), file, stack, at_once=not moves, force=force)
         if check is not None:
             check(target if file is None else file.temporary)
         model.check_unchanged()
@@ -91,7 +98,7 @@ def save(
             if sys.platform == "win32" and _is_source(model, target):
                 model.close()  # a mapped file cannot be replaced there
             with _explained(out):
-                _put_in_place(file, moves, force)
+                put_in_place(file, moves, force)
     sync_folder(target.parent)
 
 
@@ -212,109 +219,34 @@ def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
     return None if same else home
 
 
-def _external_tensors(model: Model, patch: Patch | None, written: Path) -> list[onnx.TensorProto]:
-    """The tensors of the written model whose data lie in external files."""
+def _external_tensors(
+    model: Model, patch: Patch | None, written: Path, fresh: NewData | None
+) -> list[onnx.TensorProto]:
+    """The tensors of the written model whose data lie in external files that there are."""
     if patch is None or patch.empty:
         return model.external_tensors
     with Model.open(written) as after:
-        return after.external_tensors
+        found = after.external_tensors
+        return [item for item in found if fresh is None or external.extent_of(item).location != fresh.location]
 
 
-@dataclass
-class _Move:
-    """A data file on its way from the temporary folder to its place; what lay there before goes to `backup`."""
-
-    staged: Path
-    target: Path
-    backup: Path
-    folders: list[Path] = field(default_factory=list)  # that it makes, the innermost first
-
-    def go(self, force: bool) -> None:
-        """Move the file, unless the same one came there in the meantime."""
-        if _holds(self.target, self.staged, force):
-            return
-        self.folders = [folder for folder in self.target.parents if not folder.exists()]
-        for folder in reversed(self.folders):
-            folder.mkdir()
-        if self.target.exists():
-            os.rename(self.target, self.backup)
-        os.replace(self.staged, self.target)
-        sync_folder(self.target.parent)
-
-    def go_back(self) -> None:
-        """Leave everything as it was, however far the move came."""
-        if self.backup.exists():
-            os.replace(self.backup, self.target)
-        elif not self.staged.exists():
-            self.target.unlink(missing_ok=True)
-        for folder in self.folders:
-            with suppress(OSError):  # it was not made, or another save has put something into it
-                folder.rmdir()
+def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData | None:
+    """The data file for large new tensors: where the model keeps data outside, or could not hold them all."""
+    if mode == "inline" or not (model.external_tensors or patch.is_too_large):
+        return None
+    return NewData(name_beside(out, model.external_tensors), LEAST if patch.is_too_large else LARGE)
 
 
-def _holds(target: Path, path: Path, force: bool) -> bool:
-    """Whether the same data lie at `target` already; raises ModelFileError where others must not be overwritten."""
-    if not target.exists():
-        return False
-    if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
-        return True
-    if not force or not target.is_file():
-        raise ModelFileError(f"{target} exists with other content: remove it, or overwrite it with force.")
-    return False
+def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[Move]:
+    """Leave new data where the check finds them; returns the move if it is still to be made.
 
-
-def _bring(found: dict[str, Path], written: AtomicFile, out: Path, link: bool, force: bool) -> list[_Move]:
-    """Put the data files (location -> path) beside the written model, unless all are in their places already."""
-    targets = {location: external.resolve(out.parent, location) for location in found}
-    missing = [location for location, path in found.items() if not _holds(targets[location], path, force)]
-    if not missing:
-        return []
-    if not os.path.samefile(out.parent, written.target.parent):
-        raise ModelFileError(
-            f"{out} is a link into another folder, away from its data files: name {written.target} itself."
-        )
-    moves: list[_Move] = []
-    folder = written.enter_folder()
-    for number, (location, path) in enumerate(found.items()):
-        staged = folder / location
-        if staged.exists():
-            continue  # another spelling of a location that is there
-        staged.parent.mkdir(parents=True, exist_ok=True)
-        if link:
-            os.link(os.path.realpath(path), staged)
-        else:
-            _copy(path, staged, targets[location])
-        if location in missing:
-            moves.append(_Move(staged, targets[location], folder / f".surgeon-old-{number}"))
-    return moves
-
-
-def _copy(path: Path, staged: Path, target: Path) -> None:
-    """Copy a data file, durably, with the mode bits of the one that it will replace."""
-    handles = [open_read(path)]
-    try:
-        handles.append(open_new(staged))
-        keep_mode(handles[1], target)
-        copy_file(*handles)
-        os.fsync(handles[1])
-    finally:
-        for handle in handles:
-            os.close(handle)
-
-
-def _put_in_place(file: AtomicFile, moves: list[_Move], force: bool) -> None:
-    """Move the data files, then the model, to where they belong; all go back when one cannot."""
-    begun: list[_Move] = []
-    try:
-        for move in moves:
-            begun.append(move)
-            move.go(force)
-        file.commit()
-    except BaseException:
-        if file.temporary.exists():  # else an interrupt came behind the last step
-            for move in reversed(begun):
-                move.go_back()
-        raise
+    at_once: the other data files are in their places already, so that the new one has to be there too.
+    """
+    if not at_once:
+        return [move]
+    stack.callback(take_back, move, file)
+    move.go(force)
+    return []
 
 
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:

@@ -94,8 +94,7 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
             patch.delete_all(where, field, [place for place, name in enumerate(names) if name in dropped])
     fresh = [tensor for tensor in scope.new_initializers if scope.is_read(tensor.name)]
     if fresh:
-        bodies = [tensor.SerializeToString() for tensor in fresh]
-        patch.insert(where, INITIALIZER, len(proto.initializer), bodies)
+        patch.insert_tensors(where, INITIALIZER, len(proto.initializer), fresh)
         if index.ir_version < 4 and scope.parent is None:
             # Below IR 4 every initializer is an input as well (ONNX IR spec, "Graphs").
             infos = [onnx.helper.make_tensor_value_info(item.name, item.data_type, list(item.dims)) for item in fresh]
