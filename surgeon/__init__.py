@@ -33,6 +33,7 @@ from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.rewrite import find, rewrite
 from surgeon.rewriting.rule import Rule, rule
+from surgeon.upgrading.upgrade import upgrade
 
 register_helpers()
 
@@ -69,4 +70,5 @@ __all__ = [
     "rule",
     "searches",
     "torch_schema",
+    "upgrade",
 ]

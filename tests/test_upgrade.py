@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
+from surgeon import upgrade
 from surgeon.errors import CheckFailed, GraphError, UsageError
-from surgeon.upgrading.upgrade import upgrade
 from tests.command_line import gelus, ops, run, save
 
 
