@@ -21,6 +21,7 @@ class Tensor:
     rank: Any
     sizes: Any
     elements: Any
+    choice: Any
     inputs: list[Any]
     outputs: list[Any]
     is_constant: bool

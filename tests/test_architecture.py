@@ -14,27 +14,27 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     "errors",
     "implementations",
-    "file: wire edits payloads records values foreign external copying atomic model sameness save",
+    "file: wire edits payloads records values foreign external copying fresh atomic moves model sameness save",
     "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
     "node_check schemas",
     "words",
     "graph",
     "indexing: scope constants types local index origin",
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
-    "reducing making attention rules values inference stated repeats shapes seen",
+    "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
     "upgrading: lossless",
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
-    "arguments standing_in search compile templates blockers roots match",
+    "arguments standing_in search captured compile templates blockers roots match",
     "running: runtime kernels inlining aten deformable formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
-    "inner_values proof region cut mini pins sizes sums signature site_proof site_check",
-    "searches: equal_initializers repeats neutral folding placeholders",
-    "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion functions "
-    "catalogue runnable workshop acceptance near_misses result recipe inline driver run references whole_model proving "
-    "checking rewrite explain",
-    "ruleproof: variants dtypes instances layouts opsets result together trial zero_size without_shapes cases judging "
-    "supply prover",
+    "inner_values proof region twins cut mini pins wishes fitting sizes sums signature site_proof site_check",
+    "searches: equal_initializers repeats neutral decided gathers folding placeholders",
+    "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
+    "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
+    "whole_model proving checking rewrite explain",
+    "ruleproof: variants dtypes instances unifying layouts opsets result together trial zero_size without_shapes cases "
+    "judging supply prover",
     "comparing",
     "benching: intervals rounds result feeds bench",
     "upgrading: upgrade",

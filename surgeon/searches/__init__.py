@@ -1,8 +1,10 @@
 """Searches for rules that no pattern can say: `@rule(search=searches.repeated_nodes)`."""
 
 from surgeon.matching.search import Found, Search
+from surgeon.searches.decided import always_true, never_true, one_sided
 from surgeon.searches.equal_initializers import equal_initializers
 from surgeon.searches.folding import constant_subgraphs
+from surgeon.searches.gathers import gathers_in_order
 from surgeon.searches.neutral import neutral_arithmetic
 from surgeon.searches.placeholders import unnamed_arguments
 from surgeon.searches.repeats import repeated_nodes
@@ -10,9 +12,13 @@ from surgeon.searches.repeats import repeated_nodes
 __all__ = [
     "Found",
     "Search",
+    "always_true",
     "constant_subgraphs",
     "equal_initializers",
+    "gathers_in_order",
     "neutral_arithmetic",
+    "never_true",
+    "one_sided",
     "repeated_nodes",
     "unnamed_arguments",
 ]

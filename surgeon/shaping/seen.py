@@ -3,6 +3,7 @@
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, as_in_file
 from surgeon.indexing.scope import Scope
+from surgeon.shaping.elements import Elements
 from surgeon.shaping.shapes import Shapes
 
 
@@ -14,6 +15,14 @@ def shapes_of(index: Index) -> Shapes:
     found = index.notes.get(Shapes)
     if not isinstance(found, Shapes):
         found = index.notes[Shapes] = Shapes(_Grown(index))
+    return found
+
+
+def elements_of(index: Index) -> Elements:
+    """What is known of all elements of such tensors, likewise."""
+    found = index.notes.get(Elements)
+    if not isinstance(found, Elements):
+        found = index.notes[Elements] = Elements(shapes_of(index))
     return found
 
 

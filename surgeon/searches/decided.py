@@ -1,0 +1,65 @@
+"""Conditions that are the same everywhere, whatever the sizes: And, Or and Where by them decide nothing."""
+
+from collections.abc import Callable, Iterator
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.search import Found, Search
+from surgeon.shaping.elements import Elements
+from surgeon.shaping.seen import elements_of
+
+
+def _decided(op: str, choose: Callable[[Elements, Node], str | None]) -> Callable[[Index, Scope], Iterator[Found]]:
+    """What goes over the nodes of an op.  choose: the tensor that such a node hands on, None for any other node."""
+
+    def find(index: Index, scope: Scope) -> Iterator[Found]:
+        elements = elements_of(index)
+        for node in list(scope.by_op.get(op, ())):
+            x = choose(elements, node) if node.alive else None
+            if x is not None:
+                yield Found((node,), node.outputs[:1], {"x": x, "y": node.outputs[0]})
+
+    return find
+
+
+def _truth(elements: Elements, node: Node, place: int) -> bool | None:
+    """What an input holds everywhere, None where that is not known."""
+    choice = elements.choice(node.scope, node.inputs[place])
+    return bool(choice.inside) if choice is not None and choice.is_uniform else None
+
+
+def _beside(truth: bool) -> Callable[[Elements, Node], str | None]:
+    """The input beside one that holds a truth everywhere."""
+
+    def choose(elements: Elements, node: Node) -> str | None:
+        places = (place for place in (0, 1) if _truth(elements, node, place) is truth)
+        place = next(places, None)
+        return None if place is None else node.inputs[1 - place]
+
+    return choose
+
+
+def _taken(elements: Elements, node: Node) -> str | None:
+    """The tensor that a Where takes everywhere."""
+    truth = _truth(elements, node, 0)
+    return None if truth is None else node.inputs[1 if truth else 2]
+
+
+def _always_true(index: Index, scope: Scope) -> Iterator[Found]:
+    """And with a condition that always holds.  Binds `x`, the other, and `y`, the result."""
+    return _decided("And", _beside(True))(index, scope)
+
+
+def _never_true(index: Index, scope: Scope) -> Iterator[Found]:
+    """Or with a condition that never holds.  Binds `x`, the other, and `y`, the result."""
+    return _decided("Or", _beside(False))(index, scope)
+
+
+def _one_sided(index: Index, scope: Scope) -> Iterator[Found]:
+    """Where by a condition that is the same everywhere.  Binds `x`, what it takes, and `y`, the result."""
+    return _decided("Where", _taken)(index, scope)
+
+
+always_true = Search(_always_true, "no And has a condition that always holds")
+never_true = Search(_never_true, "no Or has a condition that never holds")
+one_sided = Search(_one_sided, "no Where has a condition that is the same everywhere")

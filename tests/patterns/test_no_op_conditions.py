@@ -1,0 +1,60 @@
+"""Conditions that decide nothing: what goes, and what only looks as if it might."""
+
+import pytest
+
+from patterns.no_op_conditions import no_op_and, no_op_or, no_op_where
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "bool[n, m] x, float[n, m] a, float[n, m] b, float[k] short"
+CONSTANTS = (
+    "<bool yes = {1}, bool no = {0}, bool[1, 1] wide = {1}, bool[1, 1, 1] wider = {1}, bool[2] both = {1, 0}, "
+    "int64 nil = {0}, int64 one = {1}, int64[1] first = {0}, int64[1] second = {1}>"
+)
+RANGE = "z = Shape(x) n = Gather(z, nil) r = Range(nil, n, one) i = Unsqueeze(r, second)"
+
+
+def graph(body, inputs=INPUTS, output="bool[n, m]"):
+    return parse(f'<ir_version: 10, opset_import: ["" : 17]> g ({inputs}) => ({output} y) {CONSTANTS} {{ {body} }}')
+
+
+# fmt: off
+FIRES = [
+    Case(no_op_and, "a constant", graph("t = And(yes, x) y = Not(t)")),
+    Case(no_op_and, "on the other side, with axes", graph("t = And(x, wide) y = Not(t)")),
+    Case(no_op_and, "a comparison that the range decides",
+         graph(f"{RANGE} c = GreaterOrEqual(i, nil) t = And(c, x) y = Not(t)")),
+    Case(no_op_and, "truths of a shape", graph(
+        "z = Shape(x) c = ConstantOfShape<value = bool[1] {1}>(z) t = And(c, x) y = Not(t)")),
+    Case(no_op_or, "a constant", graph("t = Or(x, no) y = Not(t)")),
+    Case(no_op_or, "a comparison that never holds", graph(f"{RANGE} c = Less(i, nil) t = Or(c, x) y = Not(t)")),
+    Case(no_op_where, "the first", graph("t = Where(yes, a, b) y = Neg(t)", output="float[n, m]")),
+    Case(no_op_where, "the second", graph(f"{RANGE} c = Less(i, nil) t = Where(c, a, b) y = Neg(t)",
+                                        output="float[n, m]")),
+]
+SPARES = [
+    Case(no_op_and, "a condition that never holds", graph("t = And(no, x) y = Not(t)"), why="no And has"),
+    Case(no_op_and, "one that is given", graph("t = And(x, d) y = Not(t)", f"{INPUTS}, bool[n, m] d"),
+         why="no And has"),
+    Case(no_op_and, "one that gives an axis", graph("t = And(x, wider) y = Not(t)", output="bool[1, n, m]"),
+         why="a larger shape"),
+    Case(no_op_and, "one that holds here and there", why="no And has",
+         model=graph("t = And(x, both) y = Not(t)", INPUTS.replace("bool[n, m]", "bool[n, 2]"), "bool[n, 2]")),
+    Case(no_op_and, "one that the range does not decide", why="no And has",
+         model=graph(f"{RANGE} c = Greater(i, nil) t = And(c, x) y = Not(t)")),
+    Case(no_op_or, "a condition that always holds", graph("t = Or(yes, x) y = Not(t)"), why="no Or has"),
+    Case(no_op_where, "a condition that is given", graph("t = Where(x, a, b) y = Neg(t)", output="float[n, m]"),
+         why="no Where has"),
+    Case(no_op_where, "the other is larger", why="a larger shape",
+         model=graph("t = Where(yes, short, b) y = Neg(t)", output="float[n, m]")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
