@@ -7,7 +7,7 @@ from patterns._grouped import grouped, require_grouped
 from patterns._layouts import joined, reshaped
 from surgeon import Graph, Tensor, require, rule
 
-OURS = ("kv_num_heads", "softcap")  # attributes of GroupQueryAttention that go over into the new node
+OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 
 
 def repeated(g: Graph, x: Tensor, name: str) -> Tensor:
@@ -35,7 +35,7 @@ def grouped_by_copies(
     keys, values = g.shared(joined_and_cast(g, repeated(g, k, "k"))), joined_and_cast(g, repeated(g, v, "v"))
     last, total = g.any_tensor(), g.any_tensor()
     found = g.ms_group_query_attention(
-        q, keys, values, None, None, last, total, None, None, None, bias, causal=0, outputs=3, **attributes
+        q, keys, values, None, None, last, total, None, None, None, bias, outputs=3, **attributes
     )
     return found[0]
 
@@ -80,6 +80,21 @@ def grouped_query_attention(
     What: attention in which each head of keys and values serves several of queries in a row.
     Numerics: rounding only, for finite numbers.
     """
+    is_grouped = "kv_num_heads" in attributes
+    return without_copies(g, q, k, v, k_heads, attributes, attributes.get("causal", 1) if is_grouped else 0, bias)
+
+
+def without_copies(
+    g: Graph,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    k_heads: Tensor,
+    attributes: dict[str, Any],
+    causal: int,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """GroupQueryAttention over what the copies are made of."""
     others = set(attributes) - {"num_heads", "scale", "mask_filter_value", *OURS}
     require(not others, f"GroupQueryAttention has no {', '.join(sorted(others))}")
     heads, columns, width = k.shape[1], k.shape[3], v.shape[3]
@@ -91,7 +106,31 @@ def grouped_query_attention(
         part if x.dtype == q.dtype else g.cast(part, to=q.dtype) for x, part in zip((k, v), parts, strict=True)
     )
     numbers = {name: attributes[name] for name in ("scale", "softcap") if name in attributes}
-    return grouped(g, q, keys, values, bias, attributes["num_heads"], heads, **numbers)
+    return grouped(g, q, keys, values, bias, attributes["num_heads"], heads, causal=causal, **numbers)
+
+
+def causal_by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, **attributes: Any) -> Any:
+    """MultiHeadAttention over copies of keys and values, as heads or joined, which hides the future."""
+    keys, values = repeated(g, k, "k"), repeated(g, v, "v")
+    keys, values = (g.any_of(x, joined_and_cast(g, x)) for x in (keys, values))
+    return g.ms_multi_head_attention(q, keys, values, unidirectional=1, **attributes)
+
+
+@rule(
+    patterns=[causal_by_copies],
+    conditions=[are_copies],
+    differs={"non_finite": NON_FINITE, "extreme": "a score beside which the number for the future is small is hidden"},
+    is_pattern=False,
+)
+def grouped_causal_attention(
+    g: Graph, q: Tensor, k: Tensor, v: Tensor, k_heads: Tensor, attributes: dict[str, Any]
+) -> Tensor:
+    """Let a causal attention share keys and values among heads instead of copying them: GroupQueryAttention.
+
+    What: as `grouped_query_attention`, for an attention that hides the future by itself.
+    Numerics: rounding only, for finite numbers.
+    """
+    return without_copies(g, q, k, v, k_heads, attributes, 1)
 
 
 @rule(patterns=[standard_by_copies], conditions=[are_copies], target="onnx", opset=23, is_pattern=False)

@@ -17,12 +17,19 @@ def reshaped_transpose(g: Graph, x: Tensor, merged: Tensor, y: Tensor) -> Tensor
     """Write a swap of the last two axes, between Reshapes that merge and part those before them, as one Transpose.
 
     What: Reshape(Transpose(Reshape(x, [·, a, b]), [0, 2, 1]), [..., b, a]), which is how some exporters write xᵀ of
-    every matrix in a batch.
+    every matrix in a batch.  Where sizes are fixed, another Reshape before the first may have become one with it.
     Numerics: none.
     """
     require(x.sizes is not None and y.sizes is not None and merged.sizes is not None, "a shape is unknown")
-    require(len(x.sizes) == len(y.sizes) > 3, "the result has other axes than the input")
-    require(x.sizes[-2:] == merged.sizes[-2:], "the first Reshape changes the last two axes")
-    require(y.sizes == (*x.sizes[:-2], x.sizes[-1], x.sizes[-2]), "the result is no such swap")
-    axes = list(range(len(x.sizes)))
+    require(len(y.sizes) > 3, "the result has fewer axes than four")
+    before = (*y.sizes[:-2], y.sizes[-1], y.sizes[-2])
+    if not all(isinstance(size, int) for size in before):
+        require(len(x.sizes) == len(y.sizes), "the result has other axes than the input")
+    if len(x.sizes) == len(y.sizes):
+        require(x.sizes[-2:] == merged.sizes[-2:], "the first Reshape changes the last two axes")
+        require(x.sizes == before, "the result is no such swap")
+    else:
+        require(merged.sizes[-2:] == before[-2:], "the last Reshape changes the last two axes")
+        x = g.reshape(x, list(before))
+    axes = list(range(len(before)))
     return g.transpose(x, perm=[*axes[:-2], axes[-1], axes[-2]])

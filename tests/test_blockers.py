@@ -89,6 +89,31 @@ def test_a_path_that_leaves_and_comes_back(between, blocked):
         assert "leaves the match and comes back through" in reasons(model, siblings)
 
 
+def test_a_path_that_comes_back_where_nothing_new_reads_it():
+    """What a pattern lets be anything is of no use to a replacement, so it may depend on another output."""
+
+    def grown(g: Graph, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        total = g.add(x, z)
+        return g.cos(g.expand(total, g.any_tensor())), total
+
+    grow = make(grown, lambda g, x, z: (g.cos(g.add(x, z)), g.add(x, z)), name="grow")
+    body = "t = Add(x, w) s = Shape(t) e = Expand(t, s) y = Cos(e) z = Neg(t)"
+    model = graph(body, "(float[n, 4] x, float[n, 4] w) => (float[n, 4] y, float[n, 4] z)")
+    after, report = run(model, grow)
+    assert len(report.sites) == 1
+    assert not {"Shape", "Expand"} & {node.op_type for node in after.graph.node}
+    looked_at = graph(
+        body.replace("e = Expand(t, s)", "f = Cast<to = 1>(s) o = ReduceSum(f) e = Add(t, o)"),
+        "(float[n, 4] x, float[n, 4] w) => (float[n, 4] y, float[n, 4] z)",
+    )
+
+    def added(g: Graph, x: Tensor, z: Tensor, o: Tensor) -> tuple[Tensor, Tensor]:
+        total = g.add(x, z)
+        return g.cos(g.add(g.capture("total", total), o)), total
+
+    assert "leaves the match and comes back through" in reasons(looked_at, added)
+
+
 def test_the_target_s_op_needs_a_younger_opset():
     from patterns.gelu import gelu
 

@@ -1,6 +1,7 @@
 """What stands against taking matched nodes out of a graph, each as a sentence that names who is in the way."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.advice import fewer_uses
@@ -131,7 +132,7 @@ def _read(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
 def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> Finding | None:
     """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
     for key, held in state.bound.items():
-        for name in (held,) if isinstance(held, str) else held if isinstance(held, Several) else ():
+        for name in _names(held):
             source = state.producers.get(name)
             if source is not None and source in nodes and key not in compiled.pattern.loose:
                 told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
@@ -141,15 +142,20 @@ def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> Find
 
 
 def comes_back(
-    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], passed: Collection[Node] = ()
+    state: State,
+    nodes: tuple[Node, ...],
+    names: tuple[str, ...],
+    passed: Collection[Node] = (),
+    unread: Collection[str] = (),
 ) -> Finding | None:
     """Whether a path leaves through an output, by a body's capture too, and comes back as an input.
 
-    passed: nodes that stay, but that were only looked through, so that nothing new reads what they make.
+    passed: nodes that stay, but that were only looked through, so that nothing new reads what they make.  unread:
+    inputs that the pattern lets be anything, so that nothing new reads them either.
     """
     inside = set(nodes)
     scope = state.scope
-    needed = {name for node in nodes for name in node.inputs}.difference(*(node.outputs for node in passed))
+    needed = {name for node in nodes for name in node.inputs}.difference(unread, *(node.outputs for node in passed))
     level = [reader for name in names for reader in scope.readers(name)]
     seen: set[int] = set()
     while level:
@@ -167,6 +173,19 @@ def comes_back(
     return None
 
 
+def unasked(state: State, compiled: Compiled) -> set[str]:
+    """Tensors that a match met only where its pattern takes any tensor: no replacement can ask for them."""
+    pattern = compiled.pattern
+    held = {key: _names(value) for key, value in state.bound.items()}
+    met = {name for key in pattern.loose - pattern.inner for name in held.get(key, ())}
+    return met.difference(*(names for key, names in held.items() if key not in pattern.loose - pattern.inner))
+
+
+def _names(held: Any) -> tuple[str, ...]:
+    """The tensors that a name of a pattern is bound to."""
+    return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, Several) else ()
+
+
 def blocking(
     state: State, compiled: Compiled, nodes: tuple[Node, ...], names: tuple[str, ...], passed: set[Node]
 ) -> Finding | None:
@@ -175,5 +194,5 @@ def blocking(
         return next(escapes(state, nodes, names))
     blocked = swallowed(state, compiled, nodes)
     if blocked is None and len(names) > 1:
-        blocked = comes_back(state, nodes, names, passed)
+        blocked = comes_back(state, nodes, names, passed, unasked(state, compiled))
     return blocked

@@ -5,7 +5,7 @@ import pytest
 
 import surgeon
 from patterns.attention import attention
-from patterns.grouped_query_attention import grouped_attention, grouped_query_attention
+from patterns.grouped_query_attention import grouped_attention, grouped_causal_attention, grouped_query_attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, s, 32] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v, float[b, 1, s, s] m"
@@ -42,12 +42,20 @@ INTERLEAVED = "ka = Unsqueeze(k, one) kb = Expand(ka, times) kc = Reshape(kb, he
 FIRES = [
     Case(grouped_query_attention, "copies of keys and values", graph(f"{BEFORE} {NODE}")),
     Case(grouped_query_attention, "with a mask", graph(f"{BEFORE} {MASKED}")),
+    Case(grouped_causal_attention, "copies as heads, and the future hidden", graph(
+        f"{SIZES} {COPIES} {KEYS} {VALUES} y = com.microsoft.MultiHeadAttention<unidirectional = 1, num_heads = 4, "
+        "scale = 0.35>(q, kc, vc)")),
+    Case(grouped_causal_attention, "with the future hidden",
+         graph(f"{BEFORE} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
     Case(grouped_attention, "Attention with fewer heads of keys", target="onnx",
          model=graph(STANDARD, FOUR, 23, "float[b, 4, s, 8]")),
     Case([attention, grouped_query_attention], "from the core of an attention", sites=1,
          model=graph(f"{SIZES} {COPIES} {KEYS} {VALUES} {CORE}", FOUR, output="float[b, 4, s, 8]")),
 ]
 SPARES = [
+    Case(grouped_query_attention, "the future hidden by the op", why="no unidirectional",
+         model=graph(f"{BEFORE} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
+    Case(grouped_causal_attention, "nothing hidden", why="unidirectional", model=graph(f"{BEFORE} {NODE}")),
     Case(grouped_query_attention, "heads in another order", why="wanted the constant 2",
          model=graph(BEFORE.replace(KEYS, INTERLEAVED) + f" {NODE}")),
     Case(grouped_query_attention, "a cache of its own", why="wanted",
@@ -55,8 +63,6 @@ SPARES = [
                      f"{INPUTS}, float[b, 4, r, 8] c, float[b, 4, r, 8] d")),
     Case(grouped_query_attention, "keys of more rows than queries", why="keys for the queries' rows",
          model=graph(f"{BEFORE} {NODE}", INPUTS.replace("2, s, 8]", "2, t, 8]"))),
-    Case(grouped_query_attention, "another attribute", why="no unidirectional",
-         model=graph(f"{BEFORE} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
     Case(grouped_attention, "an axis of one head copied to several, and more rows", why="more than the heads",
          model=graph(STANDARD.replace("two, l, eight", "two, r, eight").replace("n, four, l", "n, four, r"),
                      FOUR.replace("2, s, 8] k", "2, 1, 8] k").replace("2, s, 8] v", "2, 1, 8] v") + ", int64[1] r", 23,

@@ -11,9 +11,9 @@ BODY = "a = Reshape(x, three) b = Transpose<perm = [0, 2, 1]>(a) c = Reshape(b, 
 ONES = "a = Reshape<allowzero = 1>(x, three) b = Transpose<perm = [0, 2, 1]>(a) c = Reshape<allowzero = 1>(b, four)"
 
 
-def graph(body, made="2, 4, 8, 5", constants=CONSTANTS):
+def graph(body, made="2, 4, 8, 5", constants=CONSTANTS, inputs="float[2, 4, 5, 8] x"):
     header = '<ir_version: 9, opset_import: ["" : 17]> g'
-    return parse(f"{header} (float[2, 4, 5, 8] x) => (float[{made}] y) <{constants}> {{ {body} }}")
+    return parse(f"{header} ({inputs}) => (float[{made}] y) <{constants}> {{ {body} }}")
 
 
 FREE = (
@@ -27,6 +27,8 @@ FIRES = [
     Case(reshaped_transpose, "fixed sizes", graph(BODY)),
     Case(reshaped_transpose, "targets in which a zero would be a zero", graph(f"{ONES} y = Relu(c)")),
     Case(reshaped_transpose, "sizes that are computed", parse(FREE)),
+    Case(reshaped_transpose, "more axes before", graph(BODY, inputs="float[2, 1, 4, 5, 8] x")),
+    Case(reshaped_transpose, "other axes before", graph(BODY, inputs="float[8, 40] x")),
 ]
 SPARES = [
     Case(reshaped_transpose, "the axes before are parted otherwise", why="no such swap",
@@ -34,6 +36,9 @@ SPARES = [
     Case(reshaped_transpose, "the first reshape parts the last axes otherwise", why="changes the last two axes",
          model=graph(BODY.replace("(b, four)", "(b, same)"), "2, 4, 5, 8",
                      CONSTANTS.replace("{-1, 5, 8}", "{-1, 8, 5}") + ", int64[4] same = {2, 4, 5, 8}")),
+    Case(reshaped_transpose, "more axes before, and the last two parted otherwise", why="changes the last two axes",
+         model=graph(BODY.replace("(b, four)", "(b, same)"), "2, 4, 5, 8", CONSTANTS + ", int64[4] same = {2, 4, 5, 8}",
+                     "float[2, 1, 4, 5, 8] x")),
     Case(reshaped_transpose, "another order of axes", why="wanted perm",
          model=graph(BODY.replace("[0, 2, 1]", "[1, 0, 2]"))),
 ]

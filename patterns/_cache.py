@@ -1,0 +1,44 @@
+"""Keys and values that come behind those of a past: how rules look for them, and what ops that take a past want."""
+
+from typing import Any
+
+from patterns._layouts import HEADS_FIRST, joined
+from surgeon import Graph, Tensor, require
+
+MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the same whatever the rows stand for
+
+
+def behind(g: Graph, past: Tensor, x: Tensor, name: str) -> Tensor:
+    """Heads of [batch, heads, rows, columns] behind those of a past."""
+    return g.capture(name, g.concat(past, x, axis=2))
+
+
+def maybe_joined(g: Graph, x: Tensor) -> Tensor:
+    """Heads as they are, or beside each other in the last axis."""
+    return g.any_of(x, joined(g, x))
+
+
+def is_a_cache(k: Tensor, v: Tensor, past_key: Tensor, past_value: Tensor) -> None:
+    """Pasts of one length, with the heads of what comes behind them."""
+    parts = (past_key, past_value, k, v)
+    require(all(x.sizes is not None and len(x.sizes) == 4 for x in parts), "keys or values have not four known axes")
+    for past, x in ((past_key, k), (past_value, v)):
+        heads, columns = x.sizes[1], x.sizes[3]
+        require(isinstance(heads, int) and isinstance(columns, int), "the number of heads, or their size, is unknown")
+        require((past.sizes[1], past.sizes[3]) == (heads, columns), "the past has other heads than what comes behind")
+    require(k.sizes[1] == v.sizes[1], "keys and values have different numbers of heads")
+    is_even = past_key.sizes[2] == past_value.sizes[2] or k.sizes[2] == v.sizes[2]
+    require(is_even, "the pasts of keys and values may differ in length")
+
+
+def is_plain(k: Tensor, v: Tensor, attributes: dict[str, Any]) -> None:
+    """Values of the size of keys, and no attribute that a past changes, as MultiHeadAttention wants it."""
+    others = attributes.keys() - MEANT
+    require(not others, f"with a past, {', '.join(sorted(others))} would mean something else")
+    require(k.sizes[3] == v.sizes[3], "keys and values are of different size")
+
+
+def rows_of(g: Graph, x: Tensor) -> Tensor:
+    """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
+    made: Tensor = g.reshape(g.transpose(x, perm=HEADS_FIRST), [0, 0, x.sizes[1] * x.sizes[3]])
+    return made

@@ -1,0 +1,86 @@
+"""Attention that caps its scores (Gemma 2, arXiv:2408.00118) and takes a past."""
+
+from typing import Any
+
+import numpy as np
+
+from patterns._attention import NON_FINITE, dtype_of, finished, scale_of, scores, weighted
+from patterns._cache import behind, is_a_cache, rows_of
+from patterns._grouped import grouped_behind, require_steps
+from patterns._masks import bias_of, given, require_fits
+from patterns.grouped_query_attention import are_copies, repeated
+from surgeon import Graph, Match, Tensor, require, rule
+
+
+def capped(
+    g: Graph,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_key: Tensor,
+    past_value: Tensor,
+    mask: Tensor,
+    second: Tensor,
+    left: float,
+    right: float,
+    scale: float,
+    cap: float,
+    wide: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, and the keys and values, which the next step starts with."""
+    keys, values = behind(g, past_key, k, "keys"), behind(g, past_value, v, "values")
+    own, others = (g.any_of(repeated(g, x, name), x) for x, name in ((keys, "k"), (values, "v")))
+    cold = g.maybe_wider(scores(g, q, g.transpose(own, perm=[0, 1, 3, 2]), left, right, scale, cap))
+    masked = g.any_of(g.add(cold, mask, second), g.add(cold, mask), cold)
+    return weighted(g, masked, others, wide), keys, values
+
+
+def has_groups(match: Match) -> None:
+    """Queries of fixed heads, and keys and values of as many, or of copies that make as many."""
+    q, k = match["q"], match["k"]
+    require("cap" in match.bound, "the scores are not capped, so another op takes the past")
+    require(q.rank == 4 and q.sizes is not None, "the queries have other axes than batch, head, row, column")
+    copied = ["k_copies" in match.bound, "v_copies" in match.bound]
+    require(copied[0] == copied[1], "keys and values have different numbers of heads")
+    if all(copied):
+        are_copies(*(match[name] for name in ("keys", "values", "k_copies", "v_copies", "k_heads", "v_heads")))
+    heads = match["k_heads"].sizes[1] if all(copied) else k.sizes[1]
+    require(q.sizes[1::2] == (heads, k.sizes[3]), "the queries have other heads than the keys")
+    require(match["v"].sizes[3] == k.sizes[3], "keys and values are of different size")
+    require(q.sizes[2] == k.sizes[2], "what comes behind the past has other rows than the queries")
+
+
+def spread(g: Graph, match: Match, bias: Tensor) -> Tensor:
+    """What is added to the scores, with four axes, a row for every query and a number for every key."""
+    q, masks = match["q"], given(match)
+    missing = 4 - max(mask.rank for mask in masks)
+    shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
+    if any(mask.sizes and tuple(mask.sizes[-2:]) == (q.sizes[2], match["keys"].sizes[2]) for mask in masks):
+        return shaped
+    one = np.array([1], np.int64)
+    rows, before = (g.slice(g.shape(x), [2], [3], [0]) for x in (q, match["past_key"]))
+    made: Tensor = g.expand(shaped, g.concat(one, one, rows, g.add(before, rows), axis=0))
+    return made
+
+
+@rule(patterns=[capped], conditions=[is_a_cache, has_groups], differs={"non_finite": NON_FINITE}, is_pattern=False)
+def capped_attention_cache(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tensor) -> Any:
+    """Fuse an attention with capped scores behind a past into GroupQueryAttention.
+
+    What: softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are put behind those of a past.  The
+    kernel takes a past before several rows only for a batch of one, so the model must have one row or a batch of one.
+    Where it has not, only Attention can do this, from opset 23 on.
+    Numerics: rounding only, for finite numbers.
+    """
+    past, dtype = (match["past_key"], match["past_value"]), dtype_of(match)
+    require_steps(q.sizes[0], q.sizes[2], k.sizes[3])
+    require(all(x.dtype == dtype for x in (q, k, v, *past)), "queries, keys, values and mask differ in dtype")
+    for mask in given(match):
+        require_fits(mask, q)
+    bias = bias_of(g, match, dtype)
+    bias = None if bias is None else spread(g, match, bias)
+    numbers = {"num_heads": q.sizes[1], "kv_num_heads": k.sizes[1], "scale": scale_of(match), "softcap": match["cap"]}
+    ours, keys, values = (rows_of(g, x) for x in (q, k, v))
+    made, *present = grouped_behind(g, ours, keys, values, past, bias, **numbers)
+    split = g.reshape(finished(g, match, made, dtype), [0, 0, q.sizes[1], q.sizes[3]])
+    return g.transpose(split, perm=[0, 2, 1, 3]), *present

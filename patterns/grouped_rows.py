@@ -1,0 +1,68 @@
+"""Grouped-query attention (Ainslie et al., arXiv:2305.13245) without copies: heads that share keys as rows of one."""
+
+from typing import Any
+
+from patterns._attention import NON_FINITE
+from patterns._cache import MEANT, rows_of
+from patterns.grouped_query_attention import are_copies, joined_and_cast, repeated
+from surgeon import Graph, Tensor, require, rule
+
+
+def read(g: Graph, x: Tensor, name: str) -> Tensor:
+    """Copies of heads, joined or not, and perhaps cast."""
+    copies = repeated(g, x, name)
+    return g.any_of(joined_and_cast(g, copies), copies, *(g.cast(copies, to=dtype) for dtype in ("float32", "float16")))
+
+
+def by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
+    """MultiHeadAttention over copies of keys and values."""
+    return g.ms_multi_head_attention(q, read(g, k, "k"), read(g, v, "v"), None, None, bias, **attributes)
+
+
+def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
+    """What is added to the scores, for rows that are those of all heads of a group, one head after the other."""
+    require(bias.sizes is not None and len(bias.sizes) == 4, "the mask has other axes than batch, head, row, column")
+    require(bias.sizes[1] in (1, heads), f"the mask has {bias.sizes[1]} heads where the queries have {heads}")
+    if bias.sizes[1] == 1:
+        return g.tile(bias, [1, 1, heads // groups, 1])
+    return g.reshape(bias, [0, groups, -1, 0])
+
+
+@rule(patterns=[by_copies], conditions=[are_copies], differs={"non_finite": NON_FINITE}, is_pattern=False)
+def grouped_rows(
+    g: Graph,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    k_heads: Tensor,
+    attributes: dict[str, Any],
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
+
+    What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of
+    [batch, rows, groups · copies · columns] is read as [batch, copies · rows, groups · columns]; each row attends on
+    its own, so it does not matter to which head it belongs.
+    Numerics: rounding only, for finite numbers.
+    """
+    others = attributes.keys() - MEANT
+    require(not others, f"{', '.join(sorted(others))} would mean something else for these rows")
+    heads, groups = attributes["num_heads"], k.sizes[1]
+    require(heads == k_heads.sizes[1], "the copies are not the heads of the attention")
+    columns, width, copies = k.sizes[3], v.sizes[3], heads // groups
+    require(isinstance(columns, int) and isinstance(width, int), "the size of a head is unknown")
+    require(q.sizes is not None and q.sizes[2:] == (heads * columns,), "the queries are not joined head by head")
+    rows = q.sizes[1] if isinstance(q.sizes[1], int) else -1
+    split = g.transpose(g.reshape(q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
+    ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
+    keys, values = (part if x.dtype == q.dtype else g.cast(part, to=q.dtype) for x, part in sources(g, k, v))
+    mask = None if bias is None else repeated_bias(g, bias, heads, groups)
+    numbers = {**attributes, "num_heads": groups}
+    made = g.ms_multi_head_attention(ours, keys, values, None, None, mask, **numbers)
+    back = g.transpose(g.reshape(made, [0, copies, rows, groups, width]), perm=[0, 2, 3, 1, 4])
+    return g.reshape(back, [0, 0, heads * width])
+
+
+def sources(g: Graph, k: Tensor, v: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Keys and values, and each with its heads joined."""
+    return [(x, rows_of(g, x)) for x in (k, v)]
