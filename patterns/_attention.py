@@ -28,13 +28,17 @@ def weighted(g: Graph, masked: Tensor, v: Tensor, wide: int) -> Tensor:
 
 
 def has_heads(q: Tensor, kt: Tensor, v: Tensor) -> None:
-    """A batch, heads, rows and columns, heads and columns fixed; or a batch, rows and columns, of one head each."""
+    """A batch, heads, rows and columns, heads and columns fixed; or a batch, rows and columns, of one head each.
+
+    One head of keys and values may serve all of queries (multi-query attention, Shazeer, arXiv:1911.02150).
+    """
     require(
         q.rank == kt.rank == v.rank and q.rank in (3, 4),
         "queries, keys or values have other axes than batch, head, row, column",
     )
     if q.rank == 4:
-        require(q.shape[1] == kt.shape[1] == v.shape[1], "queries, keys and values have different numbers of heads")
+        alike = kt.shape[1] == v.shape[1] and kt.shape[1] in (1, q.shape[1])
+        require(alike, "queries, keys and values have different numbers of heads")
         fixed = (q.shape[1], q.shape[3], v.shape[3])
         require(all(isinstance(size, int) for size in fixed), "the number of heads, or their size, is unknown")
     else:
@@ -53,8 +57,9 @@ def result_dtype(match: Match) -> Any:
 
 def dtype_of(match: Match) -> Any:
     """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast."""
-    made = result_dtype(match)
-    require(made is not None, "the dtype of the values is unknown")
+    made, own = result_dtype(match), match["v"].dtype
+    require(made is not None and own is not None, "the dtype of the values is unknown")
+    require(np.promote_types(made, own) == made, "the values are cast to a dtype of fewer digits")
     for name in ("mask", "second"):
         dtype = match[name].dtype if name in match.bound else None
         made = made if dtype is None else np.promote_types(dtype, made)
@@ -66,10 +71,18 @@ def in_dtype(g: Graph, x: Tensor, wanted: Any, own: Any = None) -> Tensor:
     return x if (x.dtype if own is None else own) == wanted else g.cast(x, to=wanted)
 
 
-def joined(g: Graph, x: Tensor, perm: list[int], dtype: Any) -> Tensor:
-    """The heads of a tensor beside each other in its last axis."""
-    width = x.shape[perm[2]] * x.shape[perm[3]]
-    return in_dtype(g, g.reshape(g.transpose(x, perm=perm), [0, 0, width]), dtype, x.dtype)
+def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any) -> Tensor:
+    """The heads of a tensor beside each other in its last axis; one head alone is copied for all."""
+    rows = g.transpose(x, perm=perm) if x.shape[perm[2]] == heads else copied(g, x, perm, heads)
+    return in_dtype(g, g.reshape(rows, [0, 0, heads * x.shape[perm[3]]]), dtype, x.dtype)
+
+
+def copied(g: Graph, x: Tensor, perm: list[int], heads: int) -> Tensor:
+    """[batch, rows, heads, columns] of copies of one head, made as exporters do, so that rules know them again."""
+    first = [perm[0], perm[2], perm[1], perm[3]]
+    one = x if first == sorted(first) else g.transpose(x, perm=first)
+    copies = g.expand(g.unsqueeze(one, [2]), np.array([1, 1, heads, 1, 1], np.int64))
+    return g.transpose(g.reshape(copies, [0, heads, -1, x.shape[perm[3]]]), perm=[0, 2, 1, 3])
 
 
 def finished(g: Graph, match: Match, made: Tensor, dtype: Any) -> Tensor:
@@ -93,15 +106,15 @@ def fused(g: Graph, match: Match) -> Tensor:
     bias = bias_of(g, match, dtype)
     bias = None if bias is None else whole(g, bias, masks, q, kt)
     layouts = ((q, [0, 2, 1, 3]), (kt, [0, 3, 1, 2]), (v, [0, 2, 1, 3]))
-    ours, keys, values = (joined(g, x, perm, dtype) for x, perm in layouts)
     heads, scale = q.shape[1], scale_of(match)
+    ours, keys, values = (joined(g, x, perm, heads, dtype) for x, perm in layouts)
     if "cap" in match.bound:
         require(q.shape[3] == v.shape[3], "GroupQueryAttention wants keys and values of one size")
         require_grouped(q.sizes and q.sizes[2], kt.sizes and kt.sizes[3], q.shape[3])
         made = grouped(g, ours, keys, values, bias, heads, heads, scale=scale, softcap=match["cap"])
     else:
         made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=heads, scale=scale)
-    return g.transpose(g.reshape(finished(g, match, made, dtype), [0, 0, *v.shape[1::2]]), perm=[0, 2, 1, 3])
+    return g.transpose(g.reshape(finished(g, match, made, dtype), [0, 0, heads, v.shape[3]]), perm=[0, 2, 1, 3])
 
 
 def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Tensor:
@@ -117,14 +130,3 @@ def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Ten
     ours, keys, values = (in_dtype(g, x, dtype) for x in parts)
     made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=1, scale=scale_of(match))
     return finished(g, match, made, dtype)
-
-
-def standard(g: Graph, match: Match) -> Tensor:
-    """ONNX's own op."""
-    require(match["q"].rank == 4, "queries, keys or values have no axis of heads")
-    dtype = dtype_of(match)
-    capped: dict[str, Any] = {"softcap": match["cap"]} if "cap" in match.bound else {}
-    turned = (match["q"], g.transpose(match["kt"], perm=[0, 1, 3, 2]), match["v"])
-    ours, keys, values = (in_dtype(g, x, dtype) for x in turned)
-    made = g.attention(ours, keys, values, bias_of(g, match, dtype), scale=scale_of(match), **capped)
-    return in_dtype(g, made, result_dtype(match), dtype)

@@ -1,6 +1,7 @@
 """Attention whose scores a condition hides: softmax(where(condition, scale · q·kᵀ, low))·v."""
 
-from patterns._attention import NON_FINITE, fused, has_heads, scores, standard, weighted
+from patterns._attention import NON_FINITE, fused, has_heads, scores, weighted
+from patterns._standard import standard
 from surgeon import Graph, Match, Tensor, rule
 
 DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score too large for its dtype is not hidden, and spoils its row"}
@@ -12,6 +13,7 @@ def by_condition(
     kt: Tensor,
     v: Tensor,
     mask: Tensor,
+    second: Tensor,
     kept: Tensor,
     hidden: Tensor,
     low: float,
@@ -21,10 +23,11 @@ def by_condition(
     cap: float,
     wide: int,
 ) -> Tensor:
-    """A low number in the place of hidden scores, to which a mask may have been added before."""
+    """A low number in the place of hidden scores, to which masks may have been added before and after."""
     plain = g.maybe_wider(scores(g, q, kt, left, right, scale, cap))
     cold = g.any_of(g.add(plain, mask), plain)
-    return weighted(g, g.any_of(g.where(kept, cold, low), g.where(hidden, low, cold)), v, wide)
+    seen = g.any_of(g.where(kept, cold, low), g.where(hidden, low, cold))
+    return weighted(g, g.any_of(g.add(seen, second), seen), v, wide)
 
 
 @rule(patterns=[by_condition], conditions=[has_heads], differs=DIFFERS, is_pattern=False)

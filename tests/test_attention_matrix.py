@@ -17,13 +17,15 @@ import pytest
 from onnx import TensorProto, helper
 
 import surgeon
+from surgeon.upgrading.upgrade import upgrade
 from tests.attention import cases, comparing, inputs, peers, table
 from tests.attention.cases import Case, Variant
 from tests.attention.exporting import Export, export
 from tests.attention.inputs import Input
-from tests.attention.measure import OURS, RULES, Cell, found, measure
+from tests.attention.measure import OPSET, OURS, RULES, STANDARD_OURS, Cell, found, measure
 
 SAMPLE = cases.sample()
+STANDARD_SAMPLE = [case for case in SAMPLE if case.name in cases.STANDARD_SAMPLE]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def rewritten(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     made, folder = export(request.param), tmp_path_factory.mktemp("attention")
     assert made.path is not None, made.fault
     cell = measure(made, OURS, comparing.answers(made), folder)
-    return Rewritten(table.Row(made, {OURS: cell}), folder / "ours.onnx")
+    return Rewritten(table.Row(made, {OURS: cell}), folder / "ort.onnx")
 
 
 @pytest.fixture
@@ -59,6 +61,34 @@ def test_the_export_itself_runs_on_all_inputs(row: table.Row) -> None:
     """Nothing is excused by an original that does not run."""
     assert row.cells[OURS].state == "ok"
     assert row.cells[OURS].refused == ()
+
+
+@pytest.mark.parametrize("case", STANDARD_SAMPLE, ids=[case.name for case in STANDARD_SAMPLE])
+def test_standard_ops_take_every_call_too(case: Case, tmp_path: Path) -> None:
+    """Raised to opset 23, with standard ops alone: as many as calls, each site proved, the whole model equal."""
+    made = export(case)
+    row = table.Row(made, {STANDARD_OURS: measure(made, STANDARD_OURS, comparing.answers(made), tmp_path)})
+    assert row.fault == ""
+    assert row.cells[STANDARD_OURS].compared > 0
+    used = {(node.domain, node.op_type) for node in onnx.load(tmp_path / "onnx.onnx").graph.node}
+    assert not [op for domain, op in used if domain]
+
+
+@pytest.mark.parametrize("target", ["onnx", "decomposed"])
+@pytest.mark.parametrize("case", [case for case in SAMPLE if case.name in cases.TAKEN_BACK], ids=lambda case: case.name)
+def test_what_was_written_for_the_runtime_is_taken_back(case: Case, target: str, tmp_path: Path) -> None:
+    """Its ops become standard ones, or primitives: each site proved, and the whole model equal."""
+    made, raised, source, output = export(case), *(tmp_path / name for name in ("raised.onnx", "ort.onnx", "back.onnx"))
+    assert made.path is not None
+    upgrade(made.path, OPSET, raised, check="none")
+    surgeon.rewrite(raised, RULES, output=source, check="none")
+    written, _ = found(onnx.load(source).graph.node)
+    _, report = surgeon.rewrite(source, "attentions", target=target, output=output, check="sites")
+    assert report.outcome == "proved"
+    kinds, ops = found(onnx.load(output).graph.node)
+    assert kinds == (written if target == "onnx" else {})
+    assert not [op for op in ops if op.startswith("ms.")]
+    assert not list(comparing.differences(comparing.answers(made), output, case.dtype))
 
 
 def test_a_second_rewrite_changes_nothing(rewritten: Rewritten, tmp_path: Path) -> None:
@@ -257,6 +287,17 @@ def made(model: str, truth: dict[str, int]) -> Export:
 def test_a_fault_is_a_call_missed_or_not_proved_or_a_model_broken(ours: Cell, fault: str) -> None:
     """What counts as full."""
     assert table.Row(made("sdpa", {"attention": 1}), {OURS: ours}).fault == fault
+
+
+def test_a_fault_of_the_standard_target_is_told_as_such() -> None:
+    """Each of our columns has a list of its own of what is not full."""
+    cells = {OURS: cell(1), STANDARD_OURS: cell(0, misses=("not raised to opset 23: why",))}
+    row = table.Row(made("sdpa", {"attention": 1}), cells)
+    assert row.fault == "surgeon, target onnx: 0 of 1 attention: not raised to opset 23: why"
+    text = list(table.lines([row], "Title"))
+    assert "| | surgeon | surgeon, target onnx | proved | ops | proved, target onnx |" in text
+    assert text[text.index("## Not full: 0") + 2 :][:1] == [""]
+    assert text[text.index("## Not full, target onnx: 1") + 2].startswith("- 0 of 1 attention: not raised to opset n")
 
 
 def test_the_table_adds_up() -> None:

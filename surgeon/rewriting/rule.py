@@ -105,6 +105,7 @@ class Rule:
     search: Search | None = None
     differs: Mapping[str, str] = field(default_factory=dict)
     ep: str | None = None
+    unsuited: Mapping[str, str] = field(default_factory=dict)
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
 
     def on(
@@ -128,6 +129,8 @@ class Rule:
     def plan(self, target: str, opset: int | None) -> Plan | str:
         """What to do for a target; a sentence where the rule has nothing for it."""
         wanted = TARGETS[target]
+        if target in self.unsuited:
+            return f"rule {self.name} is not for target {target}: {self.unsuited[target]}"
         if target == DECOMPOSED and (self.search is not None or all(form.kind == ANY for form in self.forms)):
             return f"rule {self.name} tidies up for any target, so there is nothing to take apart"
         usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
@@ -168,7 +171,8 @@ class Rule:
     def targets(self) -> list[str]:
         """The targets to tell apart: without those that are like another for this rule."""
         kinds = {form.kind for form in self.forms}
-        return [target.name for target in TARGETS.values() if not target.like or target.writes[0] in kinds]
+        told = kinds | self.unsuited.keys()
+        return [target.name for target in TARGETS.values() if not target.like or target.writes[0] in told]
 
     @property
     def is_exact(self) -> bool:
@@ -212,6 +216,7 @@ def rule(
     approximate: float = 0.0,
     differs: Mapping[str, str] | None = None,
     ep: str | None = None,
+    unsuited: Mapping[str, str] | None = None,
     is_pattern: bool = True,
     pattern: Function | None = None,
 ) -> Callable[[Function], Rule]:
@@ -235,8 +240,11 @@ def rule(
 
     ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
 
-    Raises RuleError when there is neither a pattern nor a search, or both, the kind is unknown, `approximate` is no
-    such part, or `differs` names inputs that there are not.
+    unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
+    four axes only"}.
+
+    Raises RuleError when there is neither a pattern nor a search, or both, the kind or a target is unknown,
+    `approximate` is no such part, or `differs` names inputs that there are not.
     """
 
     def decorate(function: Function) -> Rule:
@@ -244,6 +252,8 @@ def rule(
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         title = name or function.__name__
         _require_sense(f"Rule {title} ({where})", patterns, search, approximate, differs or {})
+        if unknown := sorted(set(unsuited or ()) - TARGETS.keys()):
+            raise RuleError(f"Rule {title} ({where}) names a target {unknown[0]!r}; they are {', '.join(TARGETS)}.")
         made = Rule(
             title,
             tuple(patterns),
@@ -256,6 +266,7 @@ def rule(
             search,
             dict(differs or {}),
             ep,
+            dict(unsuited or {}),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, is_pattern=is_pattern, pattern=pattern)(function)

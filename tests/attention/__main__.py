@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.attention import cases, running, table
+from tests.attention import cases, peers, running, table
 from tests.attention.exporting import export
-from tests.attention.measure import OURS, TOOLS
+from tests.attention.measure import TARGETS
 
 
 def main() -> int:
@@ -20,7 +20,8 @@ def main() -> int:
     parser.add_argument("--sample", action="store_true", help="the fixed sample of the tests")
     parser.add_argument("--every", action="store_true", help="the whole product of variants and ways to export")
     parser.add_argument("--short", action="store_true", help="a row for each model, and no lists")
-    parser.add_argument("--no-peers", action="store_true", help="our own column alone")
+    parser.add_argument("--no-peers", action="store_true", help="our own columns alone")
+    parser.add_argument("--target", choices=TARGETS.values(), help="of our own columns, the one of this target alone")
     parser.add_argument("--match", default="", help="only cases whose name has all these words, split at spaces")
     parser.add_argument("--misses", action="store_true", help="print every reason why something is not full")
     parser.add_argument("--jobs", type=int, default=1, help="processes to measure with")
@@ -34,11 +35,13 @@ def main() -> int:
             made = export(case)
             print(f"{case.name}: {made.fault or made.path} ({time.perf_counter() - started:.1f} s)", flush=True)
         return 0
-    found = running.measured(chosen, (OURS,) if options.no_peers else TOOLS, options.jobs)
+    own = [tool for tool, target in TARGETS.items() if options.target in (None, target)]
+    found = running.measured(chosen, own if options.no_peers else [*own, *peers.PEERS], options.jobs)
     if options.misses:
         for row in found:
-            for told in row.cells[OURS].misses if row.cells else ():
-                print(f"{row.export.name} ({row.export.path}): {told}")
+            for own_tool in row.own:
+                for told in row.cells[own_tool].misses:
+                    print(f"{row.export.name} ({row.export.path}), {own_tool}: {told}")
     title = "Attention and rotary embedding" + ": a sample" * options.sample
     print("\n".join(table.lines(found, title, options.short)))
     if options.write:

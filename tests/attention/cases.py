@@ -13,9 +13,11 @@ MODES = (("fp32", True), ("fp16", True), ("fp32", True), ("fp32", False), ("fp16
 
 ENCODERS = ("bert", "roberta", "distilbert", "vit", "clip")
 DECODERS = ("gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma", "gemma2", "phi3")
-EAGER_ONLY = ("gemma2",)
-"""torch's own attention cannot cap its scores."""
+EAGER_ONLY = ("gemma2", "bloom")
+"""torch's own attention cannot cap its scores; transformers has no BLOOM with it."""
 TWO_SIDES = ("t5", "bart", "whisper")
+MORE = ("bloom", "falcon", "gpt_neox", "gemma3", "mixtral", "swin")
+"""The models of more_models.py, without a past."""
 FORMS = (
     "multihead",
     "multihead_masked",
@@ -94,7 +96,9 @@ def variants() -> tuple[Variant, ...]:
     for model in (*ENCODERS, *DECODERS, *TWO_SIDES):
         for attention in ("eager", "sdpa")[: 1 + (model not in EAGER_ONLY)]:
             found += [Variant(model, attention, past) for past in (False, True)[: 1 + (model not in ENCODERS)]]
-    return (*found, *(Variant(name, OWN, False) for name in (*FORMS, *DECOYS)))
+    own = (Variant(name, OWN, False) for name in (*FORMS, *DECOYS))
+    kinds = {model: ("eager", "sdpa")[: 1 + (model not in EAGER_ONLY)] for model in MORE}
+    return (*found, *own, *(Variant(model, attention, False) for model in MORE for attention in kinds[model]))
 
 
 def every() -> tuple[Case, ...]:
@@ -137,6 +141,19 @@ SAMPLE = (
     "weights_given-dynamo20-fp16",
 )
 """The cases that run by default."""
+STANDARD_SAMPLE = (
+    "bert-eager-ts14-fp32",
+    "t5-sdpa-past-ts17-fp32",
+    "llama-sdpa-ts14-fp16",
+    "qwen2-eager-ts14-fp32",
+    "sdpa_bool_mask-ts17-fp16",
+    "sdpa_causal-dynamo20-fp32",
+    "query_axis-ts14-fp16",
+)
+"""Those of them that are raised to opset 23, and rewritten with standard ops, as well."""
+
+TAKEN_BACK = ("bert-eager-ts14-fp32", "llama-sdpa-ts14-fp16")
+"""Those of them whose attention is written for ONNX Runtime, and then as standard ops, or in primitives."""
 
 
 def sample() -> tuple[Case, ...]:

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 from tests.architectures.exporting import LIBRARIES, folder
-from tests.attention.cases import DECOYS, FORMS, Case, Variant
+from tests.attention.cases import DECOYS, FORMS, MORE, Case, Variant
 from tests.attention.inputs import Input, Inputs
 
 HERE = Path(__file__).parent
@@ -59,9 +60,7 @@ def truth(variant: Variant) -> dict[str, int]:
     """How often torch ran each operation; counted on first use."""
     path = _folder() / f"{_key('inputs.py', 'ground_truth.py', *_own(variant))}-{variant.name}.json"
     if not path.exists():
-        from tests.attention import torch_export
-
-        found = json.dumps(torch_export.count(variant))
+        found = json.dumps(_torch_side().count(variant))
         keep(path, lambda partial: partial.write_text(found, encoding="utf-8"))
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
@@ -70,14 +69,22 @@ def _own(variant: Variant) -> tuple[str, ...]:
     """The sources that a variant is built from."""
     if variant.model in DECOYS:
         return ("decoys.py", "modules.py")
+    if variant.model in MORE:
+        return ("models.py", "more_models.py")
     return ("modules.py",) if variant.model in FORMS else ("models.py",)
+
+
+def _torch_side() -> ModuleType:
+    """torch_export, knowing all models; torch loads only when an export is missing."""
+    from tests.attention import more_models, torch_export
+
+    more_models.register()
+    return torch_export
 
 
 def _make(case: Case, place: Path, record: Path) -> None:
     """Export a case; its record is written last."""
-    from tests.attention import torch_export  # torch loads only when an export is missing
-
-    subject, fault = None, ""
+    torch_export, subject, fault = _torch_side(), None, ""
     partial = place.with_name(f".{os.getpid()}-{place.name}")
     try:
         subject = torch_export.export(case, partial)

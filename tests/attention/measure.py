@@ -12,12 +12,17 @@ import onnx
 import surgeon
 from surgeon.errors import SurgeonError
 from surgeon.rewriting.catalogue import flat, resolve
+from surgeon.upgrading.upgrade import upgrade
 from tests.attention import comparing, peers
 from tests.attention.exporting import Export
 from tests.matrix.peers import nodes_of
 
-OURS = "surgeon"
-TOOLS = (OURS, *peers.PEERS)
+OURS, STANDARD_OURS = "surgeon", "surgeon, target onnx"
+TARGETS = {OURS: "ort", STANDARD_OURS: "onnx"}
+"""The target of each column of ours."""
+OPSET = 23
+"""From which on ONNX has attention and rotary embeddings of its own; older exports are raised to it for its column."""
+TOOLS = (*TARGETS, *peers.PEERS)
 RULES = ("transformers",)
 OWN_RULES = frozenset(rule.name for rule in flat(resolve(("attentions",))))
 """The rules that this matrix is about; the others of RULES prepare for them."""
@@ -76,8 +81,8 @@ def found(nodes: Iterable[onnx.NodeProto]) -> tuple[Counter[str], Counter[str]]:
 def measure(export: Export, tool: str, truth: comparing.Truth | str, folder: Path) -> Cell:
     """Let a tool write its model into the folder, and compare it.  The export must have a file."""
     assert export.path is not None
-    if tool == OURS:
-        return _ours(export, truth, folder / "ours.onnx")
+    if tool in TARGETS:
+        return _ours(export, truth, folder / f"{TARGETS[tool]}.onnx", TARGETS[tool])
     cells = []
     for use in peers.uses(tool, export.case.variant.model):
         output = folder / f"peer{len(cells)}.onnx"
@@ -86,10 +91,13 @@ def measure(export: Export, tool: str, truth: comparing.Truth | str, folder: Pat
     return max(cells, key=lambda cell: (cell.state in ("ok", "original"), sum(cell.done.values())))
 
 
-def _ours(export: Export, truth: comparing.Truth | str, output: Path) -> Cell:
-    assert export.path is not None
+def _ours(export: Export, truth: comparing.Truth | str, output: Path, target: str) -> Cell:
     try:
-        _, report = surgeon.rewrite(export.path, RULES, output=output, check="sites", keep_going=True)
+        source = _source(export, target, output.with_name("raised.onnx"))
+    except SurgeonError as error:
+        return replace(_judged(export, truth, export.path, ""), misses=(f"not raised to opset {OPSET}: {error}",))
+    try:
+        _, report = surgeon.rewrite(source, RULES, target=target, output=output, check="sites", keep_going=True)
     except SurgeonError as error:
         return _judged(export, truth, output, str(error))
     cell = _judged(export, truth, output, "")
@@ -98,18 +106,31 @@ def _ours(export: Export, truth: comparing.Truth | str, output: Path) -> Cell:
         site for site in (*report.sites, *report.rolled_back) if any(_name(rule) in OWN_RULES for rule in site.rules)
     ]
     told = [f"{site.rule} at {site.root} not proved: {site.reason}" for site in about if site.outcome != "proved"]
-    told += _reasons(export, [kind for kind in KINDS if cell.done.get(kind, 0) < export.truth.get(kind, 0)], output)
+    short = [kind for kind in KINDS if cell.done.get(kind, 0) < export.truth.get(kind, 0)]
+    told += _reasons(source, target, short, output)
     proved = sum(site.outcome == "proved" for site in about)
     return replace(cell, sites=len(about), proved=proved, misses=tuple(told))
 
 
-def _reasons(export: Export, short: list[str], output: Path) -> list[str]:
+def _source(export: Export, target: str, raised: Path) -> Path:
+    """What is rewritten: the export, raised to the opset that the target wants, if need be.
+
+    Raises GraphError where nodes would change their meaning.
+    """
+    assert export.path is not None
+    if target != "onnx" or export.case.opset >= OPSET:
+        return export.path
+    upgrade(export.path, OPSET, raised, check="none", force=True)
+    return raised
+
+
+def _reasons(source: Path, target: str, short: list[str], output: Path) -> list[str]:
     """Why rules of these kinds do not fire, by the deepest first; without the rules that come behind them."""
     if not short:
         return []
-    assert export.path is not None
     rules = ("cleanup", "attentions")
-    _, report = surgeon.rewrite(export.path, rules, output=output.with_name("reasons.onnx"), check="none")
+    made = output.with_name("reasons.onnx")
+    _, report = surgeon.rewrite(source, rules, target=target, output=made, check="none", force=True)
     return [
         f"{miss.rule} at {miss.node}: {miss.reason} ({miss.matched} of {miss.total}, {miss.where})"
         for miss in sorted(report.misses, key=lambda miss: -miss.matched / max(miss.total, 1))

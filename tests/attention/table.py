@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.attention import comparing, pasts
 from tests.attention.cases import DECOYS, FORMS, Case
 from tests.attention.exporting import Export, export
-from tests.attention.measure import KINDS, OURS, TOOLS, Cell, measure
+from tests.attention.measure import KINDS, OURS, STANDARD_OURS, TARGETS, TOOLS, Cell, measure
 from tests.matrix.peers import nodes_of, versions
 
 COLUMNS = ("model", *(f"{tool}: {kind}" for tool in TOOLS for kind in KINDS))
@@ -34,9 +34,19 @@ class Row:
         return self.export.case.variant.model in DECOYS
 
     @property
+    def own(self) -> tuple[str, ...]:
+        """Our columns that were measured."""
+        return tuple(tool for tool in TARGETS if tool in self.cells)
+
+    @property
     def fault(self) -> str:
-        """What is wrong with our cell; nothing where all is done and proved and no more than that."""
-        cell = self.cells[OURS]
+        """What is wrong with our cells; nothing where all is done and proved and no more than that."""
+        told = [f"{f'{tool}: ' * (tool != OURS)}{fault}" for tool in self.own if (fault := self.fault_of(tool))]
+        return "; ".join(told)
+
+    def fault_of(self, tool: str) -> str:
+        """The same of one of our columns."""
+        cell = self.cells[tool]
         if cell.state in ("broken", "extra"):
             return ": ".join(filter(None, (cell.state, "; ".join(filter(None, (*cell.wrong, cell.steps))))))
         if cell.proved < cell.sites:
@@ -117,6 +127,8 @@ INTRODUCTION = (
     "own ops count (*native*: in the export already); sites of a model that is broken do not.  *broken*: no file, one",
     "that ONNX Runtime does not open, or other numbers than the export's on some inputs.  *extra*: more ops than",
     "calls.  *proved*: our sites with a proof of their own.  Exports that do not run as they are, are in no count.",
+    "For *target onnx*, which writes standard ops alone, exports of older opsets are raised to 23 first, as",
+    "`surgeon upgrade` does it.",
 )
 
 
@@ -130,18 +142,36 @@ def _kind(found: Sequence[Row], kind: str, tools: Sequence[str], short: bool) ->
             groups[model if short else variant.name].append(row)
     yield f"## {kind}"
     yield ""
-    proved = " | proved | ops" if kind == "attention" else ""
-    yield f"| | {' | '.join(tools)}{proved} |"
-    yield f"|---|{'---|' * (len(tools) + 2 * bool(proved))}"
+    more = _more(tools) if kind == "attention" else {}
+    yield f"| | {' | '.join((*tools, *more))} |"
+    yield f"|---|{'---|' * (len(tools) + len(more))}"
     groups["**all**"] = [row for group in list(groups.values()) for row in group]
     for name, group in groups.items():
         parts = [_cell(group, kind, tool) for tool in tools]
-        if proved:
-            own = [row.cells[OURS] for row in group if row.cells[OURS].state != "original"]
-            ops = sum((Counter(cell.ops) for cell in own), Counter[str]())
-            parts += [f"{sum(cell.proved for cell in own)}/{sum(cell.sites for cell in own)}", _counts(ops)]
+        parts += [tell([row.cells[tool] for row in group]) for tool, tell in more.values()]
         yield f"| {name} | {' | '.join(parts)} |"
     yield ""
+
+
+def _more(tools: Sequence[str]) -> dict[str, tuple[str, Callable[[list[Cell]], str]]]:
+    """Columns behind those of the tools: their titles, whose they are, and what they tell of its cells."""
+    found: dict[str, tuple[str, Callable[[list[Cell]], str]]] = {}
+    for tool in tools:
+        if tool in TARGETS:
+            found[f"proved{tool.removeprefix(OURS)}"] = tool, _proved
+        if tool == OURS:
+            found["ops"] = tool, _ops
+    return found
+
+
+def _proved(cells_: list[Cell]) -> str:
+    own = [cell for cell in cells_ if cell.state != "original"]
+    return f"{sum(cell.proved for cell in own)}/{sum(cell.sites for cell in own)}"
+
+
+def _ops(cells_: list[Cell]) -> str:
+    own = [cell for cell in cells_ if cell.state != "original"]
+    return _counts(sum((Counter(cell.ops) for cell in own), Counter[str]()))
 
 
 def _cell(group: Sequence[Row], kind: str, tool: str) -> str:
@@ -149,7 +179,7 @@ def _cell(group: Sequence[Row], kind: str, tool: str) -> str:
     counted = [row for row in group if row.cells[tool].state != "original"]
     done = sum(row.cells[tool].done.get(kind, 0) for row in counted)
     wanted = sum(row.wanted[kind] for row in counted)
-    native = sum(row.cells[tool].native.get(kind, 0) for row in counted) if tool == OURS else 0
+    native = sum(row.cells[tool].native.get(kind, 0) for row in counted) if tool in TARGETS else 0
     states = Counter(row.cells[tool].state for row in counted)
     notes = "".join(f", {states[state]} {state}" for state in ("broken", "extra") if states[state])
     return f"{done}/{wanted}{f' ({native} native)' if native else ''}{notes}"
@@ -179,13 +209,13 @@ def _decoys(found: Sequence[Row], tools: Sequence[str]) -> Iterator[str]:
 
 def _checks(found: Sequence[Row], tools: Sequence[str]) -> Iterator[str]:
     """How many whole models are equal, and how many decode step by step as at once."""
-    different = [row for row in _once(found) if row.cells[OURS].state != "original"]
+    different = [row for row in _once(found) if all(row.cells[tool].state != "original" for tool in row.own)]
     yield "## Whole models"
     yield ""
     for tool in tools:
         own = [row.cells[tool] for row in different]
         equal = sum(cell.compared - len(cell.wrong) for cell in own if cell.compared)
-        total = sum(row.cells[OURS].compared for row in different)
+        total = sum(max(row.cells[own].compared for own in row.own) for row in different)
         stepping = [row for row in different if row.export.loops and row.export.case.dynamic]
         right = sum(row.cells[tool].state != "broken" for row in stepping)
         stepped = f"{right} of {len(stepping)} models with a past decode step by step as at once"
@@ -202,12 +232,16 @@ def _lists(found: Sequence[Row]) -> Iterator[str]:
     measured = [row for row in _once(found) if row.cells]
     silent = [(row.export.name, row.export.fault) for row in found if row.export.path is None]
     yield from _by_cause("No export: the exporter raised", silent)
-    broken = [(row.export.name, row.cells[OURS].wrong[0]) for row in measured if row.cells[OURS].state == "original"]
+    first = {row.export.name: row.cells[row.own[0]] for row in measured}
+    broken = [(name, cell.wrong[0]) for name, cell in first.items() if cell.state == "original"]
     yield from _by_cause("Exports that ONNX Runtime does not open", broken)
-    refused = [(row.export.name, told) for row in measured for told in row.cells[OURS].refused[:1] if not row.is_decoy]
+    decoys = {row.export.name for row in measured if row.is_decoy}
+    refused = [(name, told) for name, cell in first.items() for told in cell.refused[:1] if name not in decoys]
     yield from _by_cause("Exports that do not run on some of the inputs, as the exporter wrote them", refused)
-    faults = [(row.export.name, row.fault) for row in measured if row.fault]
-    yield from _by_cause("Not full", faults)
+    for tool, title in ((OURS, "Not full"), (STANDARD_OURS, "Not full, target onnx")):
+        faults = [(row.export.name, fault) for row in measured if tool in row.own and (fault := row.fault_of(tool))]
+        if any(tool in row.own for row in measured):
+            yield from _by_cause(title, faults)
 
 
 def _pasts() -> Iterator[str]:

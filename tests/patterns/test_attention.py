@@ -35,6 +35,8 @@ WIDE = (
 THREE = "float[n, s, 8] q, float[n, 8, t] k, float[n, t, 6] v, float[n, s, t] m"
 HALF = half(INPUTS).replace("float16[b, 1, s, t] m", "float[b, 1, s, t] m")
 
+ONE_HEAD = INPUTS.replace("float[b, 4, 8, t]", "float[b, 1, 8, t]").replace("float[b, 4, t, 6]", "float[b, 1, t, 6]")
+
 # fmt: off
 FIRES = [
     Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
@@ -51,8 +53,12 @@ FIRES = [
          graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[s, t]"))),
     Case(attention, "a mask of one axis", graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[t]"))),
     Case(attention, "a mask for each head", graph(MASKED, INPUTS.replace("float[b, 1, s, t]", "float[4, s, t]"))),
+    Case(attention, "one head of keys and values for all of queries", graph(MASKED, ONE_HEAD)),
+    Case(attention, "one head of keys and values, the standard op", graph(MASKED, ONE_HEAD, 23), target="onnx"),
     Case(masked_attention, "scores chosen by a condition",
          graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low) {END}")),
+    Case(masked_attention, "scores chosen by a condition, and a mask behind it",
+         graph(f"{SCORES.replace('x =', 'z =')} w = Where(c, z, low) x = Add(w, m) {END}")),
     Case(masked_attention, "biased scores hidden by a condition",
          graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, m) x = Where(c, low, w) {END}")),
     Case(masked_attention, "scores hidden by a condition",
@@ -79,7 +85,7 @@ SPARES = [
          model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, 2, 4"), output="float[b, 2, 4, s, 6]")),
     Case(attention, "a free number of heads", why="number of heads",
          model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, h"), output="float[b, h, s, 6]")),
-    Case(attention, "one head of keys for all", why="different numbers of heads",
+    Case(attention, "one head of keys for all, and several of values", why="different numbers of heads",
          model=graph(f"{SCORES} {END}", INPUTS.replace("float[b, 4, 8, t]", "float[b, 1, 8, t]"))),
     Case(attention, "weights that are asked for too", why="is also used",
          model=graph(f"{SCORES} {END} o = Neg(p)", output="float[b, 4, s, t] o, float[b, 4, s, 6]")),

@@ -1,0 +1,98 @@
+"""A rotary embedding as one node of ONNX Runtime or ONNX, and the same written as the other or in parts."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Match, Tensor, require
+
+SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
+OFF = {"scale": 1.0, "is_packed_batching": 0}
+
+
+def of_runtime(g: Graph, node: Tensor, places: Tensor, table: Tensor, other: Tensor, **attributes: Any) -> Any:
+    """com.microsoft::RotaryEmbedding, with rows of its tables for all places."""
+    return g.ms_rotary_embedding(node, places, table, other, **attributes)
+
+
+def of_onnx(
+    g: Graph, node: Tensor, table: Tensor, other: Tensor, places: Tensor | None = None, **attributes: Any
+) -> Any:
+    """RotaryEmbedding, with rows of its tables for all places, or for those of the input."""
+    return g.rotary_embedding(node, table, other, places, **attributes)
+
+
+def sizes_of(match: Match) -> tuple[int, int, int]:
+    """How many heads there are, how large each is, and how much of it is turned."""
+    x, numbers = match["node"], match["attributes"]
+    more = {name for name in set(numbers) - SAID if name not in OFF or numbers[name] != OFF[name]}
+    require(not more, f"nothing else has {', '.join(sorted(more))}")
+    require(x.rank in (3, 4), "the input has other axes than batch, head, row, column")
+    half: Any = match["table"].shape[-1] if match["table"].shape else None
+    require(isinstance(half, int), "the size of the tables is unknown")
+    part = numbers.get("rotary_embedding_dim", 0)
+    if x.rank == 4:
+        heads, size = x.shape[1], x.shape[3]
+    else:
+        width = x.shape[2]
+        require(isinstance(width, int), "the size of the input is unknown")
+        heads = numbers.get("num_heads", 0) or width // (2 * half)
+        require(heads > 0, "the tables are for more than the input has")
+        size = width // heads
+    require(isinstance(heads, int) and isinstance(size, int), "the number of heads, or their size, is unknown")
+    require(2 * half == (part or size), "the tables are not for half of what is turned")
+    return heads, size, part or size
+
+
+def rows_of(g: Graph, match: Match) -> list[Tensor]:
+    """The two tables' rows for the places: [batch, row, column], or of a batch of one for all."""
+    tables = [match["table"], match["other"]]
+    places = match["places"] if "places" in match.bound else None
+    if places is None:
+        return tables
+    x = match["node"]
+    require(places.sizes is not None, "the shape of the places is unknown")
+    if len(places.sizes) == 2:
+        return [g.gather(table, places, axis=0) for table in tables]
+    require(places.sizes == (1,), "the places are neither a first one nor those of each row")
+    axis = x.rank - 2
+    end = g.add(places, g.slice(g.shape(x), [axis], [axis + 1], [0]))
+    return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
+
+
+def as_onnx(g: Graph, match: Match) -> Tensor:
+    """The same as RotaryEmbedding."""
+    heads, size, part = sizes_of(match)
+    x, places = match["node"], match["places"]
+    numbers: dict[str, int] = {"interleaved": match["attributes"].get("interleaved", 0)}
+    numbers |= {"num_heads": heads} if x.rank == 3 else {}
+    numbers |= {"rotary_embedding_dim": part} if part < size else {}
+    made: Tensor
+    if places.rank == 2:
+        made = g.rotary_embedding(x, match["table"], match["other"], places, **numbers)
+        return made
+    shape = g.concat(g.slice(g.shape(x), [0], [1], [0]), np.ones(2, np.int64), axis=0)
+    made = g.rotary_embedding(x, *(g.expand(rows, shape) for rows in rows_of(g, match)), **numbers)
+    return made
+
+
+def in_parts(g: Graph, match: Match) -> Tensor:
+    """The same in primitives."""
+    heads, size, part = sizes_of(match)
+    x = match["node"]
+    cos, sin = (g.unsqueeze(rows, [1 if x.rank == 4 else 2]) for rows in rows_of(g, match))
+    whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
+    turned, rest = (whole, None) if part == size else g.split(whole, [part, size - part], axis=-1, outputs=2)
+    half = part // 2
+    if match["attributes"].get("interleaved", 0):
+        pairs = g.split(g.reshape(turned, [0, 0, 0, half, 2]), [1, 1], axis=-1, outputs=2)
+        first, second = (g.squeeze(item, [-1]) for item in pairs)
+    else:
+        first, second = g.split(turned, [half, half], axis=-1, outputs=2)
+    parts = [g.sub(g.mul(first, cos), g.mul(second, sin)), g.add(g.mul(second, cos), g.mul(first, sin))]
+    if match["attributes"].get("interleaved", 0):
+        made = g.reshape(g.concat(*(g.unsqueeze(item, [-1]) for item in parts), axis=-1), [0, 0, 0, part])
+    else:
+        made = g.concat(*parts, axis=-1)
+    made = made if rest is None else g.concat(made, rest, axis=-1)
+    return made if x.rank == 4 else g.reshape(made, [0, 0, heads * size])

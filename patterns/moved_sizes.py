@@ -1,0 +1,65 @@
+"""Sizes that are read from a transposed or reshaped tensor, which the tensor before tells too."""
+
+import numpy as np
+
+from patterns._layouts import reshaped
+from surgeon import Constant, Graph, Tensor, require, rule
+
+
+def sliced(g: Graph, x: Tensor, perm: list[int], start: list[int], stop: list[int]) -> Tensor:
+    """One size of a transposed tensor, on an axis of its own."""
+    return g.slice(g.shared(g.shape(g.shared(g.transpose(x, perm=perm)))), start, stop, [0])
+
+
+def gathered(g: Graph, x: Tensor, perm: list[int], index: Constant) -> Tensor:
+    """One size of a transposed tensor."""
+    return g.gather(g.shared(g.shape(g.shared(g.transpose(x, perm=perm)))), index, axis=0)
+
+
+@rule(patterns=[sliced, gathered], target="any", opset=10)
+def size_of_transposed(
+    g: Graph,
+    x: Tensor,
+    perm: list[int],
+    start: list[int] | None = None,
+    stop: list[int] | None = None,
+    index: Constant | None = None,
+) -> Tensor:
+    """Read a size from a tensor before it is transposed, so that the transposed one need not be there for it.
+
+    What: Slice of one element, or Gather, of Shape(Transpose(x)): the size of x on the axis that is moved there.
+    Numerics: none.
+    """
+    if index is not None:
+        require(index.values.size == 1, "more than one size is read")
+        axis = perm[int(index.values.reshape(-1)[0])]
+        return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
+    axis = perm[one_place(len(perm), start, stop)]
+    return g.slice(g.shape(x), [axis], [axis + 1], [0])
+
+
+def one_place(rank: int, start: list[int] | None, stop: list[int] | None) -> int:
+    """The place of the one size that a slice of a shape leaves."""
+    require(start is not None and stop is not None, "the slice is unknown")
+    first: int
+    first, last = (place + rank if place < 0 else place for place in (*(start or ()), *(stop or ())))
+    require(0 <= first < rank and last == first + 1, "more than one size is read, or none")
+    return first
+
+
+def sliced_reshaped(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
+    """One size of a reshaped tensor, on an axis of its own."""
+    return g.slice(g.shared(g.shape(g.capture("y", g.shared(reshaped(g, x))))), start, stop, [0])
+
+
+@rule(patterns=[sliced_reshaped], target="any", opset=10)
+def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: list[int]) -> Tensor:
+    """Read a size that a reshape keeps from the tensor before it.
+
+    What: Slice of one element of Shape(Reshape(x)), where x has the same size on the same axis.
+    Numerics: none.
+    """
+    require(x.sizes is not None and y.sizes is not None, "a shape is unknown")
+    place = one_place(len(y.sizes), start, stop)
+    require(place < len(x.sizes) and x.sizes[place] == y.sizes[place], "the reshape changes the size")
+    return g.slice(g.shape(x), [place], [place + 1], [0])

@@ -1,0 +1,108 @@
+"""Attention that is one node: what is written as another or in parts, what is spared and why."""
+
+import pytest
+
+from patterns.attention import attention
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+ROWS = "float[b, s, 32] q, float[b, t, 32] k, float[b, t, 24] v, float[b, 1, s, t] m"
+HEADS = "float[b, s, 32] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v, float[b, 1, s, t] m"
+FOUR = "float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, t, 6] v, float[b, 1, s, t] m, bool[b, 1, s, t] c"
+SHARED = FOUR.replace("4, t, 8] k", "2, t, 8] k").replace("4, t, 6] v", "2, t, 6] v")
+LESS = "float[b, s, 32] q, float[b, s, 16] k, float[b, s, 16] v, float[b, 1, s, s] m"
+COUNTS = (
+    "h = Shape(k) n = Slice(h, once, two, zero) e = Cast<to = 6>(n) w = Sub(e, one) o = Slice(h, zero, once, zero) "
+    "last = Expand(w, o) total = Squeeze(e, zero)"
+)
+CONSTANTS = (
+    "<int64[1] zero = {0}, int64[1] once = {1}, int64[1] two = {2}, int32[1] one = {1}, "
+    "float low = {-3.4028234663852886e38}, float none = {0}, float[96] added = {@}>"
+).replace("@", ", ".join(str(number / 100) for number in range(96)))
+MS = "com.microsoft"
+HEAD = "num_heads = 4, scale = 0.35"
+MASKED = f"y = {MS}.MultiHeadAttention<{HEAD}>(q, k, v, , , m)"
+GROUPED = f"y, pk, pv = {MS}.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, causal = 0@>(q, k, v, , , last, total"
+LAYER = f"y = {MS}.Attention<num_heads = 4>(x, weights, added, , , m)"
+LAYER_INPUTS = "float[b, s, 16] x, float[16, 96] weights, float[b, 1, s, s] m"
+WHOLE, PARTS = "float[b, s, 24]", "float[b, 4, s, 6]"
+
+
+def graph(body, inputs=ROWS, opset=23, output=WHOLE):
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({inputs}) => ({output} y) {CONSTANTS} {{ {body} }}")
+
+
+def grouped(more="", rest=", , , , m)"):
+    return f"{COUNTS} {GROUPED.replace('@', more)}{rest}"
+
+
+NODES = [
+    ("joined heads", graph(MASKED)),
+    ("heads of keys and values", graph(MASKED, HEADS, output="float[b, s, 32]")),
+    ("neither scale nor mask", graph(f"y = {MS}.MultiHeadAttention<num_heads = 4>(q, k, v)")),
+    (
+        "a mask that hides whole rows",
+        graph(f"c = Greater(m, none) n = Where(c, low, m) {MASKED.replace(', m', ', n')}"),
+    ),
+    (
+        "no key behind the query",
+        graph(
+            MASKED.replace("scale", "unidirectional = 1, scale"), ROWS.replace("t, ", "s, ").replace("s, t]", "s, s]")
+        ),
+    ),
+    (
+        "biases of the projections",
+        graph(MASKED.replace("v, ,", "v, added,"), ROWS.replace("24]", "32]"), output="float[b, s, 32]"),
+    ),
+    ("which keys count", graph(MASKED.replace(", , , m", ", , p, m"), f"{ROWS}, int32[b, t] p")),
+    (
+        "how many keys count",
+        graph(LAYER.replace("added, , , m", "added, p"), f"{LAYER_INPUTS}, int32[b] p", output="float[b, s, 32]"),
+    ),
+    ("shared keys and values", graph(grouped(), LESS, output="float[b, s, 32]")),
+    ("shared ones, capped", graph(grouped(", softcap = 2.0"), LESS, output="float[b, s, 32]")),
+    ("a layer with its projections", graph(LAYER, LAYER_INPUTS, output="float[b, s, 32]")),
+]
+STANDARD = [
+    ("four axes", graph("y = Attention(q, k, v, m)", FOUR, output=PARTS)),
+    ("a condition", graph("y = Attention<scale = 0.5>(q, k, v, c)", FOUR, output=PARTS)),
+    ("shared keys and values", graph("y = Attention(q, k, v, m)", SHARED, output=PARTS)),
+    ("capped scores", graph("y = Attention<softcap = 2.0>(q, k, v, m)", FOUR, 24, PARTS)),
+    (
+        "no key behind the query",
+        graph("y = Attention<is_causal = 1>(q, k, v)", FOUR.replace("t, ", "s, "), output=PARTS),
+    ),
+    ("three axes", graph("y = Attention<q_num_heads = 4, kv_num_heads = 4>(q, k, v, m)")),
+]
+PADDED = f"y = {MS}.MultiHeadAttention<{HEAD}>(q, k, v, , p)"
+
+# fmt: off
+FIRES = [
+    *(Case(attention, f"{title}, to Attention", model, target="onnx") for title, model in NODES),
+    *(Case(attention, f"{title}, to parts", model, target="decomposed") for title, model in NODES),
+    *(Case(attention, f"{title}, from Attention to parts", model, target="decomposed") for title, model in STANDARD),
+]
+SPARES = [
+    Case(attention, "an opset without Attention", graph(MASKED, opset=21), target="onnx", why="--opset 23"),
+    Case(attention, "beginnings and ends of what counts", target="onnx", why="more than how many keys count",
+         model=graph(PADDED, f"{ROWS}, int32[e] p")),
+    Case(attention, "a part of the keys alone", target="onnx", why="not all rows of the keys count",
+         model=graph(grouped(rest=")").replace("w = Sub(e, one)", "w = Sub(e, e)"), LESS, output="float[b, s, 32]")),
+    Case(attention, "shared keys of the past alone", target="decomposed", why="what it hides it does not compute",
+         model=graph(grouped(rest=")").replace("causal = 0", "scale = 0.5"), LESS, output="float[b, s, 32]")),
+    Case(attention, "a window of keys", target="decomposed", why="nothing else has local_window_size",
+         model=graph(grouped(", local_window_size = 2"), LESS, output="float[b, s, 32]")),
+    Case(attention, "Attention, for ONNX Runtime's own ops", target="contrib", why="own",
+         model=graph("y = Attention(q, k, v, m)", FOUR, output=PARTS)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)

@@ -1,0 +1,50 @@
+"""Sizes of transposed and reshaped tensors: what is read before, what is spared and why."""
+
+import pytest
+
+from patterns.moved_sizes import size_of_reshaped, size_of_transposed
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+CONSTANTS = "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64 last = {-1}>"
+MOVED = "t = Transpose<perm = [0, 2, 1]>(x) s = Shape(t)"
+
+
+def graph(body, output="int64[1] y, float[a, c, b] t"):
+    return parse(f"(float[a, b, c] x) => ({output}) {CONSTANTS} {{ {MOVED} {body} }}")
+
+
+def split(body, output="int64[1] y, float[a, b, 2, 4] t", target="heads"):
+    """The same of an axis that is split in two."""
+    constants = CONSTANTS.replace(">", ", int64[4] heads = {0, 0, 2, 4}, int64[4] more = {0, -1, 2, 2}>")
+    return parse(f"(float[a, b, 8] x) => ({output}) {constants} {{ t = Reshape(x, {target}) s = Shape(t) {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(size_of_transposed, "a slice", graph("y = Slice(s, one, two, zero)")),
+    Case(size_of_transposed, "an element from the end", graph("y = Gather(s, last)", "int64 y, float[a, c, b] t")),
+    Case(size_of_transposed, "an element with an axis", graph("y = Gather(s, two)")),
+    Case(size_of_transposed, "two elements", sites=2,
+         model=graph("y = Gather(s, two) z = Slice(s, zero, one, zero)", "int64[1] y, int64[1] z, float[a, c, b] t")),
+    Case(size_of_reshaped, "a size before what is split", split("y = Slice(s, one, two, zero)")),
+]
+SPARES = [
+    Case(size_of_transposed, "two sizes in a slice", graph("y = Slice(s, one, three, zero)", "int64[2] y"),
+         why="more than one size"),
+    Case(size_of_transposed, "the shape as a whole", graph("y = Neg(s)", "int64[3] y"), why="there is no"),
+    Case(size_of_reshaped, "a size that changes", why="the reshape changes the size",
+         model=split("y = Slice(s, one, two, zero)", "int64[1] y, float[a, d, 2, 2] t", "more")),
+    Case(size_of_reshaped, "a size of an axis that is new", why="the reshape changes the size",
+         model=split("y = Slice(s, two, three, zero)")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
