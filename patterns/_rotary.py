@@ -55,12 +55,15 @@ def tables(g: Graph, match: Match, x: Tensor, halved: Callable[[Array], Array]) 
         require_fits(x, *first.shape)
         return Tables(first, second, len(first) == 1)
     if "angles" in match.bound:
-        angles, factor = match["angles"], match["factor"] if "factor" in match.bound else 1.0
+        angles = match["angles"]
         require(angles.rank == 3 and angles.sizes is not None, "the angles' shape is unknown")
         require_fits(x, *angles.sizes)
         curves = [g.cos(angles), g.sin(angles)]
-        curves = curves if factor == 1.0 else [g.mul(curve, factor) for curve in curves]
-        curves = [g.cast(curve, to=x.dtype) if angles.dtype != x.dtype else curve for curve in curves]
+        names = ("cos_factor", "sin_factor")
+        factors = [match[name] if name in match.bound else 1.0 for name in names]
+        curves = [g.mul(curve, by) if by != 1.0 else curve for curve, by in zip(curves, factors, strict=True)]
+        for name in ("dtype", "last"):
+            curves = [g.cast(curve, to=match[name]) if name in match.bound else curve for curve in curves]
         return Tables(curves[0], curves[1], angles.sizes[0] == 1)
     if "row_cos" in match.bound:
         cos, sin = match["row_cos"], match["row_sin"]

@@ -61,5 +61,4 @@ def rotary_of_rows(
     """
     joins_heads(heads, x, "numbers")
     require(y.sizes == x.sizes, "the heads are joined otherwise than they were split")
-    require(not attributes.get("num_heads") and not attributes.get("rotary_embedding_dim"), "it turns a part only")
     return g.ms_rotary_embedding(x, places, cos, sin, **{**attributes, "num_heads": heads.sizes[1]})

@@ -14,19 +14,22 @@ def turned(g: Graph, x: Tensor, *cut: Any) -> Tensor:
     return g.any_of(*(g.concat(g.neg(second), first, axis=-1) for first, second in cuts))
 
 
-def table(g: Graph, curve: Any, angles: Tensor, factor: float, dtype: int) -> Tensor:
+def table(g: Graph, curve: Any, angles: Tensor, factor: float, dtype: int, last: int) -> Tensor:
     """A cosine or sine of the angles, twice beside each other, for all heads."""
     curved = curve(g.concat(angles, angles, axis=-1))
     times = g.any_of(g.mul(curved, factor), curved)
-    return g.shared(g.unsqueeze(g.any_of(g.cast(times, to=dtype), times), [1]))
+    whole = g.shared(g.unsqueeze(g.any_of(g.cast(times, to=dtype), times), [1]))
+    return g.any_of(whole, g.shared(g.cast(whole, to=last)))
 
 
 def by_angles(
     g: Graph,
     x: Tensor,
     angles: Tensor,
-    factor: float,
+    cos_factor: float,
+    sin_factor: float,
     dtype: int,
+    last: int,
     low: list[int],
     high: list[int],
     middle: list[int],
@@ -34,7 +37,8 @@ def by_angles(
     step: list[int] | None = None,
 ) -> Tensor:
     """x · cos + turned(x) · sin, the tables computed from angles in the graph."""
-    cosine, sine = (table(g, curve, angles, factor, dtype) for curve in (g.cos, g.sin))
+    curves = ((g.cos, cos_factor), (g.sin, sin_factor))
+    cosine, sine = (table(g, curve, angles, factor, dtype, last) for curve, factor in curves)
     return g.add(g.mul(x, cosine), g.mul(turned(g, x, low, high, middle, axis, step), sine))
 
 

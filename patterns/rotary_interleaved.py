@@ -83,10 +83,10 @@ def by_pairs(g: Graph, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return stacked(g, x, first, second)
 
 
-def by_angles(g: Graph, x: Tensor, angles: Tensor, factor: float, dtype: int) -> Tensor:
+def by_angles(g: Graph, x: Tensor, angles: Tensor, cos_factor: float, sin_factor: float, dtype: int) -> Tensor:
     """x · cos + turned(x) · sin, the tables computed from angles in the graph."""
     whole = []
-    for curve in (g.cos, g.sin):
+    for curve, factor in ((g.cos, cos_factor), (g.sin, sin_factor)):
         curved = curve(twice(g, angles))
         times = g.any_of(g.mul(curved, factor), curved)
         whole.append(g.shared(g.unsqueeze(g.any_of(g.cast(times, to=dtype), times), [1])))

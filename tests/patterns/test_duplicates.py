@@ -21,7 +21,12 @@ def model(body, constants="", head=HEAD):
 
 FIRES = [
     Case(duplicate_nodes, "two of a kind", model("a = Relu(x) b = Relu(x) y = Add(a, b)")),
-    Case(duplicate_nodes, "a whole branch", model("a = Relu(x) c = Exp(a) b = Relu(x) d = Exp(b) y = Add(c, d)")),
+    Case(
+        duplicate_nodes,
+        "a whole branch",
+        model("a = Relu(x) c = Exp(a) b = Relu(x) d = Exp(b) y = Add(c, d)"),
+        sites=2,
+    ),
     Case(
         duplicate_nodes,
         "equal constants of other names",

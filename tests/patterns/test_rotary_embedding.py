@@ -35,6 +35,11 @@ FIXED = CONSTANTS.replace(">", f", float[6, 8] u = {{{FLAT}}}, float[6, 8] v = {
 SPLIT = "lo, hi = Split<axis = -1>(x, parts) ne = Neg(hi) t = Concat<axis = -1>(ne, lo)"
 EQUAL = SPLIT.replace("Split<axis = -1>(x, parts)", "Split<axis = 3, num_outputs = 2>(x)")
 FACTOR = PLAIN.replace("p = Cos(a) q = Sin(a)", "h = Cos(a) j = Sin(a) p = Mul(h, factor) q = Mul(j, factor)")
+ROUNDED = PLAIN.replace(
+    TABLES,
+    "c1 = Cast<to = 10>(p) s1 = Cast<to = 10>(q) c2 = Unsqueeze(c1, one) "
+    "s2 = Unsqueeze(s1, one) u = Cast<to = 1>(c2) v = Cast<to = 1>(s2) z = Mul(w, c2)",
+)
 IN_ROWS = f"w = Reshape(r, heads) x = Transpose<perm = [0, 2, 1, 3]>(w) {PLAIN.replace('y = Add', 'z = Add')}"
 IN_ROWS += " o = Transpose<perm = [0, 2, 1, 3]>(z) y = Reshape(o, rows)"
 ROWS = INPUTS.replace("float[b, 4, s, 8] x", "float[b, s, 32] r")
@@ -44,7 +49,10 @@ FIRES = [
     Case(rotary_embedding, "tables from angles", graph(PLAIN)),
     Case(rotary_embedding, "one batch of angles for all", graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
     Case(rotary_embedding, "tables times a factor", graph(FACTOR)),
+    Case(rotary_embedding, "one table times a factor", graph(FACTOR.replace("q = Mul(j, factor)", "q = Identity(j)"))),
     Case(rotary_embedding, "operands swapped", graph(PLAIN.replace("Mul(x, u)", "Mul(u, x)").replace("m, n", "n, m"))),
+    Case(rotary_embedding, "tables rounded to half precision, and cast back for one of several inputs",
+         graph(ROUNDED, f"{INPUTS}, float16[b, 4, s, 8] w", output="float16[b, 4, s, 8] z, float[b, 4, s, 8]")),
     Case(rotary_embedding, "tables that are given", graph(GIVEN)),
     Case(rotary_embedding, "tables for each batch",
          graph(GIVEN, INPUTS.replace("float[s, 4]", "float[b, 1, s, 4]"))),

@@ -1,0 +1,72 @@
+"""einsum: sums of products that are products of matrices, what is spared and why."""
+
+import pytest
+
+from patterns.attention import attention
+from patterns.einsum import einsum
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+
+def graph(equation, a, b, y, kind="float", opset=17):
+    header = f'<ir_version: 9, opset_import: ["" : {opset}]> g'
+    return parse(
+        f'{header} ({kind}[{a}] a, {kind}[{b}] b) => ({kind}[{y}] y) {{ y = Einsum<equation = "{equation}">(a, b) }}'
+    )
+
+
+CORE = (
+    '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g '
+    "(float[b, s, 4, 8] q, float[b, t, 4, 8] k, float[b, t, 4, 8] v) => (float[b, s, 4, 8] y) <float half = {0.35}> { "
+    'p = Einsum<equation = "bqhd,bkhd->bhqk">(q, k) c = Mul(p, half) w = Softmax<axis = -1>(c) '
+    'y = Einsum<equation = "bhqk,bkhd->bqhd">(w, v) }'
+)
+# fmt: off
+FIRES = [
+    Case(einsum, "scores", graph("bhid,bhjd->bhij", "b, 4, s, 8", "b, 4, t, 8", "b, 4, s, t")),
+    Case(einsum, "weighted values", graph("bhij,bhjd->bhid", "b, 4, s, t", "b, 4, t, 8", "b, 4, s, 8")),
+    Case(einsum, "scores of heads behind rows",
+         graph("bqhd,bkhd->bhqk", "b, s, 4, 8", "b, t, 4, 8", "b, 4, s, t")),
+    Case(einsum, "the factors in the other order",
+         graph("bkhd,bqhd->bhqk", "b, t, 4, 8", "b, s, 4, 8", "b, 4, s, t")),
+    Case(einsum, "spaces between letters, capitals", graph("B i d, B j d -> B i j", "b, s, 8", "b, t, 8", "b, s, t")),
+    Case(einsum, "an ellipsis", graph("...id,...jd->...ij", "b, 4, s, 8", "b, 4, t, 8", "b, 4, s, t")),
+    Case(einsum, "an ellipsis in one factor", graph("...d,de->...e", "b, s, 8", "8, 6", "b, s, 6")),
+    Case(einsum, "a projection into heads", graph("bsh,hnd->bsnd", "b, s, 8", "8, 4, 3", "b, s, 4, 3")),
+    Case(einsum, "a projection out of heads", graph("bsnd,hnd->bsh", "b, s, 4, 3", "8, 4, 3", "b, s, 8")),
+    Case(einsum, "relative positions: rows of two axes beside a batch",
+         graph("bhld,lrd->bhlr", "b, 4, s, 8", "s, t, 8", "b, 4, s, t")),
+    Case(einsum, "columns that come before rows in the result",
+         graph("besu,euw->bsew", "b, 4, s, 6", "4, 6, 5", "b, s, 4, 5")),
+    Case(einsum, "a vector for each batch", graph("bd,bkd->bk", "b, 8", "b, t, 8", "b, t")),
+    Case(einsum, "a product of vectors", graph("i,i->", "8", "8", "")),
+    Case(einsum, "integers", graph("ij,jk->ik", "m, 4", "4, n", "m, n", "int64")),
+    Case(einsum, "half precision", graph("bhid,bhjd->bhij", "b, 4, s, 8", "b, 4, t, 8", "b, 4, s, t", "float16")),
+    Case([einsum, attention], "an attention", parse(CORE)),
+]
+SPARES = [
+    Case(einsum, "no sum", why="nothing is summed", model=graph("bi,bj->bij", "b, 3", "b, 4", "b, 3, 4")),
+    Case(einsum, "a sum over one factor", why="one factor alone", model=graph("ij,jk->k", "m, 4", "4, n", "n")),
+    Case(einsum, "a diagonal", why="a diagonal", model=graph("iij,jk->ik", "3, 3, 4", "4, n", "3, n")),
+    Case(einsum, "no result named", why="does not name", model=graph("ij,jk", "m, 4", "4, n", "m, n")),
+    Case(einsum, "a size that is broadcast", why="unknown or differ", model=graph("ij,jk->ik", "m, 1", "4, n", "m, n")),
+    Case(einsum, "two sizes that may differ", why="unknown or differ",
+         model=graph("ij,jk->ik", "m, p", "q, n", "m, n")),
+    Case(einsum, "free columns of two axes", why="not fixed",
+         model=graph("ibh,hnd->ibnd", "s, b, 8", "8, n, d", "s, b, n, d")),
+    Case(einsum, "a dtype that MatMul does not have", why="does not multiply int16",
+         model=graph("ij,jk->ik", "m, 4", "4, n", "m, n", "int16")),
+    Case(einsum, "three factors", why="wanted",
+         model=parse('(float[m, 4] a, float[4, 5] b, float[5, n] c) => (float[m, n] y) '
+                     '{ y = Einsum<equation = "ij,jk,kl->il">(a, b, c) }')),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)

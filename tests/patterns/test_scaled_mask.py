@@ -1,0 +1,42 @@
+"""scaled_mask: scores scaled behind their mask, what is spared and why."""
+
+import pytest
+
+from patterns.attention import attention
+from patterns.scaled_mask import scaled_mask
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 1, s, t] m, float[b, 4, t, 8] v"
+SCORES = "a = MatMul(q, k) x = Add(a, m) z = Div(x, root)"
+PLAIN = f"{SCORES} y = Softmax<axis = -1>(z)"
+
+
+def graph(body, output="float[b, 4, s, t] y", root=4):
+    header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({INPUTS}) => ({output}) <float root = {{{root}}}> {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(scaled_mask, "divided behind the mask", graph(PLAIN)),
+    Case(scaled_mask, "the mask added first", graph(PLAIN.replace("Add(a, m)", "Add(m, a)"))),
+    Case([scaled_mask, attention], "an attention",
+         graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
+]
+SPARES = [
+    Case(scaled_mask, "a number greater than one", why="may leave its dtype", model=graph(PLAIN, root=0.5)),
+    Case(scaled_mask, "a negative number", why="may leave its dtype", model=graph(PLAIN, root=-4)),
+    Case(scaled_mask, "scores that others read", why="is also used",
+         model=graph(f"{PLAIN} o = Neg(x)", "float[b, 4, s, t] y, float[b, 4, s, t] o")),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)

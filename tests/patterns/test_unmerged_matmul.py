@@ -1,0 +1,109 @@
+"""unmerged_matmul: products in one batch that had several axes, what is spared and why."""
+
+import pytest
+
+from patterns.attention import attention
+from patterns.chained_reshapes import one_reshape
+from patterns.unmerged_matmul import unmerged_matmul
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = (
+    "float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, 8, t] c, float[b, 4, t, 6] v, float[b, 1, s, t] m, "
+    "float[b, 4, 1, t] o, float[s, t] n"
+)
+CONSTANTS = (
+    "int64[1] any = {-1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, "
+    "int64[1] four = {4}, float half = {0.35}"
+)
+
+
+def merge(x):
+    """The first two of four axes of x as one, in x3."""
+    return (
+        f"s_{x} = Shape({x}) t_{x} = Slice(s_{x}, two, four) g_{x} = Concat<axis = 0>(any, t_{x}) "
+        f"{x}3 = Reshape({x}, g_{x}) "
+    )
+
+
+TURN = f"{merge('q')} {merge('k')} kt = Transpose<perm = [0, 2, 1]>(k3) "
+PLAIN = f"{merge('q')} {merge('c')} "
+SPLIT = "z1 = Slice(s_q, zero, one) z2 = Slice(s_q, two, three) z = Concat<axis = 0>(z1, four, z2, any) "
+END = f"{SPLIT} y = Reshape(p, z)"
+WHOLE = (
+    f"{TURN} {merge('v')} {SPLIT} d = Mul(q3, half) p = MatMul(d, kt) f = Reshape(p, z) w = Add(f, m) {merge('w')} "
+    "i = Softmax<axis = -1>(w3) j = MatMul(i, v3) y = Reshape(j, z)"
+)
+INNER = (
+    f"{TURN} {merge('v')} {SPLIT} p = MatMul(q3, kt) w = Mul(p, half) i = Softmax<axis = -1>(w) j = MatMul(i, v3) "
+    "y = Reshape(j, z)"
+)
+
+
+def graph(body, output="float[b, 4, s, t] y", inputs=INPUTS):
+    header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
+    return parse(f"{header} ({inputs}) => ({output}) <{CONSTANTS}> {{ {body} }}")
+
+
+VALUES = "float[b, 4, s, 6] y"
+FULL = INPUTS.replace("float[b, 1, s, t] m", "float[b, 4, s, t] m")
+VALUED = (
+    f"{merge('m')} {merge('v')} {SPLIT.replace('s_q', 's_m')} w = Softmax<axis = 2>(m3) p = MatMul(w, v3) "
+    "y = Reshape(p, z)"
+)
+# fmt: off
+FIRES = [
+    Case(unmerged_matmul, "factors as they are", graph(f"{PLAIN} p = MatMul(q3, c3) {END}")),
+    Case(unmerged_matmul, "the second turned", graph(f"{TURN} p = MatMul(q3, kt) {END}")),
+    Case(unmerged_matmul, "a number on the first", graph(f"{TURN} d = Mul(half, q3) p = MatMul(d, kt) {END}")),
+    Case(unmerged_matmul, "numbers on both, after a turn",
+         graph(f"{TURN} d = Mul(half, q3) e = Div(kt, half) p = MatMul(d, e) {END}")),
+    Case(unmerged_matmul, "a number before a turn",
+         graph(f"{TURN.replace('(k3)', '(e)').replace('kt =', 'e = Mul(k3, half) kt =')} p = MatMul(q3, kt) {END}")),
+    Case(unmerged_matmul, "a number on the second", graph(f"{PLAIN} d = Mul(c3, half) p = MatMul(q3, d) {END}")),
+    Case(unmerged_matmul, "a number on the product", graph(f"{PLAIN} d = MatMul(q3, c3) p = Mul(d, half) {END}")),
+    Case(unmerged_matmul, "slopes for each batch and head, as BLOOM has them",
+         graph(f"{PLAIN} {merge('o')} d = MatMul(q3, c3) e = Mul(d, half) p = Add(o3, e) {END}")),
+    Case(unmerged_matmul, "a bias for all", graph(f"{PLAIN} d = MatMul(q3, c3) p = Add(d, n) {END}")),
+    Case(unmerged_matmul, "a factor whose shape is read",
+         graph(f"{PLAIN} p = MatMul(q3, c3) {END} x = Shape(q3)", "float[b, 4, s, t] y, int64[3] x")),
+    Case(unmerged_matmul, "a softmax and values", graph(VALUED, VALUES, FULL)),
+    Case(unmerged_matmul, "a softmax in a wider dtype",
+         graph(VALUED.replace("(m3)", "(h)").replace("w = S", "h = Cast<to = 1>(m3) e = S")
+               .replace("p =", "w = Cast<to = 10>(e) p ="), VALUES.replace("float", "float16"),
+               FULL.replace("float", "float16"))),
+    Case(unmerged_matmul, "weights that are merged behind the softmax, values that stay so",
+         graph(f"w = Softmax<axis = 3>(m) {merge('m')} {merge('v')} x = Reshape(w, g_m) y = MatMul(x, v3)",
+               "float[n, s, 6] y", FULL)),
+    Case(unmerged_matmul, "both products", graph(INNER, VALUES)),
+    Case([unmerged_matmul, attention], "an attention that never has the axes", graph(INNER, VALUES)),
+    Case([unmerged_matmul, one_reshape, attention], "an attention with a mask for each batch", graph(WHOLE, VALUES)),
+]
+SPARES = [
+    Case(unmerged_matmul, "one matrix for all", why="wanted",
+         model=graph(f"{merge('q')} p = MatMul(q3, e) {END}", inputs=f"{INPUTS}, float[8, t] e")),
+    Case(unmerged_matmul, "rows merged, not the batch alone", why="rows or columns",
+         model=parse("(float[4, 2, 2, 8] a, float[4, 1, 8, 3] c) => (float[4, 1, 4, 3] y) <int64[3] f = {4, 4, 8}, "
+                     "int64[3] g = {4, 8, 3}, int64[4] h = {4, 1, 4, 3}> "
+                     "{ o = Reshape(a, f) d = Reshape(c, g) p = MatMul(o, d) y = Reshape(p, h) }")),
+    Case(unmerged_matmul, "batches of other axes", why="other axes before",
+         model=parse("(float[4, 2, 2, 8] a, float[2, 4, 8, 3] c) => (float[4, 2, 2, 3] y) <int64[3] f = {8, 2, 8}, "
+                     "int64[3] g = {8, 8, 3}, int64[4] h = {4, 2, 2, 3}> "
+                     "{ o = Reshape(a, f) d = Reshape(c, g) p = MatMul(o, d) y = Reshape(p, h) }")),
+    Case(unmerged_matmul, "other axes behind", why="other axes before",
+         model=graph(f"{PLAIN} p = MatMul(q3, c3) {END.replace('z1, four', 'four, z1')}", "float[4, b, s, t] y")),
+    Case(unmerged_matmul, "a bias that hangs on the product", why="is also used",
+         model=graph(f"{PLAIN} d = MatMul(q3, c3) u = Shape(d) e = ConstantOfShape(u) p = Add(d, e) {END}")),
+    Case(unmerged_matmul, "a softmax over other numbers than a row's", why="wanted",
+         model=graph(VALUED.replace("axis = 2", "axis = 1"), VALUES, FULL)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
