@@ -7,6 +7,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon import Constant, Graph, Tensor
+from surgeon.matching.compile import compile_pattern
+from surgeon.matching.recording import trace
+from surgeon.matching.roots import anchors
 from tests.models import HEAD, graph, index_of, make, matches, opset, reasons, run
 
 TWO = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"
@@ -338,3 +341,15 @@ def test_dtypes_of_residual_towers_are_found_without_explosion():
     assert index.types.dtype(index.main, "a40") is None
     assert not index.types.is_float(index.main, "a40")
     run(model, make(relu_tanh, lambda g, x: g.neg(x), name="none"), check="none")
+
+
+def test_a_glob_is_looked_for_among_the_nodes_that_fit_it():
+    """An op of any domain costs what there are of it, not what there are of nodes."""
+    body = "a = my.scale(x) b = Relu(a) c = other.scale(b) d = Neg(c) y = scaled(d)"
+    model = graph(body, HEAD, "", opset(17, my=1, other=1))
+    index = index_of(model)
+    (pattern,) = trace(lambda g, x: g.op("*::scale", x))
+    found = anchors(compile_pattern(pattern), index.main)
+    assert [node.op for node in found] == ["my::scale", "other::scale"]
+    assert len(matches(model, lambda g, x: g.op("*::scale", x))) == 2
+    assert len(matches(model, lambda g, x: g.relu(g.op("*::scale", x)))) == 1

@@ -36,7 +36,7 @@ def wanting(proof):
 
 
 # Patterns that no made-up model suits, by rule: each form holds a value that may be anything, values that must fit one
-# another, or a number smaller than those that are made up.
+# another, such as the halves of a table, or a number smaller than those that are made up.
 UNMADE = {
     "deform_conv": {"torchvision", "mmcv", "plugin"},
     "group_norm": {"by_instances", "by_moments"},
@@ -44,22 +44,40 @@ UNMADE = {
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
     "no_op_slice": {"sliced"},
+    "rotary_embedding": {"by_constants"},
+    "size_of_reshaped": {"sliced_reshaped"},
 }
 # Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
 # attention, which tests/attention proves on exports, and rules of layout and for one provider with tests of their own.
 BY_EXPORTS = {
-    "attention",
-    "masked_attention",
     "grouped_query_attention",
     "grouped_attention",
+    "grouped_causal_attention",
     "attention_of_heads",
-    "rotary_embedding",
+    "attention_cache",
+    "standard_attention_cache",
+    "grouped_attention_cache",
+    "capped_attention_cache",
+    "grouped_rows",
+    "cache_length",
+    "causal_attention",
+    "causal_attention_cache",
+    "standard_causal_attention",
+    "unguarded_attention",
+    "unguarded_attention_cache",
+    "attention_of_one_projection",
+    "attention_of_three_projections",
     "rotary_interleaved",
+    "rotary_halves",
+    "attention_of_rows",
     "rotary_of_rows",
+    "rotary_partial",
+    "standard_rotary_partial",
+    "einsum",
+    "unmerged_matmul",
+    "no_op_zeros",
     "embed_layer_norm",
     "reshaped_transpose",
-    "residual_sum",
-    "residual_rms_sum",
 }
 NO_KERNEL = "no kernel"
 

@@ -385,3 +385,63 @@ def test_both_overloads_of_a_function_are_taken_along():
 
     assert surgeon.rewrite(model, right)[1].outcome == "proved"
     assert surgeon.rewrite(model, wrong, keep_going=True)[1].outcome == "failed"
+
+
+# `a` stays, for `b` is read elsewhere; what comes in the place of the rest reads `b`, which is computed from `a`.
+RESTS_ON_KEPT = """(int64[n, 4] x, int64[n, 4] z) => (int64[n, 4] y, int64[n, 4] b) <int64[1, 1] two = {2}>
+    { a = Abs(x) b = Mul(a, two) s = Add(a, z) t = Sub(s, b) y = Abs(t) }"""
+
+
+def of_differences(g: Graph, x: Tensor, z: Tensor, b: Tensor) -> Tensor:
+    """||x| + z - b|, where |x| may be read elsewhere."""
+    return g.abs(g.sub(g.add(g.shared(g.abs(x)), z), b))
+
+
+@rule(patterns=[of_differences])
+def one_sum(g: Graph, x: Tensor, z: Tensor, b: Tensor) -> Tensor:
+    """Right."""
+    total = g.add(z, g.sub(g.abs(x), b))
+    return g.max(total, g.neg(total))
+
+
+@rule(patterns=[of_differences])
+def wrong_sum(g: Graph, x: Tensor, z: Tensor, b: Tensor) -> Tensor:
+    """Wrong: the sign of b."""
+    total = g.add(z, g.abs(x), b)
+    return g.max(total, g.neg(total))
+
+
+@pytest.mark.parametrize(("found", "wanted"), [(one_sum, "proved"), (wrong_sum, "failed")])
+def test_what_is_computed_from_a_node_that_stays_is_computed_again(monkeypatch, found, wanted):
+    """The replacement reads such a tensor, and its nodes stand in the region: each side has them."""
+    report, (cut, *_) = proofs_of(parse(RESTS_ON_KEPT), found, monkeypatch, keep_going=True)
+    (site,) = (*report.sites, *report.rolled_back)
+    assert site.outcome == wanted, site.reason
+    assert [node.op for node in cut.between] == ["Mul"]
+    assert [node.op for node in cut.again] == ["Abs", "Mul"]
+
+
+def test_regions_that_differ_in_what_lies_between_are_proved_each(monkeypatch):
+    """What is read again behind the region is part of what is proved."""
+    text = """(int64[n, 4] x, int64[n, 4] z, int64[n, 4] v) =>
+        (int64[n, 4] y, int64[n, 4] b, int64[n, 4] w, int64[n, 4] c) <int64[1, 1] two = {2}>
+        { a = Abs(x) b = Mul(a, two) s = Add(a, z) t = Sub(s, b) y = Abs(t)
+          d = Abs(v) c = Add(d, two) e = Add(d, z) f = Sub(e, c) w = Abs(f) }"""
+    report, cuts = proofs_of(parse(text), one_sum, monkeypatch)
+    assert report.outcome == "proved"
+    assert [[node.op for node in cut.between] for cut in cuts] == [["Mul"], ["Add"]]
+
+
+def test_what_is_always_empty_is_proved_by_its_shape(monkeypatch):
+    """An output of no elements tells nothing where it might have some, and all where it never has."""
+
+    @rule(patterns=[lambda g, x: g.abs(g.slice(x, [4], [9], [1]))])
+    def cut_short(g: Graph, x: Tensor) -> Tensor:
+        return g.slice(g.relu(x), [4], [9], [1])
+
+    text = """(float[n, {0}] x) => (float[n, k] y) <int64[1] low = {{4}}, int64[1] high = {{9}}, int64[1] one = {{1}}>
+        {{ a = Slice(x, low, high, one) y = Abs(a) }}"""
+    always, _ = proofs_of(parse(text.format(3)), cut_short, monkeypatch, keep_going=True)
+    assert [site.outcome for site in always.sites] == ["proved"]
+    sometimes, _ = proofs_of(parse(text.format(8)), cut_short, monkeypatch, keep_going=True)
+    assert [site.outcome for site in sometimes.rolled_back] == ["failed"]

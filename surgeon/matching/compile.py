@@ -36,7 +36,8 @@ class Compiled:
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
     the pattern in each chain, by where the state keeps its node.  shared: where the state keeps nodes that may stay.
-    search: what finds the places in place of all that.
+    wild: globs of the domain and op of the first output, where it has such.  search: what finds the places in place of
+    all that.
     """
 
     pattern: Pattern
@@ -49,6 +50,7 @@ class Compiled:
     is_plain: bool
     sizes: dict[int, int]
     shared: frozenset[int] = frozenset()
+    wild: tuple[str, str] | None = None
     search: Search | None = None
 
 
@@ -68,6 +70,7 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         _is_plain(pattern.outputs),
         {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
         _shared(compiler),
+        _wild(root),
     )
 
 
@@ -76,6 +79,13 @@ def compile_search(search: Search) -> Compiled:
     pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
     nothing = frozenset[frozenset[str]]()
     return Compiled(pattern, (), ((),), (frozenset(),), nothing, frozenset(), 0, False, {}, search=search)
+
+
+def _wild(root: Value) -> tuple[str, str] | None:
+    """The domain and op of an output that any op makes whose name fits a glob."""
+    if isinstance(root, Output) and is_wildcard(root.operation):
+        return root.operation.domain, root.operation.op
+    return None
 
 
 def _shared(compiler: "_Compiler") -> frozenset[int]:

@@ -1,8 +1,9 @@
 """Where the search for a pattern begins: at nodes of the op that is rarest, and from there up to possible roots."""
 
+from fnmatch import fnmatchcase
 from operator import attrgetter
 
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
 from surgeon.matching.state import TRANSPARENT
 
@@ -13,11 +14,18 @@ _SLOT = attrgetter("slot")
 
 def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     """Nodes of the op that the pattern needs and the scope has fewest of."""
-    if not compiled.required:
-        return list(scope.live_nodes())
     by_op = scope.by_op
+    if not compiled.required:
+        return list(scope.live_nodes()) if compiled.wild is None else _fitting(scope, *compiled.wild)
     rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
     return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
+
+
+def _fitting(scope: Scope, domain: str, op: str) -> list[Node]:
+    """Nodes whose domain and op fit globs."""
+    named = ((split_op(known), nodes) for known, nodes in scope.by_op.items())
+    found = [nodes for own, nodes in named if fnmatchcase(own[0], domain) and fnmatchcase(own[1], op)]
+    return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
 def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:

@@ -21,16 +21,14 @@ from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, free_names
 from surgeon.prove.region import Region
+from surgeon.prove.twins import TWIN_DEPTH, Key, Twins
 from surgeon.shaping.facts import INTEGERS
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import Size
 
-Key = tuple[int, str]  # a tensor of the source: the scope that makes it, by id, and its name
-
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
 LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})  # of floats: these make data of integers
 MOST_NODES = 96  # beside the region's own
-TWIN_DEPTH = 6
 WHOLE = INTEGERS | {TensorProto.BOOL}
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
 EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
@@ -61,10 +59,11 @@ class Leaf:
 class Cut:
     """A region with all that its proof needs.
 
-    real_weights: read large weights instead of making them up; reads_weights: whether there were any.  bakes: whether
-    the replacement holds large constants of its own.  depth: how many more nodes to go back from each leaf that follows
-    from integers.  constants: by their names in the mini-models.  prefix: nodes of the source that both mini-models
-    begin with, in order.  rests: tensors that it takes for equal to others, as another site proves.  Raises CannotCut.
+    real_weights: read large weights; reads_weights: whether there were any.  bakes: whether the replacement holds large
+    constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.  constants:
+    by their names in the mini-models; added: those of the replacement alone.  prefix: nodes of the source that both
+    begin with, in order.  instead: names that the replacement reads in place of tensors taken out; again: nodes of the
+    source that make some of those.  rests: tensors taken for equal, as another site proves.  Raises CannotCut.
     """
 
     region: Region
@@ -81,14 +80,18 @@ class Cut:
     bakes: bool = False
     instead: dict[str, str] = field(default_factory=dict)
     rests: set[Place] = field(default_factory=set)
+    again: list[Node] = field(default_factory=list)
+    added: set[str] = field(default_factory=set)
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _own: set[str] = field(default_factory=set)
     _inside: set[Node] = field(default_factory=set)
     _reached: set[Node] = field(default_factory=set)
+    _alike: Twins = field(init=False)
 
     def __post_init__(self) -> None:
         region = self.region
+        self._alike = Twins(self.origin, self.key, self._may_hold)
         self._own = {name for node in region.before for name in node.outputs if name}
         self._inside = set(region.before)
         self._inside.update(self._between())
@@ -116,18 +119,46 @@ class Cut:
         self._settle(made)
 
     def _settle(self, made: set[Key]) -> None:
-        """Sizes that what came reads, and that the source computes from what is taken out, where they are fixed now."""
+        """What the replacement reads or hands on, and the source computes from what is taken out: fixed, or made again.
+
+        Such a tensor is there still: what other sites put in the place of its nodes computes the same.
+        """
         remade = {name for node in self.region.after for name in node.outputs}
         remade.update(old for old, _ in self.region.outputs)
-        for node in self.after:
-            for name in self.reads(node):
-                if name in remade or name in self.instead or self.key(node.scope, name) not in made:
-                    continue
-                array = self.origin.index.constants.array(self.region.scope, name)
-                if array is None:
-                    raise CannotCut(f"{name!r}, which is read now, is computed from what is taken out")
+        read = [(node.scope, name) for node in self.after for name in self.reads(node)]
+        for scope, name in [*read, *((self.region.scope, new) for _, new in self.region.outputs)]:
+            if name in remade or name in self.instead or self.key(scope, name) not in made:
+                continue
+            array = self.origin.index.constants.array(self.region.scope, name)
+            if array is not None:
                 self.instead[name] = self._fresh(name)
                 self.constants[self.instead[name]] = numpy_helper.from_array(array)
+            elif not self._repeat(scope, name):
+                raise CannotCut(f"{name!r}, which is read now, is computed from what is taken out")
+
+    def _repeat(self, scope: Scope, name: str) -> bool:
+        """Let the replacement have a tensor by the nodes of the source; whether they all stand in one scope."""
+        needed: set[Node] = set()
+        waiting = [name]
+        while waiting:
+            found = self.origin.producer(scope, self._same(scope, waiting.pop()))
+            if found is None or found[1] not in self._inside or found[1] in needed:
+                continue
+            needed.add(found[1])
+            waiting += self.reads(found[1])
+        if any(node.scope is not scope for node in needed):
+            return False
+        self.again += [node for node in self.before if node in needed and node not in self.again]
+        for node in needed:
+            self.instead.update((made, self._fresh(made)) for made in node.outputs if made not in ("", *self.instead))
+        self.instead[name] = self.instead[self._same(scope, name)]
+        return True
+
+    @property
+    def between(self) -> list[Node]:
+        """Nodes of the source that are none of the region's, and that read from it what it reads again."""
+        own = set(self.region.before)
+        return [node for node in self.before if node not in own]
 
     @property
     def grows(self) -> bool:
@@ -138,6 +169,10 @@ class Cut:
     def weights(self) -> int:
         """The bytes of weights that inputs stand for, and that were not read."""
         return sum(_bytes(leaf) for leaf in self.leaves.values() if leaf.weight)
+
+    def sizes(self, name: str) -> Sequence[Size]:
+        """The shape of a tensor that the region hands on, as the source states it; none where the rank is unknown."""
+        return self.shapes.facts(self.origin.scope(self.region.scope), name).shape or ()
 
     def key(self, scope: Scope, name: str) -> Key:
         """The identity of a tensor as a scope of the source sees it; of a new one, the scope of the region."""
@@ -187,8 +222,9 @@ class Cut:
         return found
 
     def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
-        """Whether a cut goes through a node: integers, and copies."""
-        return self._may_hold(node) and (self.shapes.facts(home, name).dtype in WHOLE or node.op in TRANSPARENT)
+        """Whether a cut goes through a node: as `_leads_back`, and further back through what follows from integers."""
+        is_near = self.shapes.facts(home, name).dtype in WHOLE or node.op in TRANSPARENT
+        return self._may_hold(node) and (is_near or self._is_of(home, name, WHOLE if self.depth else frozenset()))
 
     def reads(self, node: Node) -> Iterator[str]:
         """The tensors that a node reads, its bodies included."""
@@ -250,26 +286,26 @@ class Cut:
         return [(home, name) for name in self.reads(node)]
 
     def _leads_back(self, leaf: Leaf) -> bool:
-        """Whether a tensor is not where a cut begins: integers, and copies."""
-        if not self._may_go_back(leaf):
-            return False
+        """Whether a tensor is not where a cut begins: integers, copies, and what is computed from constants alone."""
         found = self.origin.producer(leaf.scope, leaf.tensor)
-        return leaf.dtype in WHOLE or (found is not None and found[1].op in TRANSPARENT)
+        if found is None or not self._may_go_back(leaf):
+            return False
+        return leaf.dtype in WHOLE or found[1].op in TRANSPARENT or self._is_of(leaf.scope, leaf.tensor, frozenset())
 
     def _follows(self, leaf: Leaf) -> bool:
-        """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length.
+        """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length."""
+        # Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
+        return self._may_go_back(leaf) and self._is_of(leaf.scope, leaf.tensor, WHOLE)
 
-        Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
-        """
-        if not self._may_go_back(leaf):
-            return False
-        waiting, seen = [(leaf.scope, leaf.tensor)], set[Key]()
+    def _is_of(self, scope: Scope, name: str, dtypes: frozenset[int]) -> bool:
+        """Whether a tensor is computed from constants and tensors of these dtypes alone."""
+        waiting, seen = [(scope, name)], set[Key]()
         while waiting:
             scope, name = waiting.pop()
             if self.key(scope, name) in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
                 continue
             seen.add(self.key(scope, name))
-            if self.shapes.facts(self.origin.scope(scope), name).dtype in WHOLE:
+            if self.shapes.facts(self.origin.scope(scope), name).dtype in dtypes:
                 continue
             found = self.origin.producer(scope, name)
             if found is None or found[1].op in LOOKUPS or not self._may_hold(found[1]) or len(seen) > MOST_NODES:
@@ -285,8 +321,7 @@ class Cut:
         """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
         domain, op = split_op(node.op)
         known = schema(domain, op, None)
-        has_body = bool(self.origin.bodies(node))
-        return known is not None and op not in RANDOM.difference(TRANSPARENT) and not has_body
+        return known is not None and op not in RANDOM.difference(TRANSPARENT) and not self.origin.bodies(node)
 
     def _twins(self) -> Iterator[Leaf]:
         """Leaves that hold the same values as another, made by another node."""
@@ -298,39 +333,8 @@ class Cut:
         for leaves in alike.values():
             for place, leaf in enumerate(leaves):
                 others = (other for at, other in enumerate(leaves) if at != place)
-                if any(self._equal((leaf.scope, leaf.tensor), (x.scope, x.tensor), TWIN_DEPTH) for x in others):
+                if any(self._alike.are_equal((leaf.scope, leaf.tensor), (x.scope, x.tensor)) for x in others):
                     yield leaf
-
-    def _equal(self, one: tuple[Scope, str], other: tuple[Scope, str], depth: int) -> bool:
-        """Whether two tensors hold the same values, as the matcher sees it: made alike from the same."""
-        if not one[1] or not other[1]:
-            return one[1] == other[1]
-        one, other = self._behind(*one), self._behind(*other)
-        if self.key(*one) == self.key(*other):
-            return True
-        first, second = self.origin.producer(*one), self.origin.producer(*other)
-        if first is None or second is None:
-            return self._same_constant(one, other)
-        a, b = first[1], second[1]
-        if not depth or a.op != b.op or len(a.inputs) != len(b.inputs) or not (self._may_hold(a) and self._may_hold(b)):
-            return self._same_constant(one, other)
-        if a.outputs.index(one[1]) != b.outputs.index(other[1]) or _attributes(a) != _attributes(b):
-            return self._same_constant(one, other)
-        pairs = zip(self.origin.inputs(a), self.origin.inputs(b), strict=True)
-        return all(self._equal((first[0], x), (second[0], y), depth - 1) for x, y in pairs)
-
-    def _behind(self, scope: Scope, name: str) -> tuple[Scope, str]:
-        """The tensor behind copies of it."""
-        found = self.origin.producer(scope, name)
-        while found is not None and found[1].op in TRANSPARENT and name == found[1].outputs[0]:
-            scope, name = found[0], self.origin.inputs(found[1])[0]
-            found = self.origin.producer(scope, name)
-        return scope, name
-
-    def _same_constant(self, one: tuple[Scope, str], other: tuple[Scope, str]) -> bool:
-        found = [self.origin.constants.get(self.origin.scope(scope), name) for scope, name in (one, other)]
-        arrays = [value.array for value in found if value is not None]
-        return len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and bool(np.array_equal(arrays[0], arrays[1]))
 
     def _take_constant(self, scope: Scope, name: str, key: Key) -> bool:
         """Take in a constant by its value; a large weight becomes a leaf."""
@@ -340,6 +344,7 @@ class Cut:
             if tensor is None:
                 raise CannotCut(f"{name!r}, which it reads, is no tensor of the source")
             self.constants[self._names[key]] = tensor
+            self.added.add(self._names[key])
             self.bakes = self.bakes or math.prod(tensor.dims) > SMALL
             return True
         if not origin.constants.is_constant(home, name):
@@ -369,10 +374,6 @@ class Cut:
         """Nodes of the source, each behind those whose tensors it reads."""
         listed = sorted(nodes, key=lambda node: (len(node.scope.address), node.slot))
         return _in_order(listed, lambda node: tuple(self.reads(node)))
-
-
-def _attributes(node: Node) -> list[bytes]:
-    return sorted(item.SerializeToString() for item in node.proto.attribute)
 
 
 def _in_order(nodes: Sequence[Node], reads: Callable[[Node], tuple[str, ...]]) -> list[Node]:

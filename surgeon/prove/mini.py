@@ -36,10 +36,10 @@ def mini_models(cut: Cut) -> MiniModels:
     prefix = [_node(cut, node) for node in cut.prefix]
     before = [*prefix, *(_node(cut, node) for node in cut.before)]
     made = {name for node in cut.after for name in node.outputs}
-    after = [*prefix, *(_node(cut, node, made) for node in cut.after)]
+    after = [*prefix, *(_again(cut, node) for node in cut.again), *(_node(cut, node, made) for node in cut.after)]
     for old, new in cut.region.outputs:
         if new != old:
-            source = new if new in made else cut.name(cut.region.scope, new)
+            source = new if new in made else cut.instead.get(new) or cut.name(cut.region.scope, new)
             after.append(helper.make_node("Identity", [source], [old]))
         elif new not in made:
             raise CannotCut(f"nothing makes {old!r} any more")
@@ -90,6 +90,14 @@ def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset())
     _resolve(cut, proto)
     if proto.domain == "ai.onnx":
         proto.domain = ""
+    return proto
+
+
+def _again(cut: Cut, node: Node) -> NodeProto:
+    """A node of the source beside what came, with names of its own for what it makes."""
+    proto = _node(cut, node)
+    for names in (proto.input, proto.output):
+        names[:] = [cut.instead.get(name, name) for name in names]
     return proto
 
 

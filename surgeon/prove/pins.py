@@ -1,6 +1,6 @@
 """Values at which a region turns: the numbers that its own constants speak of, and halves, where rounding ties."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 
 import ml_dtypes
 import numpy as np
@@ -10,18 +10,31 @@ from surgeon.feeding.inputs import InputPlan
 
 HALVES = (0.5, -0.5, 1.5, 2.5)
 MOST = 16  # different numbers
+LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
 PART = 2  # at least every other element stays as it is
 
 
 def sprinkle(
-    feeds: dict[str, np.ndarray], plan: InputPlan, constants: Iterable[TensorProto], seed: int, *, most: float = np.inf
+    feeds: dict[str, np.ndarray],
+    plan: InputPlan,
+    constants: Mapping[str, TensorProto],
+    seed: int,
+    *,
+    most: float = np.inf,
+    added: Collection[str] = (),
 ) -> None:
     """Put the scalars among the constants, and halves, at random places of the inputs that may hold any number.
 
     An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
-    largest magnitude; with one, NaN is left out too.
+    largest magnitude; with one, NaN is left out too.  added: constants that the replacement alone has; of their numbers
+    none that is large is put, as it overflows in one order of factors and not in another.
     """
-    numbers = [float(number) for tensor in constants for number in _scalars(tensor)]
+    numbers = [
+        float(number)
+        for name, tensor in constants.items()
+        for number in _scalars(tensor)
+        if name not in added or abs(number) <= LARGE_PIN
+    ]
     if most < np.inf:
         numbers = [number for number in numbers if abs(number) <= most]
     random = np.random.default_rng(seed)

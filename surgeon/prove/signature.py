@@ -154,10 +154,13 @@ class Signatures:
         def number(scope: Scope, name: str) -> int:
             return numbers.setdefault(cut.name(scope, name), len(numbers)) if name else -1
 
+        for node in region.before if cut.between else ():
+            for name in node.outputs:
+                number(region.scope, name)
         read = tuple([number(region.scope, name) for name in names])
         held = [(name, number(node.scope, name)) for node in (*cut.before, *cut.after) for name in cut.captured(node)]
         nodes = []
-        for node in cut.prefix:
+        for node in (*cut.prefix, *cut.between):
             reads = tuple([number(node.scope, name) for name in self._origin.inputs(node)])
             makes = tuple([number(node.scope, name) for name in node.outputs])
             nodes.append((node.op, reads, makes, _attributes(node, shapes)))

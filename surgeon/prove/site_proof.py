@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import onnx
@@ -16,20 +17,22 @@ from surgeon.feeding.wants import OVERFLOWING
 from surgeon.indexing.scope import Node
 from surgeon.prove.compare import same_values, stated
 from surgeon.prove.cut import CannotCut, Cut
+from surgeon.prove.exposing import exposing
 from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
 from surgeon.prove.mini import MiniModels, mini_models
-from surgeon.prove.pins import sprinkle
+from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import Setting, Sizes
 from surgeon.prove.sums import longest_sum, picks_by_products
 from surgeon.running.inlining import name_of
-from surgeon.running.oracles import KERNELS, Oracle, open_oracle
+from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 
 Bodies = Callable[[Node], FunctionProto | None]
 Feeds = dict[str, np.ndarray]
+PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
 # What a region is run on at the first sizes, and at the others.
 SPOKEN_OF = 2  # the turn of usual values that hold the region's own constants too
@@ -46,7 +49,6 @@ FIRST = (
     *((Values.EXTREME, turn) for turn in range(2)),
     *((Values.NON_FINITE, turn) for turn in range(2)),
 )
-LARGE_PIN = 1e4  # of larger numbers the products of a few may leave float16
 # How often, and each time how much further, all inputs are moved where a softmax picks one of many numbers by products
 # of large ones: those lose more places than one, and where two come near each other, which of them is the larger hangs
 # on the order in which a kernel adds up.
@@ -76,12 +78,12 @@ def prove_cut(cut: Cut, options: ProofOptions) -> SiteProof:
     """Prove one region as it is cut out.  What the models do never raises: every way of not running is an outcome."""
     started = time.perf_counter()
     proof = _Proof(cut, options)
-    try:
-        outcome, reason = proof.judge()
-    except CannotCut as error:
-        outcome, reason = Outcome.UNPROVED, str(error)
-    except InputsUnknown as error:
-        outcome, reason = Outcome.UNPROVED, error.reason
+    outcome, reason = proof.judged()
+    if proof.is_refused:  # kernels of ONNX Runtime take less than the ops allow
+        other = _Proof(cut, options, is_evaluated=True)
+        found = other.judged()
+        if found[0] is not Outcome.UNPROVED:
+            proof, (outcome, reason) = other, found
     return SiteProof(
         outcome=outcome,
         reason=reason,
@@ -96,36 +98,51 @@ def prove_cut(cut: Cut, options: ProofOptions) -> SiteProof:
 
 
 class _Proof:
-    """The steps of `prove_cut` and what they share."""
+    """The steps of `prove_cut` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
 
-    def __init__(self, cut: Cut, options: ProofOptions) -> None:
-        self.cut, self.options = cut, options
+    def __init__(self, cut: Cut, options: ProofOptions, *, is_evaluated: bool = False) -> None:
+        self.cut, self.options, self.is_evaluated = cut, options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
         self.worst: dict[str, TensorError] = {}
         self.runs = 0
         self.refusal = ""
+        self._minis: MiniModels | None = None
         self._plain: frozenset[str] = frozenset()  # float inputs of no special role
+        self._empty = frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name))  # whatever the inputs
         self._telling: set[str] = set()
         self._tells = False  # some run was at sizes other than 1
         self._picks = False  # whether a softmax of large products picks one of many numbers
         self._terms = 1  # of the longest sum, at the sizes of the run
 
-    def judge(self) -> tuple[Outcome, str]:
-        """Return the outcome and its reason."""
+    @property
+    def is_refused(self) -> bool:
+        """Whether ONNX Runtime loads both sides, and runs the original at no sizes that tell anything."""
+        return bool(self.refusal) and not self._tells and self.oracle in KERNELS
+
+    def judged(self) -> tuple[Outcome, str]:
+        """Return the outcome and its reason; what cannot be cut out or fed is unproved."""
+        try:
+            return self._judged()
+        except CannotCut as error:
+            return Outcome.UNPROVED, str(error)
+        except InputsUnknown as error:
+            return Outcome.UNPROVED, error.reason
+
+    def _judged(self) -> tuple[Outcome, str]:
         if not self.cut.region.outputs:
             return Outcome.PROVED, "nothing reads what was taken out"
-        minis = mini_models(self.cut)
+        minis = self._minis = mini_models(self.cut)
         plan = InputPlan(minis.before, names=False)
         self._plain = plan.edged
         bodies = self._bodies(minis.before, self.cut.before)
         try:
-            first = open_oracle(minis.before, self.options.custom_ops, bodies)
+            first = self._oracle(minis.before, bodies)
         except SessionError as error:
             return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
         with first:
             try:
-                second = open_oracle(minis.after, self.options.custom_ops, self._bodies(minis.after, self.cut.after))
+                second = self._oracle(minis.after, self._bodies(minis.after, self.cut.after))
             except SessionError as error:
                 if error.missing:
                     return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
@@ -158,6 +175,9 @@ class _Proof:
             )
         apart = " and ".join(sorted(self.cut.region.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
+
+    def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
+        return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
 
     def _bodies(self, mini: onnx.ModelProto, nodes: Sequence[Node]) -> dict[str, FunctionProto]:
         """The reference patterns that are known of some nodes, by what the mini-model calls the node."""
@@ -242,7 +262,7 @@ class _Proof:
             usual = plan.make(seed, sizes)
             feeds.update((name, usual[name]) for name in weights)
         if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
-            sprinkle(feeds, plan, self.cut.constants.values(), seed, most=self._largest_pin())
+            sprinkle(feeds, plan, self.cut.constants, seed, most=self._largest_pin(), added=self.cut.added)
         for leaf in self.cut.leaves.values():
             if leaf.value is not None:
                 feeds[leaf.name] = setting.value(leaf.value, feeds[leaf.name].dtype)
@@ -277,13 +297,32 @@ class _Proof:
         exact = self._exact(feeds)
         for name, answer in original.items():
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, first, values in OVERFLOWING)
+            if not found.ok and values is Values.EXTREME and self._overflows(feeds):
+                return ""
             if name not in self.worst or found.severity >= self.worst[name].severity:
                 self.worst[name] = found
-            if answer.size and (found.telling or not found.scale) and not _all_nan(answer):
+            tells = (found.telling or not found.scale) and not _all_nan(answer)
+            if tells if answer.size else name in self._empty:
                 self._telling.add(name)
             if not found.ok:
                 return f"{name!r} {found.why}"
         return ""
+
+    def _overflows(self, feeds: Feeds) -> bool:
+        """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
+
+        The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
+        """
+        if Values.NON_FINITE.name.lower() not in self.cut.region.apart or self._minis is None:
+            return False
+        before = self._minis.before
+        products = [name for node in before.graph.node if node.op_type in PRODUCTS for name in node.output]
+        try:
+            with exposing(before, products) as shown, self._oracle(cast(onnx.ModelProto, shown), {}) as oracle:
+                made = oracle.run(feeds)
+        except SessionError:
+            return False
+        return any(name in made and not np.isfinite(made[name]).all() for name in products)
 
     def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
         """The reference's answer, nothing where it has none."""

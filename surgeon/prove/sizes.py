@@ -1,14 +1,17 @@
 """Sizes for the free dimensions of a cut: several small ones, 1 included, so that dims that follow from others fit."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import combinations, cycle, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.feeding.dims import SIZES, kind_of
 from surgeon.prove.cut import WHOLE, Cut
+from surgeon.prove.fitting import Fitting
+from surgeon.prove.wishes import wishes
 from surgeon.shaping.symbols import Size, SizeError, evaluate, symbols
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
@@ -19,21 +22,25 @@ SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
-MOST_SUMMED = 6  # free dims up to which sums of two are tried
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
+
+
+_Given: TypeAlias = Mapping[str, int]
 
 
 class Sizes:
     """What each dim of a cut's inputs is in one run: by size as the source states it."""
 
     def __init__(self, cut: Cut, chosen: Mapping[str, int]) -> None:
+        self._cut = cut
         self._dims = list(dict.fromkeys(size for leaf in cut.leaves.values() for size in leaf.shape or ()))
         self._shapes = [leaf.shape or () for leaf in cut.leaves.values()]
         self._by_value = [leaf.value for leaf in cut.leaves.values() if leaf.value is not None]
         values = [item for value in self._by_value for item in value.reshape(-1)]
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
+        self._fitting: Fitting | None = None
         self._pinned = _pinned(cut)
         fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
         self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
@@ -42,15 +49,15 @@ class Sizes:
         """Groups of settings; a later group is for a region that runs at none of the former.
 
         Those with fixed dims made smaller come first: what fails there may be right at its true sizes.  Free dims that
-        differ come before free dims that are alike, as they may have to be.  Dims of size 0 or less that nobody asked
-        for, and inputs too large to make, are left out.
+        differ come before those that fit one another as the nodes want it, and free dims that are alike, as they may
+        have to be.  Dims of size 0 or less that nobody asked for, and inputs too large to make, are left out.
         """
         seen: list[dict[Size, int]] = []
         usual, small = self._by_kind(0, OTHERS), self._by_kind(1, SMALL_OTHERS)
         larger = {name: size * 16 for name, size in usual.items()}
         ones, *alike = (dict.fromkeys(self._symbols, size) for size in (1, *ALIKE))
         for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
-            for sets in ((usual, small, ones), (*alike, ones), (larger,)):
+            for sets in self._sets(usual, small, ones, alike, larger):
                 group: list[Setting] = []
                 for by_symbol in ({**sizes, **self._chosen} for sizes in sets):
                     setting, dims = self._settled(by_symbol, shrunk)
@@ -59,25 +66,27 @@ class Sizes:
                         group.append(setting)
                 if group:
                     yield group
-        yield from self._with_sums(usual, small, seen)
 
-    def _with_sums(
-        self, usual: Mapping[str, int], small: Mapping[str, int], seen: list[dict[Size, int]]
-    ) -> Iterator[list["Setting"]]:
-        """Settings in which one free dim is the sum of two others: a mask for what is past and what is new."""
-        free = [name for name in self._symbols if name not in self._chosen]
-        for total, (one, other) in product(free, combinations(free, 2)):
-            if total in (one, other) or len(free) > MOST_SUMMED:
-                continue
-            group: list[Setting] = []
-            for sizes in (usual, small):
-                summed = {**sizes, total: sizes[one] + sizes[other]}
-                setting, dims = self._settled({**summed, **self._chosen}, self._shrunk)
-                if setting is not None and dims not in seen:
-                    seen.append(dims)
-                    group.append(setting)
-            if group:
-                yield group
+    def _sets(
+        self, usual: _Given, small: _Given, ones: _Given, alike: Sequence[_Given], larger: _Given
+    ) -> Iterator[Sequence[_Given]]:
+        """Sizes by symbol for each group; those that are made to fit are looked for only where the first do not run."""
+        yield usual, small, ones
+        if len(self._symbols) > 1:
+            yield tuple(self._fitted(sizes) for sizes in (usual, small))
+        yield *alike, ones
+        yield (larger,)
+        if len(self._symbols) > 1:
+            yield (self._fitted(larger),)
+
+    def _fitted(self, sizes: _Given) -> _Given:
+        """The same with those that follow from others; as they are where one cannot be computed."""
+        if self._fitting is None:
+            self._fitting = Fitting(wishes(self._cut))
+        try:
+            return self._fitting.sizes(sizes, self._chosen)
+        except SizeError:
+            return sizes
 
     def _is_spoken_of(self, size: int) -> bool:
         """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""

@@ -13,16 +13,20 @@ from surgeon.feeding.inputs import InputsUnknown, synthesise
 from surgeon.matching.pattern import Pattern, Var
 from surgeon.ops.schemas import schema
 from surgeon.ruleproof.instances import NoInstance, Shape, attribute_values, instance
+from surgeon.ruleproof.unifying import Fit, fit
 from surgeon.ruleproof.variants import Variant, operations, parameters
 from surgeon.running.oracles import open_oracle
 from surgeon.running.runtime import SessionError
 
 RANKS = (3, 2, 1, 0, 4)  # the usual one first
-SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}  # what symbols stand for where a size has to be known
-EVEN = {"a": 2, "b": 8, "c": 4, "d": 6}  # the same for what is split into groups
+SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 6, "f": 7}  # what symbols stand for where a size has to be known
+EVEN = {"a": 2, "b": 8, "c": 4, "d": 6, "e": 10, "f": 12}  # the same for what is split into groups
 SEARCHED, SEARCHED_SHORT = 240, 80  # shapes and values tried for one rank
+MOST_TRIED = 1500  # of them where a rule spares all usual ones
 FRUITLESS = 40  # of them that were run, and none of them ran
 MOST_SHAPES = 10  # of one rank, kept
+MOST_FEWER = 3  # as many axes, or fewer by less than this
+LOW = -3e38  # what stands for minus infinity where a condition chooses it, near the least float32
 # What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel.
 ROLES = {
     ("Conv", 1): "kernel",
@@ -116,6 +120,9 @@ def _parameters(subject: _Subject, rank: int) -> tuple[Mapping[str, Var], Mappin
         found = _candidates(subject, names[name], rank, place)
         is_again = found[:1] == [[-1]] and found in candidates.values()
         candidates[name] = _other_axes(found) if is_again else found
+    wanted = next(_fits(subject, list(tensors), rank), None) if candidates else None
+    for name, value in wanted.values.items() if wanted is not None else ():
+        candidates[name] = [value, *(other for other in candidates.get(name, ()) if other != value)]
     return tensors, candidates
 
 
@@ -195,13 +202,18 @@ def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, 
 def every_layout(pattern: Pattern, variant: Variant, opset: int, rank: int) -> Iterator[tuple[Layout, onnx.ModelProto]]:
     """All shapes of known sizes with all values that pass shape inference, in float32; what runs is not looked at.
 
-    For a rule that fires at few of them.  Raises NoInstance where the pattern cannot be written at the opset.
+    For a rule that fires at few of them; MOST_TRIED are looked at.  Raises NoInstance where the pattern cannot be
+    written at the opset.
     """
     of_sizes = [_Subject(pattern, variant, opset, (), MOST_SHAPES, (), sizes) for sizes in (SIZES, EVEN)]
     tensors, candidates = _parameters(of_sizes[0], rank)
     both = zip(*(_shape_sets(subject, tensors, rank) for subject in of_sizes), strict=True)
+    tried = 0
     for of_shapes in both:
         for values in (dict(zip(candidates, found, strict=True)) for found in product(*candidates.values())):
+            tried += 1
+            if tried > MOST_TRIED:
+                return
             for subject, shapes in zip(of_sizes, of_shapes, strict=True):
                 model = _model(subject, shapes, values)
                 if model is not None:
@@ -238,10 +250,20 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
     for known in ({name: found[name] for name in tensors} for found in of_rank if tensors.keys() <= found.keys()):
         seen.add(tuple(known.values()))
         yield _settled(known, tensors, subject.sizes)
-    for shapes in chain([(full, *usual)], changed, alike, turned if others else (), pairs):
+    fitting = (tuple(found.shapes[name] for name in tensors) for found in _fits(subject, list(tensors), rank) if others)
+    for shapes in chain([(full, *usual)], fitting, changed, alike, turned if others else (), pairs):
         if shapes not in seen and max(map(len, shapes)) >= rank:
             seen.add(shapes)
             yield _settled(dict(zip(tensors, shapes, strict=True)), tensors, subject.sizes)
+
+
+def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Fit]:
+    """What the ops want of one another: for tensors of one rank, then all but the first of fewer axes."""
+    for fewer in range(min(rank, MOST_FEWER) if len(names) > 1 else 1):
+        ranks = {name: rank - fewer * (place > 0) for place, name in enumerate(names)}
+        found = fit(subject.pattern, subject.variant, ranks, subject.sizes)
+        if found is not None:
+            yield found
 
 
 def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
@@ -333,7 +355,8 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
                 if var.kind == "list":
                     name = formal.name if formal is not None else ""
                     return _lists(name, rank, [[1], [-1], [0], [1] * rank] if integral else [[0.5], [0.5] * rank])
-                return [1, -1, 0, 2] if integral else [0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
+                low = [LOW] if (operation.op, place) in (("Where", 1), ("Where", 2)) else []
+                return [1, -1, 0, 2] if integral else [*low, 0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
     return [1]
 
 

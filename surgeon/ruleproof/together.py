@@ -12,7 +12,7 @@ from surgeon.feeding.inputs import Values
 from surgeon.feeding.wants import OVERFLOWING
 from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp, worst
 from surgeon.ruleproof.result import Finding, Standing
-from surgeon.running.oracles import Oracle, open_oracle
+from surgeon.running.oracles import Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 
@@ -25,11 +25,14 @@ def held(
     inputs: Iterable[tuple[Values, Feeds]],
     custom_ops: Sequence[str | Path] = (),
     slack: float = 0.0,
+    *,
+    by_definition: bool = False,
 ) -> Finding:
     """What running both models on some inputs shows; each set of them comes with what kind of values it has.
 
     custom_ops: libraries and Python files that implement ops.  slack: how far the rule may change outputs on purpose,
-    absolutely and as a part of the scale.  Inputs that the model refuses are left out.
+    absolutely and as a part of the scale.  by_definition: onnx's ReferenceEvaluator runs the second model.  Inputs that
+    the model refuses are left out.
     """
     with ExitStack() as stack:
         try:
@@ -38,7 +41,8 @@ def held(
             reason = f"nothing runs the pattern here: {_line(error)}"
             return Finding(Standing.UNPROVED, reason, is_instance=error.missing)
         try:
-            second = stack.enter_context(open_oracle(rewritten, custom_ops))
+            oracle = open_evaluator(rewritten) if by_definition else open_oracle(rewritten, custom_ops)
+            second = stack.enter_context(oracle)
         except SessionError as error:
             return _refused(error)
         sides = _Sides(model, first, second, custom_ops, slack)

@@ -26,13 +26,13 @@ from surgeon.rewriting.write import patch_of
 
 
 class Trial:
-    """A rule run over a model for a target, by whichever provider.  Raises SurgeonError as `rewrite` does."""
+    """A rule run over a model for a target, by whichever provider it is for.  Raises SurgeonError as `rewrite` does."""
 
     def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
         self.model = model
         with paused_collector():
             opened = Model.open(model)
-            self.run = Run(opened, [rule], target, Choice(), None, indexed(opened), ep=ANY_PROVIDER)
+            self.run = Run(opened, [rule], target, Choice(), None, indexed(opened), ep=rule.ep or ANY_PROVIDER)
 
     @property
     def has_fired(self) -> bool:

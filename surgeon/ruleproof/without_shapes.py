@@ -15,7 +15,7 @@ from surgeon.ruleproof.together import Feeds, held
 from surgeon.ruleproof.trial import Trial
 
 # What symbols stand for in turn: no two alike at first, so that a mix-up shows.
-_SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3), strict=True)), dict.fromkeys(SIZES, 1))
+_SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3, 9, 8), strict=True)), dict.fromkeys(SIZES, 1))
 _KINDS = (Values.USUAL, Values.WIDE, Values.ZEROS, Values.NON_FINITE)
 
 

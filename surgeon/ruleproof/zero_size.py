@@ -16,12 +16,18 @@ def compare_zero_size(
 ) -> Finding:
     """What both make of an input without elements.
 
-    Shapes and dtypes must agree, and the values of what has elements all the same, such as a sum over nothing.
+    Shapes and dtypes must agree, and the values of what has elements all the same, such as a sum over nothing.  Where a
+    kernel refuses what its op allows, the op's definition is asked.
     custom_ops, slack: as for `held`.
     """
     try:
         feeds = synthesise(model, seed=0, dims={})
     except InputsUnknown as unknown:
         return Finding(Standing.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
-    found = held(model, rewritten, [(Values.USUAL, feeds)], custom_ops, slack)
+    inputs = [(Values.USUAL, feeds)]
+    found = held(model, rewritten, inputs, custom_ops, slack)
+    if found.standing is Standing.FAILED and found.error is None:  # it does not run
+        defined = held(model, rewritten, inputs, custom_ops, slack, by_definition=True)
+        if defined.standing is Standing.PROVED:
+            return replace(defined, reason=f"by what the ops are defined to do; but {found.reason}")
     return replace(found, reason=f"where an input has no elements, {found.reason}") if found.reason else found

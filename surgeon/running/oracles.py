@@ -121,6 +121,14 @@ def open_oracle(
     raise SessionError("; ".join(dict.fromkeys(refusals)) + ".", missing=True)
 
 
+def open_evaluator(mini: ModelProto) -> Oracle:
+    """Return onnx's ReferenceEvaluator alone, for a mini-model of which ONNX Runtime's kernels run no inputs.
+
+    Raises SessionError: with `missing` where it lacks an operator.
+    """
+    return _evaluated(mini, EVALUATOR, True)
+
+
 def _attempts(
     mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto], limit: float | None
 ) -> list[Callable[[], Oracle]]:
