@@ -58,13 +58,10 @@ def tables(g: Graph, match: Match, x: Tensor, halved: Callable[[Array], Array]) 
         angles = match["angles"]
         require(angles.rank == 3 and angles.sizes is not None, "the angles' shape is unknown")
         require_fits(x, *angles.sizes)
-        curves = [g.cos(angles), g.sin(angles)]
-        names = ("cos_factor", "sin_factor")
-        factors = [match[name] if name in match.bound else 1.0 for name in names]
-        curves = [g.mul(curve, by) if by != 1.0 else curve for curve, by in zip(curves, factors, strict=True)]
-        for name in ("dtype", "last"):
-            curves = [g.cast(curve, to=match[name]) if name in match.bound else curve for curve in curves]
-        return Tables(curves[0], curves[1], angles.sizes[0] == 1)
+        return Tables(*curves(g, match, angles), angles.sizes[0] == 1)
+    if "spread" in match.bound:
+        angles = match["spread"]
+        return given(g, x, curves(g, match, angles), (angles.sizes, angles.sizes), angles.rank)
     if "row_cos" in match.bound:
         cos, sin = match["row_cos"], match["row_sin"]
         require(cos.sizes is not None and sin.sizes == cos.sizes, "the tables' shapes differ or are unknown")
@@ -73,13 +70,27 @@ def tables(g: Graph, match: Match, x: Tensor, halved: Callable[[Array], Array]) 
         return Tables(cos, sin, cos.sizes[0] == 1)
     cos, sin = match["cos"], match["sin"]
     if "cos_spread" not in match.bound:
-        return given(g, x, (cos, sin), (cos.sizes, sin.sizes))
+        return given(g, x, (cos, sin), (cos.sizes, sin.sizes), cos.rank)
     spread = [match[name].sizes for name in ("cos_spread", "sin_spread")]
-    return given(g, x, (cos, sin), (spread[0][:-1], spread[1][:-1]))
+    return given(g, x, (cos, sin), (spread[0][:-1], spread[1][:-1]), cos.rank)
 
 
-def given(g: Graph, x: Tensor, found: tuple[Tensor, Tensor], sizes: tuple[Any, Any]) -> Tables:
-    """Tables of half a head, as they are multiplied with it: of sizes with 1 for the heads, or no axis for them."""
+def curves(g: Graph, match: Match, angles: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of angles, each with the factor and the dtypes that the match found."""
+    made = []
+    for curve, name in ((g.cos(angles), "cos_factor"), (g.sin(angles), "sin_factor")):
+        times = g.mul(curve, match[name]) if name in match.bound and match[name] != 1.0 else curve
+        for dtype in ("dtype", "last"):
+            times = g.cast(times, to=match[dtype]) if dtype in match.bound else times
+        made.append(times)
+    return made[0], made[1]
+
+
+def given(g: Graph, x: Tensor, found: tuple[Tensor, Tensor], sizes: tuple[Any, Any], rank: int | None) -> Tables:
+    """Tables of half a head, as they are multiplied with it: of sizes with 1 for the heads, or no axis for them.
+
+    rank: of the tables themselves, before axes were added.
+    """
     size = sizes[0]
     require(size is not None and sizes[1] == size, "the tables' shapes differ or are unknown")
     require(len(size) in (2, 3, 4), "the tables have other axes than batch, head, row, column")
@@ -90,7 +101,7 @@ def given(g: Graph, x: Tensor, found: tuple[Tensor, Tensor], sizes: tuple[Any, A
     if batch == 1:
         cos, sin = (g.reshape(item, [1, -1, columns]) for item in found)
     else:
-        cos, sin = (item if item.rank == 3 else g.squeeze(item, [3 - axis]) for item in found)
+        cos, sin = (item if rank == 3 else g.squeeze(item, [3 - axis]) for item in found)
     return Tables(cos, sin, batch == 1, axis)
 
 

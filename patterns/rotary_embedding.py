@@ -42,6 +42,23 @@ def by_angles(
     return g.add(g.mul(x, cosine), g.mul(turned(g, x, low, high, middle, axis, step), sine))
 
 
+def by_spread_angles(
+    g: Graph,
+    x: Tensor,
+    spread: Tensor,
+    dtype: int,
+    low: list[int],
+    high: list[int],
+    middle: list[int],
+    axis: list[int],
+    step: list[int] | None = None,
+) -> Tensor:
+    """The same, from angles that are the same for all heads as they are, or have an axis of size 1 for them."""
+    both = g.concat(spread, spread, axis=-1)
+    curves = [g.shared(g.any_of(g.cast(curve(both), to=dtype), curve(both))) for curve in (g.cos, g.sin)]
+    return g.add(g.mul(x, curves[0]), g.mul(turned(g, x, low, high, middle, axis, step), curves[1]))
+
+
 def by_tables(
     g: Graph,
     x: Tensor,
@@ -98,7 +115,7 @@ def halved(values: Array) -> Array:
     return one_of_two(values[..., :size], values[..., size:])
 
 
-@rule(patterns=[by_angles, by_tables, by_constants], conditions=[halves], is_pattern=False)
+@rule(patterns=[by_angles, by_spread_angles, by_tables, by_constants], conditions=[halves], is_pattern=False)
 def rotary_embedding(g: Graph, match: Match, x: Tensor) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 

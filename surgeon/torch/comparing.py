@@ -104,7 +104,7 @@ class TorchComparison:
 def compare(
     module: Any,
     model: str | os.PathLike[str] | ModelProto,
-    args: Sequence[Any],
+    args: Sequence[Any] | torch.Tensor,
     *,
     kwargs: Mapping[str, Any] | None = None,
     rtol: float | None = None,
@@ -131,8 +131,7 @@ def compare(
     """
     require_tolerances(rtol, atol)
     libraries = require_libraries([str(path) for path in custom_ops])
-    if isinstance(args, torch.Tensor):
-        raise UsageError("The arguments are one tensor; give them as a tuple, (x,).")
+    args = (args,) if isinstance(args, torch.Tensor) else args
     source, skeleton = _opened(model)
     feeds = _feeds(module, args, kwargs or {}, skeleton)
     with torch.no_grad():

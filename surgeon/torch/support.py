@@ -107,7 +107,7 @@ def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None)
 
 def unsupported(
     module: Any,
-    args: Sequence[Any],
+    args: Sequence[Any] | torch.Tensor,
     *,
     kwargs: Mapping[str, Any] | None = None,
     exporter: str = DYNAMO,
@@ -121,8 +121,7 @@ def unsupported(
     Raises UsageError where torch cannot capture the module, and as `is_supported` does.
     """
     opset = require_exporter(exporter, opset)
-    if isinstance(args, torch.Tensor):
-        raise UsageError("The arguments are one tensor; give them as a tuple, (x,).")
+    args = (args,) if isinstance(args, torch.Tensor) else args
     look = by_dynamo if exporter == DYNAMO else by_torchscript
     calls: dict[str, list[Called]] = {}
     for call in look(module, args, kwargs or {}, opset):

@@ -251,7 +251,7 @@ def test_a_model_on_disk(tmp_path):
     ("args", "options", "words"),
     [
         ((X,), {}, r"hold 1 tensor and the model has 2 inputs \(x, y\)"),
-        (X, {}, "give them as a tuple"),
+        (X, {}, r"hold 1 tensor and the model has 2 inputs \(x, y\)"),
         ((X, Y), {"rtol": -1.0}, "at least 0"),
         ((X, Y), {"custom_ops": ["none.so"]}, "There is no custom-op library"),
     ],

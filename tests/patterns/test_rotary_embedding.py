@@ -40,6 +40,8 @@ ROUNDED = PLAIN.replace(
     "c1 = Cast<to = 10>(p) s1 = Cast<to = 10>(q) c2 = Unsqueeze(c1, one) "
     "s2 = Unsqueeze(s1, one) u = Cast<to = 1>(c2) v = Cast<to = 1>(s2) z = Mul(w, c2)",
 )
+SPREAD = f"{TURNED} {ANGLES} {SUM.replace('(x, u)', '(x, p)').replace('(t, v)', '(t, q)')}"
+HALF = f"{TURNED} a = Concat<axis = -1>(f, f) c1 = Cos(a) s1 = Sin(a) u = Cast<to = 10>(c1) v = Cast<to = 10>(s1) {SUM}"
 IN_ROWS = f"w = Reshape(r, heads) x = Transpose<perm = [0, 2, 1, 3]>(w) {PLAIN.replace('y = Add', 'z = Add')}"
 IN_ROWS += " o = Transpose<perm = [0, 2, 1, 3]>(z) y = Reshape(o, rows)"
 ROWS = INPUTS.replace("float[b, 4, s, 8] x", "float[b, s, 32] r")
@@ -50,6 +52,15 @@ FIRES = [
     Case(rotary_embedding, "one batch of angles for all", graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
     Case(rotary_embedding, "tables times a factor", graph(FACTOR)),
     Case(rotary_embedding, "one table times a factor", graph(FACTOR.replace("q = Mul(j, factor)", "q = Identity(j)"))),
+    Case(rotary_embedding, "angles without an axis for heads",
+         graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[s, 4] f"))),
+    Case(rotary_embedding, "angles with an axis of one for heads",
+         graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[b, 1, s, 4] f"))),
+    Case(rotary_embedding, "angles without an axis for heads, and tables in half precision",
+         graph(HALF, INPUTS.replace("float[b, 4, s, 8] x", "float16[b, 4, s, 8] x").replace("[b, s, 4] f", "[s, 4] f"),
+               output="float16[b, 4, s, 8]")),
+    Case(rotary_embedding, "the standard op, angles with an axis of one for heads", target="onnx",
+         model=graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[b, 1, s, 4] f"), opset=23)),
     Case(rotary_embedding, "operands swapped", graph(PLAIN.replace("Mul(x, u)", "Mul(u, x)").replace("m, n", "n, m"))),
     Case(rotary_embedding, "tables rounded to half precision, and cast back for one of several inputs",
          graph(ROUNDED, f"{INPUTS}, float16[b, 4, s, 8] w", output="float16[b, 4, s, 8] z, float[b, 4, s, 8]")),
@@ -90,6 +101,8 @@ SPARES = [
     Case(rotary_embedding, "fixed tables of unlike halves", why="unlike halves",
          model=graph(f"{TURNED} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"),
                      constants=FIXED.replace("{0.0, ", "{0.5, ", 1), output="float[b, 4, 6, 8]")),
+    Case(rotary_embedding, "angles that differ from head to head", why="head to head",
+         model=graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[b, 4, s, 4] f"))),
     Case(rotary_embedding, "an opset without the op", graph(PLAIN), target="onnx", why="opset 23"),
 ]
 # fmt: on
