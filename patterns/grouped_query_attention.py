@@ -79,6 +79,8 @@ def grouped_query_attention(
 
     What: attention in which each head of keys and values serves several of queries in a row.
     Numerics: rounding only, for finite numbers.
+
+    With a bias ONNX Runtime runs it on CUDA in releases from the second half of 2026 on (microsoft/onnxruntime#29525).
     """
     is_grouped = "kv_num_heads" in attributes
     return without_copies(g, q, k, v, k_heads, attributes, attributes.get("causal", 1) if is_grouped else 0, bias)

@@ -6,6 +6,7 @@ the peers beside us.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon.upgrading.upgrade import upgrade
 from tests.attention import cases, comparing, inputs, peers, table
+from tests.attention.apart import apart
 from tests.attention.cases import Case, Variant
 from tests.attention.exporting import Export, export
 from tests.attention.inputs import Input
@@ -333,3 +335,9 @@ def test_equal_exports_are_measured_once() -> None:
     )
     assert fixed != free
     assert Counter(fixed.splitlines()[:3]) == Counter(["sdpa", "fp32", "fixed"])
+
+
+def test_a_peer_that_crashes_is_one_cell() -> None:
+    """Its process dies alone, and the next call has another."""
+    assert apart(os._exit, 1) is None
+    assert apart(abs, -3) == 3

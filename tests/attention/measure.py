@@ -14,6 +14,7 @@ from surgeon.errors import SurgeonError
 from surgeon.rewriting.catalogue import flat, resolve
 from surgeon.upgrading.upgrade import upgrade
 from tests.attention import comparing, peers
+from tests.attention.apart import apart
 from tests.attention.exporting import Export
 from tests.matrix.peers import nodes_of
 
@@ -86,9 +87,14 @@ def measure(export: Export, tool: str, truth: comparing.Truth | str, folder: Pat
     cells = []
     for use in peers.uses(tool, export.case.variant.model):
         output = folder / f"peer{len(cells)}.onnx"
-        fault = peers.run(tool, use, export.path, output)
-        cells.append(_judged(export, truth, output, fault))
+        made = apart(_peers, export, tool, use, truth, output)
+        cells.append(made or _judged(export, truth, folder / "none.onnx", "the process crashed"))
     return max(cells, key=lambda cell: (cell.state in ("ok", "original"), sum(cell.done.values())))
+
+
+def _peers(export: Export, tool: str, use: peers.Use, truth: comparing.Truth | str, output: Path) -> Cell:
+    assert export.path is not None
+    return _judged(export, truth, output, peers.run(tool, use, export.path, output))
 
 
 def _ours(export: Export, truth: comparing.Truth | str, output: Path, target: str) -> Cell:
