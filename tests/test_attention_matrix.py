@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon.upgrading.upgrade import upgrade
 from tests.attention import cases, comparing, inputs, peers, table
-from tests.attention.apart import apart
+from tests.attention.apart import apart, close
 from tests.attention.cases import Case, Variant
 from tests.attention.exporting import Export, export
 from tests.attention.inputs import Input
@@ -339,5 +339,8 @@ def test_equal_exports_are_measured_once() -> None:
 
 def test_a_peer_that_crashes_is_one_cell() -> None:
     """Its process dies alone, and the next call has another."""
-    assert apart(os._exit, 1) is None
-    assert apart(abs, -3) == 3
+    try:
+        assert apart(os._exit, 1) is None
+        assert apart(abs, -3) == 3
+    finally:
+        close()

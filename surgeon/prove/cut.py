@@ -61,9 +61,9 @@ class Cut:
 
     real_weights: read large weights; reads_weights: whether there were any.  bakes: whether the replacement holds large
     constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.  constants:
-    by their names in the mini-models; added: those of the replacement alone.  prefix: nodes of the source that both
-    begin with, in order.  instead: names that the replacement reads in place of tensors taken out; again: nodes of the
-    source that make some of those.  rests: tensors taken for equal, as another site proves.  Raises CannotCut.
+    by their names in the mini-models.  prefix: nodes of the source that both mini-models begin with, in order.
+    instead: names that the replacement reads in place of tensors taken out; again: nodes of the source that make some
+    of those.  rests: tensors taken for equal, as another site proves.  Raises CannotCut.
     """
 
     region: Region
@@ -81,7 +81,6 @@ class Cut:
     instead: dict[str, str] = field(default_factory=dict)
     rests: set[Place] = field(default_factory=set)
     again: list[Node] = field(default_factory=list)
-    added: set[str] = field(default_factory=set)
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _own: set[str] = field(default_factory=set)
@@ -344,7 +343,6 @@ class Cut:
             if tensor is None:
                 raise CannotCut(f"{name!r}, which it reads, is no tensor of the source")
             self.constants[self._names[key]] = tensor
-            self.added.add(self._names[key])
             self.bakes = self.bakes or math.prod(tensor.dims) > SMALL
             return True
         if not origin.constants.is_constant(home, name):

@@ -262,7 +262,7 @@ class _Proof:
             usual = plan.make(seed, sizes)
             feeds.update((name, usual[name]) for name in weights)
         if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
-            sprinkle(feeds, plan, self.cut.constants, seed, most=self._largest_pin(), added=self.cut.added)
+            sprinkle(feeds, plan, self.cut.constants, seed, most=self._largest_pin(), added=_added(self.cut))
         for leaf in self.cut.leaves.values():
             if leaf.value is not None:
                 feeds[leaf.name] = setting.value(leaf.value, feeds[leaf.name].dtype)
@@ -373,3 +373,9 @@ def _where(values: Values, feeds: Feeds) -> str:
     """What the inputs were like, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
     return f" (inputs {values.name.lower().replace('_', ' ')}, shapes {shapes})"
+
+
+def _added(cut: Cut) -> set[str]:
+    """The constants that the replacement alone reads, by their names in the mini-models."""
+    read = {cut.name(node.scope, name) for node in (*cut.prefix, *cut.before) for name in cut.reads(node)}
+    return cut.constants.keys() - read

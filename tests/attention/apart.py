@@ -22,3 +22,9 @@ def apart(work: Callable[..., Made], *args: object) -> Made | None:
     except BrokenProcessPool:
         _pools.clear()
         return None
+
+
+def close() -> None:
+    """End the other process; without it a process that made one does not end either."""
+    while _pools:
+        _pools.pop().shutdown()

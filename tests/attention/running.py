@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from tests.attention import table
+from tests.attention.apart import close
 from tests.attention.cases import Case
 
 
@@ -24,7 +25,10 @@ def measured(chosen: Sequence[Case], tools: Sequence[str], jobs: int) -> list[ta
 
 
 def _rows(group: Sequence[Case], tools: Sequence[str]) -> list[table.Row]:
-    return list(table.rows(group, tools, _say))
+    try:
+        return list(table.rows(group, tools, _say))
+    finally:
+        close()
 
 
 def _say(told: str) -> None:
