@@ -10,7 +10,7 @@ from patterns._attention_nodes import NODES
 from patterns._attention_said import Said, said
 from patterns._layouts import HEADS_FIRST
 from patterns._standard import seen
-from surgeon import Graph, Match, Tensor
+from surgeon import Graph, Match, Tensor, require
 
 
 def joined(g: Graph, made: Tensor, found: Said) -> Tensor:
@@ -35,6 +35,7 @@ def in_parts(g: Graph, match: Match) -> Tensor:
     found = said(g, match, is_wide=True)
     copies = found.heads // found.groups
     keys, values = (x if copies == 1 else copied(g, x, copies) for x in (found.k, found.v))
+    require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
     root = sqrt(found.scale)  # on both factors, as in ONNX's own text, so that a product in half precision stays small
     scores = g.matmul(g.mul(found.q, root), g.transpose(g.mul(keys, root), perm=[0, 1, 3, 2]))
     if found.cap:

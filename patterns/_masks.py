@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from surgeon import Graph, Match, Tensor, require
 
@@ -16,7 +17,7 @@ def bias_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
     if "low" in match.bound:
         low = match["low"]
         require(low < LOWEST, f"{low} in the place of a score hides nothing")
-        lowest = np.array(max(low, float(np.finfo(dtype).min)) if np.isfinite(low) else low, dtype)
+        lowest = np.array(max(low, float(finfo(dtype).min)) if np.isfinite(low) else low, dtype)
         zero = np.array(0, dtype)
         is_kept = "kept" in match.bound
         parts.append(g.where(match["kept"], zero, lowest) if is_kept else g.where(match["hidden"], lowest, zero))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from patterns._attention import dtype_of, finished, in_dtype, scale_of
 from patterns._masks import LOWEST, given, require_fits, spread, whole
@@ -57,7 +58,7 @@ def bias_of(g: Graph, match: Match, dtype: Any) -> Any:
 
 def limits(dtype: Any) -> tuple[Any, Any]:
     """The least number of a dtype, which ONNX Runtime's kernel takes for −∞, and the one above it."""
-    least = np.array(np.finfo(dtype).min, dtype)
+    least = np.array(finfo(dtype).min, dtype)
     return least, np.nextafter(least, np.zeros((), dtype))
 
 

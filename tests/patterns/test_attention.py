@@ -5,6 +5,7 @@ import pytest
 
 import surgeon
 from patterns.attention import attention
+from patterns.constant_folding import constant_folding
 from patterns.masked_attention import masked_attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -120,3 +121,13 @@ def test_heads_and_scale_are_read_from_the_graph():
     found = attributes(made, "MultiHeadAttention")
     assert found["num_heads"] == 4
     assert found["scale"] == pytest.approx(0.5946**2)
+
+
+@pytest.mark.parametrize(("target", "opset"), [("ort", 17), ("onnx", 23)])
+def test_a_condition_in_bfloat16(target, opset):
+    """No kernel here has the dtype, so nothing is proved; that it is written is shown."""
+    text = f"a = MatMul(q, k) l = Cast<to = 16>(low) x = Where(c, a, l) {END}"
+    constants = CONSTANTS.replace("-3.4028234e38", "-1e30")
+    model = graph(text, INPUTS.replace("float[", "bfloat16["), opset, "bfloat16[b, 4, s, 6]", constants)
+    made, _ = surgeon.rewrite(model, [constant_folding, masked_attention], target=target, check="none")
+    assert {"MultiHeadAttention", "Attention"} & {node.op_type for node in made.graph.node}

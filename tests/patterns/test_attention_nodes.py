@@ -90,6 +90,8 @@ SPARES = [
          model=graph(grouped(rest=")").replace("w = Sub(e, one)", "w = Sub(e, e)"), LESS, output="float[b, s, 32]")),
     Case(attention, "shared keys of the past alone", target="decomposed", why="what it hides it does not compute",
          model=graph(grouped(rest=")").replace("causal = 0", "scale = 0.5"), LESS, output="float[b, s, 32]")),
+    Case(attention, "a negative scale", target="decomposed", why="which has no root",
+         model=graph(MASKED.replace("scale = 0.35", "scale = -0.35"))),
     Case(attention, "a window of keys", target="decomposed", why="nothing else has local_window_size",
          model=graph(grouped(", local_window_size = 2"), LESS, output="float[b, s, 32]")),
     Case(attention, "Attention, for ONNX Runtime's own ops", target="contrib", why="own",
