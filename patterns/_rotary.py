@@ -87,11 +87,8 @@ def curves(g: Graph, match: Match, angles: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def given(g: Graph, x: Tensor, found: tuple[Tensor, Tensor], sizes: tuple[Any, Any], rank: int | None) -> Tables:
-    """Tables of half a head, as they are multiplied with it: of sizes with 1 for the heads, or no axis for them.
-
-    rank: of the tables themselves, before axes were added.
-    """
-    size = sizes[0]
+    """Tables of half a head, as they are multiplied with it: of sizes with 1 for the heads, or no axis for them."""
+    size = sizes[0]  # with the axes that were added to tables of this rank
     require(size is not None and sizes[1] == size, "the tables' shapes differ or are unknown")
     require(len(size) in (2, 3, 4), "the tables have other axes than batch, head, row, column")
     axis = 1 if len(size) > 2 and size[-2] == 1 != size[-3] else 2  # heads stand behind the rows, or before
