@@ -7,7 +7,8 @@ import numpy as np
 from onnx import helper
 
 from patterns._grouped import grouped, require_grouped
-from patterns._masks import bias_of, given, require_fits, spread, whole
+from patterns._layouts import HEADS_FIRST, heads_of_rows
+from patterns._masks import bias_of, fitted, given
 from surgeon import Graph, Match, Tensor, require
 
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
@@ -85,10 +86,15 @@ def copied(g: Graph, x: Tensor, perm: list[int], heads: int) -> Tensor:
     return g.transpose(g.reshape(copies, [0, heads, -1, x.shape[perm[3]]]), perm=[0, 2, 1, 3])
 
 
+def without_nan(g: Graph, made: Tensor) -> Tensor:
+    """A tensor with 0 in the place of NaN."""
+    return g.where(g.isnan(made), 0.0, made)
+
+
 def finished(g: Graph, match: Match, made: Tensor, dtype: Any) -> Tensor:
     """What an op of ONNX Runtime's made in a dtype, with the guard of the softmax behind it, in the result's dtype."""
     if "guarded" in match.bound:
-        made = g.where(g.isnan(made), 0.0, made)
+        made = without_nan(g, made)
     return in_dtype(g, made, result_dtype(match), dtype)
 
 
@@ -100,12 +106,10 @@ def fused(g: Graph, match: Match) -> Tensor:
     q, kt, v = match["q"], match["kt"], match["v"]
     if q.rank == 3:
         return of_one_head(g, match, q, kt, v)
-    dtype, masks = dtype_of(match), given(match)
-    for mask in masks:
-        require_fits(mask, q)
+    dtype = dtype_of(match)
     bias = bias_of(g, match, dtype)
-    bias = None if bias is None else whole(g, bias, masks, q, kt)
-    layouts = ((q, [0, 2, 1, 3]), (kt, [0, 3, 1, 2]), (v, [0, 2, 1, 3]))
+    bias = None if bias is None else fitted(g, bias, given(match), q, kt)
+    layouts = ((q, HEADS_FIRST), (kt, [0, 3, 1, 2]), (v, HEADS_FIRST))
     heads, scale = q.shape[1], scale_of(match)
     ours, keys, values = (joined(g, x, perm, heads, dtype) for x, perm in layouts)
     if "cap" in match.bound:
@@ -114,18 +118,15 @@ def fused(g: Graph, match: Match) -> Tensor:
         made = grouped(g, ours, keys, values, bias, heads, heads, scale=scale, softcap=match["cap"])
     else:
         made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=heads, scale=scale)
-    return g.transpose(g.reshape(finished(g, match, made, dtype), [0, 0, heads, v.shape[3]]), perm=[0, 2, 1, 3])
+    return heads_of_rows(g, finished(g, match, made, dtype), heads, v.shape[3])
 
 
 def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Tensor:
     """MultiHeadAttention of one head, for queries, keys and values of [batch, row, column]."""
     require("cap" not in match.bound, "MultiHeadAttention cannot cap its scores")
-    dtype, masks = dtype_of(match), given(match)
+    dtype = dtype_of(match)
     bias = bias_of(g, match, dtype)
-    if bias is not None:
-        require(all(mask.rank is not None and mask.rank < 4 for mask in masks), "a mask has more axes than the scores")
-        rank = max(mask.rank for mask in masks)
-        bias = spread(g, g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank))), q, kt)
+    bias = None if bias is None else fitted(g, bias, given(match), q, kt)
     parts = (q, g.transpose(kt, perm=[0, 2, 1]), v)
     ours, keys, values = (in_dtype(g, x, dtype) for x in parts)
     made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=1, scale=scale_of(match))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
 
 FILTER = -10000.0  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
@@ -19,7 +20,7 @@ def padding_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
         return None
     require(index.rank in (1, 2) and index.sizes is not None, "the shape of the padding mask is unknown")
     queries, keys = (match["packed"],) * 2 if "packed" in match.bound else (match["rows"], match["k"])
-    rows, columns = (g.slice(g.shape(x), [x.rank - 2], [x.rank - 1], [0]) for x in (queries, keys))
+    rows, columns = (size_of(g, x, x.rank - 2) for x in (queries, keys))
     require(queries.sizes is not None, "the shape of the queries is unknown")
     if index.rank == 1:
         require(index.sizes == queries.sizes[:1], "the padding mask tells more than how many keys count")

@@ -8,7 +8,7 @@ import numpy as np
 from patterns._attention import in_dtype
 from patterns._attention_nodes import NODES, is_causal, require_told
 from patterns._attention_padding import padding_of
-from patterns._layouts import HEADS_FIRST
+from patterns._layouts import heads_of_rows
 from surgeon import Graph, Match, Tensor, require
 
 SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}
@@ -61,7 +61,7 @@ def said(g: Graph, match: Match, is_wide: bool = False) -> Said:
         width = width_of(match["weights"])
         widths = (width, width, width)
         made = projected(g, match, width, dtype)
-        q, k, v = (heads_of(g, x, heads, width // heads) for x in made)
+        q, k, v = (heads_of_rows(g, x, heads, width // heads) for x in made)
     else:
         require_told(match, given)
         sources = (given, match["k"], match["v"])
@@ -108,10 +108,4 @@ def in_heads(g: Graph, x: Tensor, heads: int, columns: int, dtype: Any, shift: T
         require(shift is None, "what is added to the heads of keys or values is not there")
         return in_dtype(g, x, dtype)
     whole = in_dtype(g, x, dtype)
-    return heads_of(g, whole if shift is None else g.add(whole, shift), heads, columns)
-
-
-def heads_of(g: Graph, x: Tensor, heads: int, columns: int) -> Tensor:
-    """[batch, heads, rows, columns] of heads that are joined."""
-    made: Tensor = g.transpose(g.reshape(x, [0, 0, heads, columns]), perm=HEADS_FIRST)
-    return made
+    return heads_of_rows(g, whole if shift is None else g.add(whole, shift), heads, columns)

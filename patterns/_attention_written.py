@@ -8,16 +8,14 @@ import numpy as np
 from patterns._attention import in_dtype
 from patterns._attention_nodes import NODES
 from patterns._attention_said import Said, said
-from patterns._layouts import HEADS_FIRST
+from patterns._layouts import rows_of_heads, size_of
 from patterns._standard import seen
 from surgeon import Graph, Match, Tensor, require
 
 
-def joined(g: Graph, made: Tensor, found: Said) -> Tensor:
+def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
     """The result as the node gave it."""
-    if not found.is_joined:
-        return made
-    return g.reshape(g.transpose(made, perm=HEADS_FIRST), [0, 0, found.heads * found.columns])
+    return rows_of_heads(g, made, found.heads * found.columns) if found.is_joined else made
 
 
 def as_onnx(g: Graph, match: Match) -> Tensor:
@@ -27,7 +25,7 @@ def as_onnx(g: Graph, match: Match) -> Tensor:
     numbers: dict[str, Any] = {"scale": found.scale}
     numbers |= {"softcap": found.cap} if found.cap else {}
     numbers |= {"is_causal": 1} if found.is_causal else {}
-    return joined(g, g.attention(found.q, found.k, found.v, mask, **numbers), found)
+    return as_given(g, g.attention(found.q, found.k, found.v, mask, **numbers), found)
 
 
 def in_parts(g: Graph, match: Match) -> Tensor:
@@ -44,7 +42,7 @@ def in_parts(g: Graph, match: Match) -> Tensor:
     if found.bias is not None:
         scores = g.where(found.bias, scores, never) if found.is_condition else g.add(scores, found.bias)
     if found.is_causal:
-        sides = [g.slice(g.shape(x), [2], [3], [0]) for x in (found.q, found.k)]
+        sides = [size_of(g, x, 2) for x in (found.q, found.k)]
         below = g.trilu(g.expand(np.ones(1, np.bool_), g.concat(*sides, axis=0)), upper=0)
         scores = g.where(below, scores, never)
     weights = g.softmax(scores, axis=-1)
@@ -52,13 +50,13 @@ def in_parts(g: Graph, match: Match) -> Tensor:
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
     made = g.matmul(weights, values)
     own = match[next(name for name in NODES if name in match.bound)].dtype
-    return joined(g, in_dtype(g, made, own, found.dtype), found)
+    return as_given(g, in_dtype(g, made, own, found.dtype), found)
 
 
 def copied(g: Graph, x: Tensor, copies: int) -> Tensor:
     """Keys or values, a copy for each head of the queries."""
     spread = g.expand(g.unsqueeze(x, [2]), np.array([1, 1, copies, 1, 1], np.int64))
-    sides = [g.slice(g.shape(x), [axis], [axis + 1], [0]) for axis in range(4)]
+    sides = [size_of(g, x, axis) for axis in range(4)]
     heads = g.mul(sides[1], np.array([copies], np.int64))
     made: Tensor = g.reshape(spread, g.concat(sides[0], heads, *sides[2:], axis=0))
     return made

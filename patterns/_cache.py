@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from patterns._layouts import HEADS_FIRST, joined
+from patterns._layouts import joined, rows_of_heads
 from surgeon import Graph, Tensor, require
 
 MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the same whatever the rows stand for
@@ -40,5 +40,4 @@ def is_plain(k: Tensor, v: Tensor, attributes: dict[str, Any]) -> None:
 
 def rows_of(g: Graph, x: Tensor) -> Tensor:
     """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
-    made: Tensor = g.reshape(g.transpose(x, perm=HEADS_FIRST), [0, 0, x.sizes[1] * x.sizes[3]])
-    return made
+    return rows_of_heads(g, x, x.sizes[1] * x.sizes[3])

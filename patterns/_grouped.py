@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from patterns._layouts import size_of
 from surgeon import Graph, Tensor, require
 
 
@@ -37,7 +38,7 @@ def grouped(
     heads, groups: the numbers of heads of queries, and of keys and values.  numbers: `scale`, `softcap`, and `causal`
     where the future is hidden.
     """
-    total = g.slice(g.shape(keys), [1], [2], [0])
+    total = size_of(g, keys, 1)
     numbers |= {"num_heads": heads, "kv_num_heads": groups}
     made: Tensor = _written(g, q, keys, values, None, None, bias, total, **numbers)[0]
     return made
@@ -50,7 +51,7 @@ def grouped_behind(
 
     numbers: `num_heads`, `kv_num_heads`, `scale`, `softcap`.
     """
-    total = g.add(g.slice(g.shape(past[0]), [2], [3], [0]), g.slice(g.shape(keys), [1], [2], [0]))
+    total = g.add(size_of(g, past[0], 2), size_of(g, keys, 1))
     return _written(g, q, keys, values, *past, bias, total, **numbers)
 
 
@@ -67,6 +68,6 @@ def _written(
 ) -> Any:
     """GroupQueryAttention over all rows of keys and values.  total: how many there are with those of the past."""
     count = g.cast(total, to="int32")
-    last = g.expand(g.sub(count, np.array([1], np.int32)), g.slice(g.shape(keys), [0], [1], [0]))
+    last = g.expand(g.sub(count, np.array([1], np.int32)), size_of(g, keys, 0))
     parts = (q, keys, values, past_key, past_value, last, g.squeeze(count, [0]), None, None, None, bias)
     return g.ms_group_query_attention(*parts, outputs=3, **{"causal": 0, **numbers})

@@ -1,4 +1,4 @@
-"""Reshapes, and heads joined in one axis, as patterns of several rules look for them."""
+"""Reshapes, sizes, and heads joined in one axis, as patterns of several rules look for them and as rules write them."""
 
 from surgeon import Graph, Tensor
 
@@ -14,3 +14,18 @@ def reshaped(g: Graph, x: Tensor) -> Tensor:
 def joined(g: Graph, x: Tensor) -> Tensor:
     """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
     return reshaped(g, g.transpose(x, perm=HEADS_FIRST))
+
+
+def size_of(g: Graph, x: Tensor, axis: int) -> Tensor:
+    """One size of a tensor, on an axis of its own."""
+    return g.slice(g.shape(x), [axis], [axis + 1], [0])
+
+
+def rows_of_heads(g: Graph, x: Tensor, width: int) -> Tensor:
+    """[batch, rows, width] of [batch, heads, rows, columns]."""
+    return g.reshape(g.transpose(x, perm=HEADS_FIRST), [0, 0, width])
+
+
+def heads_of_rows(g: Graph, x: Tensor, heads: int, columns: int) -> Tensor:
+    """[batch, heads, rows, columns] of heads that are joined."""
+    return g.transpose(g.reshape(x, [0, 0, heads, columns]), perm=HEADS_FIRST)

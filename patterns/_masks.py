@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
 
 LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below
@@ -38,8 +39,22 @@ def require_fits(mask: Tensor, q: Tensor) -> None:
     require(len(sizes) < 2 or batch in (1, q.shape[0]), f"the mask has a batch of {batch}, the queries {q.shape[0]}")
 
 
+def fitted(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) -> Tensor:
+    """A bias with four axes, a row for every query and a number for every key, as attention ops want it.
+
+    Queries of three axes have one head and no axis for it, and so have the masks.
+    """
+    if q.rank == 4:
+        for mask in masks:
+            require_fits(mask, q)
+        return whole(g, bias, masks, q, kt)
+    require(all(mask.rank is not None and mask.rank < 4 for mask in masks), "a mask has more axes than the scores")
+    rank = max(mask.rank for mask in masks)
+    return spread(g, g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank))), q, kt)
+
+
 def whole(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) -> Tensor:
-    """A bias with four axes, a row for every query and a number for every key, as MultiHeadAttention wants it."""
+    """A bias for queries of four axes, repeated where it is not known to have all rows and keys."""
     missing = 4 - max(mask.rank for mask in masks)
     shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
     wanted = (q.sizes[2], kt.sizes[3]) if q.sizes and kt.sizes else ()
@@ -55,6 +70,10 @@ def whole(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) ->
 
 def spread(g: Graph, bias: Tensor, q: Tensor, kt: Tensor) -> Tensor:
     """A bias with four axes, repeated for the rows of q and the columns of kᵀ where it has one for all of them."""
+    return spread_to(g, bias, size_of(g, q, q.rank - 2), size_of(g, kt, kt.rank - 1))
+
+
+def spread_to(g: Graph, bias: Tensor, rows: Tensor, keys: Tensor) -> Tensor:
+    """A bias with four axes, repeated for so many rows and keys where it has one for all of them."""
     one = np.array([1], np.int64)
-    rows, keys = (g.slice(g.shape(x), [axis], [axis + 1], [0]) for x, axis in ((q, q.rank - 2), (kt, kt.rank - 1)))
     return g.expand(bias, g.concat(one, one, rows, keys, axis=0))

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import HEADS_FIRST, reshaped
+from patterns._layouts import HEADS_FIRST, reshaped, size_of
+from patterns._masks import spread_to
 from surgeon import Constant, Graph, Match, Tensor, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -45,12 +46,6 @@ def attend(
     scaled = g.any_of(q, g.mul(q, factor))
     biased = g.ms_multi_head_attention(scaled, k, v, None, None, bias, **attributes)
     return g.any_of(biased, g.ms_multi_head_attention(scaled, k, v, None, None, spread, **attributes))
-
-
-def spread_to(g: Graph, mask: Tensor, x: Tensor) -> Tensor:
-    """A mask of four axes with a row and a key for each row of x."""
-    one, rows = np.array([1], np.int64), g.slice(g.shape(x), [1], [2], [0])
-    return g.expand(mask, g.concat(one, one, rows, rows, axis=0))
 
 
 def as_heads(g: Graph, rows: Tensor, name: str) -> Tensor:
@@ -120,5 +115,9 @@ def whole(g: Graph, match: Match, x: Tensor, sizes: list[int]) -> Tensor:
         attributes["scale"] = scale
     widths = {"all": sum(sizes)} if "all" in match.bound else dict(zip(PARTS, sizes, strict=True))
     packed = g.literal(biases(match, widths, match["x"].dtype))  # also where all are zeros: the CPU's kernel needs them
-    bias = spread_to(g, match["mask"], x) if "mask" in match.bound else match["bias"]
+    if "mask" in match.bound:
+        rows = size_of(g, x, 1)
+        bias = spread_to(g, match["mask"], rows, rows)
+    else:
+        bias = match["bias"]
     return g.ms_attention(x, weights(g, match, [*widths]), packed, None, None, bias, **attributes)

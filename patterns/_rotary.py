@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
 
 Array = np.ndarray[Any, Any]
@@ -141,7 +142,7 @@ def standard(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -
     """RotaryEmbedding with these tables."""
     cosine, sine = found.cos, found.sin
     if found.is_one:
-        batch = g.slice(g.shape(x), [0], [1], [0])
+        batch = size_of(g, x, 0)
         shape = g.concat(batch, np.ones(2, np.int64), axis=0)
         cosine, sine = g.expand(cosine, shape), g.expand(sine, shape)
     made: Tensor = g.rotary_embedding(x, cosine, sine, **attributes)

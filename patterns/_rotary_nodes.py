@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
@@ -56,7 +57,7 @@ def rows_of(g: Graph, match: Match) -> list[Tensor]:
         return [g.gather(table, places, axis=0) for table in tables]
     require(places.sizes == (1,), "the places are neither a first one nor those of each row")
     axis = x.rank - 2
-    end = g.add(places, g.slice(g.shape(x), [axis], [axis + 1], [0]))
+    end = g.add(places, size_of(g, x, axis))
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
 
 
@@ -71,7 +72,7 @@ def as_onnx(g: Graph, match: Match) -> Tensor:
     if places.rank == 2:
         made = g.rotary_embedding(x, match["table"], match["other"], places, **numbers)
         return made
-    shape = g.concat(g.slice(g.shape(x), [0], [1], [0]), np.ones(2, np.int64), axis=0)
+    shape = g.concat(size_of(g, x, 0), np.ones(2, np.int64), axis=0)
     made = g.rotary_embedding(x, *(g.expand(rows, shape) for rows in rows_of(g, match)), **numbers)
     return made
 

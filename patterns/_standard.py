@@ -6,7 +6,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from patterns._attention import dtype_of, finished, in_dtype, scale_of
-from patterns._masks import LOWEST, given, require_fits, spread, whole
+from patterns._masks import LOWEST, fitted, given
 from surgeon import Graph, Match, Tensor, require
 
 
@@ -32,14 +32,7 @@ def mask_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
     q, kt, masks = match["q"], match["kt"], given(match)
     if not masks:
         return None
-    found = bias_of(g, match, dtype)
-    if q.rank == 4:
-        for mask in masks:
-            require_fits(mask, q)
-        return whole(g, found, masks, q, kt)
-    require(all(mask.rank is not None and mask.rank < 4 for mask in masks), "a mask has more axes than the scores")
-    rank = max(mask.rank for mask in masks)
-    return spread(g, g.unsqueeze(found, [1] if rank == 3 else list(range(4 - rank))), q, kt)
+    return fitted(g, bias_of(g, match, dtype), masks, q, kt)
 
 
 def bias_of(g: Graph, match: Match, dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from patterns._attention import without_nan
 from patterns._layouts import HEADS_FIRST
 from surgeon import Graph, Match, Tensor, require, rule
 
@@ -72,5 +73,5 @@ def attention_of_rows(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tensor, a
     mask = match["mask"] if "mask" in match.bound else None
     made: Tensor = g.attention(ours, keys, values, mask, **{**attributes, **numbers})
     if "guarded" in match.bound:
-        made = g.where(g.isnan(made), 0.0, made)
+        made = without_nan(g, made)
     return g.reshape(made, [0, 0, q.shape[2], v.shape[3]])

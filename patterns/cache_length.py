@@ -1,6 +1,7 @@
 """The sizes of keys that were put behind a past, asked of the past and of what is behind it."""
 
 from patterns._cache import behind
+from patterns._layouts import size_of
 from patterns.grouped_query_attention import are_copies, repeated
 from surgeon import Constant, Graph, Match, Tensor, require, rule
 
@@ -9,7 +10,7 @@ ROWS = 2  # the axis along which keys are put behind a past
 
 def turned(g: Graph, x: Tensor) -> Tensor:
     """The size of the last axis, to which the rows were turned."""
-    return g.slice(g.shape(g.transpose(x, perm=[0, 1, 3, 2])), [3], [4], [0])
+    return size_of(g, g.transpose(x, perm=[0, 1, 3, 2]), 3)
 
 
 def of_turned_keys(g: Graph, past: Tensor, x: Tensor) -> Tensor:
@@ -53,5 +54,5 @@ def cache_length(g: Graph, match: Match, past: Tensor, x: Tensor) -> Tensor:
     if "k_copies" in match.bound:
         copies = match["k_copies"], match["k_heads"]
         are_copies(*(match["keys"],) * 2, *(copy for copy in copies for _ in range(2)))
-    own, new = (g.slice(g.shape(part), [ROWS], [ROWS + 1], [0]) for part in (past, x))
+    own, new = (size_of(g, part, ROWS) for part in (past, x))
     return g.add(own, new)

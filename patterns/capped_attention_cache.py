@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import numpy as np
-
 from patterns._attention import NON_FINITE, dtype_of, finished, scale_of, scores, weighted
 from patterns._cache import behind, is_a_cache, rows_of
 from patterns._grouped import grouped_behind, require_steps
-from patterns._masks import bias_of, given, require_fits
+from patterns._layouts import heads_of_rows, size_of
+from patterns._masks import bias_of, given, require_fits, spread_to
 from patterns.grouped_query_attention import are_copies, repeated
 from surgeon import Graph, Match, Tensor, require, rule
 
@@ -57,10 +56,8 @@ def spread(g: Graph, match: Match, bias: Tensor) -> Tensor:
     shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
     if any(mask.sizes and tuple(mask.sizes[-2:]) == (q.sizes[2], match["keys"].sizes[2]) for mask in masks):
         return shaped
-    one = np.array([1], np.int64)
-    rows, before = (g.slice(g.shape(x), [2], [3], [0]) for x in (q, match["past_key"]))
-    made: Tensor = g.expand(shaped, g.concat(one, one, rows, g.add(before, rows), axis=0))
-    return made
+    rows, before = size_of(g, q, 2), size_of(g, match["past_key"], 2)
+    return spread_to(g, shaped, rows, g.add(before, rows))
 
 
 @rule(patterns=[capped], conditions=[is_a_cache, has_groups], differs={"non_finite": NON_FINITE}, is_pattern=False)
@@ -82,5 +79,4 @@ def capped_attention_cache(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tens
     numbers = {"num_heads": q.sizes[1], "kv_num_heads": k.sizes[1], "scale": scale_of(match), "softcap": match["cap"]}
     ours, keys, values = (rows_of(g, x) for x in (q, k, v))
     made, *present = grouped_behind(g, ours, keys, values, past, bias, **numbers)
-    split = g.reshape(finished(g, match, made, dtype), [0, 0, q.sizes[1], q.sizes[3]])
-    return g.transpose(split, perm=[0, 2, 1, 3]), *present
+    return heads_of_rows(g, finished(g, match, made, dtype), q.sizes[1], q.sizes[3]), *present

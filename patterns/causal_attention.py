@@ -98,9 +98,8 @@ def causal_attention(
     """
     if last is None:
         return g.ms_multi_head_attention(q, k, v, **{**attributes, "unidirectional": 1})
-    return g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[
-        0
-    ]  # causal unless told
+    # causal unless told otherwise
+    return g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[0]
 
 
 @rule(

@@ -19,7 +19,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(equation: str, a: Tensor, b: Tensor) -> Terms:
-    """The letters of an equation, also where it has an ellipsis, or says nothing of the result."""
+    """The letters of an equation, also where it has an ellipsis."""
     sides, _, made = equation.replace(" ", "").partition("->")
     left, right = sides.split(",")
     require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")

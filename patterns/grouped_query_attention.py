@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from patterns._attention import NON_FINITE
+from patterns._attention import NON_FINITE, in_dtype
+from patterns._cache import rows_of
 from patterns._grouped import grouped, require_grouped
 from patterns._layouts import joined, reshaped
 from surgeon import Graph, Tensor, require, rule
@@ -103,10 +104,7 @@ def without_copies(
     require(columns == width, "keys and values are of different size")
     require(attributes["num_heads"] == k_heads.shape[1], "the copies are not the heads of the attention")
     require_grouped(q.sizes and q.sizes[1], k.sizes and k.sizes[2], columns)
-    parts = [g.reshape(g.transpose(x, perm=[0, 2, 1, 3]), [0, 0, heads * columns]) for x in (k, v)]
-    keys, values = (
-        part if x.dtype == q.dtype else g.cast(part, to=q.dtype) for x, part in zip((k, v), parts, strict=True)
-    )
+    keys, values = (in_dtype(g, rows_of(g, x), q.dtype, x.dtype) for x in (k, v))
     numbers = {name: attributes[name] for name in ("scale", "softcap") if name in attributes}
     return grouped(g, q, keys, values, bias, attributes["num_heads"], heads, causal=causal, **numbers)
 

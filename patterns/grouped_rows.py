@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from patterns._attention import NON_FINITE
+from patterns._attention import NON_FINITE, in_dtype
 from patterns._cache import MEANT, rows_of
 from patterns.grouped_query_attention import are_copies, joined_and_cast, repeated
 from surgeon import Graph, Tensor, require, rule
@@ -55,14 +55,9 @@ def grouped_rows(
     rows = q.sizes[1] if isinstance(q.sizes[1], int) else -1
     split = g.transpose(g.reshape(q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
     ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
-    keys, values = (part if x.dtype == q.dtype else g.cast(part, to=q.dtype) for x, part in sources(g, k, v))
+    keys, values = (in_dtype(g, rows_of(g, x), q.dtype, x.dtype) for x in (k, v))
     mask = None if bias is None else repeated_bias(g, bias, heads, groups)
     numbers = {**attributes, "num_heads": groups}
     made = g.ms_multi_head_attention(ours, keys, values, None, None, mask, **numbers)
     back = g.transpose(g.reshape(made, [0, copies, rows, groups, width]), perm=[0, 2, 3, 1, 4])
     return g.reshape(back, [0, 0, heads * width])
-
-
-def sources(g: Graph, k: Tensor, v: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Keys and values, and each with its heads joined."""
-    return [(x, rows_of(g, x)) for x in (k, v)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from patterns._layouts import reshaped
+from patterns._layouts import reshaped, size_of
 from surgeon import Constant, Graph, Tensor, require, rule
 
 
@@ -35,7 +35,7 @@ def size_of_transposed(
         axis = perm[int(index.values.reshape(-1)[0])]
         return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
     axis = perm[one_place(len(perm), start, stop)]
-    return g.slice(g.shape(x), [axis], [axis + 1], [0])
+    return size_of(g, x, axis)
 
 
 def one_place(rank: int, start: list[int] | None, stop: list[int] | None) -> int:
@@ -62,4 +62,4 @@ def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: lis
     require(x.sizes is not None and y.sizes is not None, "a shape is unknown")
     place = one_place(len(y.sizes), start, stop)
     require(place < len(x.sizes) and x.sizes[place] == y.sizes[place], "the reshape changes the size")
-    return g.slice(g.shape(x), [place], [place + 1], [0])
+    return size_of(g, x, place)

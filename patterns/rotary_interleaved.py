@@ -1,12 +1,8 @@
 """Rotary position embedding (Su et al., arXiv:2104.09864), each even number turned against the odd one behind it."""
 
+from patterns._layouts import reshaped
 from patterns._rotary import Array, of_heads, one_of_two, runtimes, standard, tables
 from surgeon import Constant, Graph, Match, Tensor, require, rule
-
-
-def reshaped(g: Graph, x: Tensor) -> Tensor:
-    """A Reshape, whatever zeros in its target mean: what counts is the shape of the result."""
-    return g.any_of(*(g.reshape(x, g.any_tensor(), allowzero=zero) for zero in (0, 1)))
 
 
 def is_in_pairs(pairs: Tensor, x: Tensor) -> None:

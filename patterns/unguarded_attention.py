@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from patterns._attention import without_nan
 from surgeon import Graph, Tensor, rule
 
 DIFFERS = {
@@ -10,24 +11,19 @@ DIFFERS = {
 }
 
 
-def guarded(g: Graph, made: Tensor) -> Tensor:
-    """A tensor with 0 in the place of NaN."""
-    return g.where(g.isnan(made), 0.0, made)
-
-
 def of_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, **attributes: Any) -> Tensor:
     """MultiHeadAttention without a mask."""
-    return guarded(g, g.ms_multi_head_attention(q, k, v, **attributes))
+    return without_nan(g, g.ms_multi_head_attention(q, k, v, **attributes))
 
 
 def of_projections(g: Graph, x: Tensor, w: Tensor, b: Tensor, **attributes: Any) -> Tensor:
     """com.microsoft::Attention without a mask."""
-    return guarded(g, g.ms_attention(x, w, b, **attributes))
+    return without_nan(g, g.ms_attention(x, w, b, **attributes))
 
 
 def of_groups(g: Graph, q: Tensor, k: Tensor, v: Tensor, last: Tensor, total: Tensor, **attributes: Any) -> Tensor:
     """GroupQueryAttention without a mask."""
-    return guarded(g, g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[0])
+    return without_nan(g, g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[0])
 
 
 @rule(patterns=[of_heads, of_projections, of_groups], differs=DIFFERS, is_pattern=False)
@@ -61,7 +57,7 @@ def behind_a_past(
     """MultiHeadAttention behind a past, without a mask."""
     parts = (q, k, v, None, None, None, past_key, past_value)
     made, keys, values = g.ms_multi_head_attention(*parts, outputs=3, **attributes)
-    return guarded(g, made), keys, values
+    return without_nan(g, made), keys, values
 
 
 @rule(patterns=[behind_a_past], differs=DIFFERS, is_pattern=False)

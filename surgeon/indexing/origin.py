@@ -60,27 +60,25 @@ class Origin:
         node = home.producers.get(name) if home is not None else None
         return None if home is None or node is None else (home, node)
 
-    def same(self, scope: Scope, name: str, taken: set[Place] | None = None) -> str:
+    def same(self, scope: Scope, name: str, taken: set[Place]) -> str:
         """What readers of a tensor were given to read in its place; the name itself where that is nothing of the file.
 
-        An initializer of the same bytes; and with `taken`, a tensor that another site proves to be equal: what was
-        taken for equal is noted there.
+        An initializer of the same bytes, or a tensor that another site proves to be equal; what was taken for equal by
+        such a proof is noted in `taken`.
         """
         source = self.scope(scope)
         home, found = source.home(name), name
         passed: list[Place] = []
         while home is not None:
             now = home.shared.get(found)
-            if now is None and taken is not None:
-                now = home.alike.get(found)
+            if now is None and (now := home.alike.get(found)) is not None:
                 passed.append((home.address, found))
             if now is None or source.home(now) is None:
                 break
             home, found = source.home(now), now
         if found == name or source.home(found) is not source.home(name):
             return name
-        if taken is not None:
-            taken.update(passed)
+        taken.update(passed)
         return found
 
     @cached_property
