@@ -13,13 +13,15 @@ import onnx
 from onnx import FunctionProto
 
 from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
-from surgeon.feeding.wants import OVERFLOWING
+from surgeon.feeding.hiding import hides_endlessly
+from surgeon.feeding.wants import MASKED_KINDS, OVERFLOWING
 from surgeon.indexing.scope import Node
 from surgeon.prove.compare import same_values, stated
 from surgeon.prove.cut import CannotCut, Cut
 from surgeon.prove.exposing import exposing
-from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
+from surgeon.prove.judge import TensorError, judge
 from surgeon.prove.mini import MiniModels, mini_models
+from surgeon.prove.moves import Moves
 from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
@@ -48,14 +50,18 @@ FIRST = (
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
     *((Values.NON_FINITE, turn) for turn in range(2)),
+    (Values.MAGNITUDES, 0),
+    *((Values.HOLES, turn) for turn in range(3)),
+    *((Values.HIDDEN_ROWS, turn) for turn in range(4)),
+    (Values.BACKWARDS, 0),
+    (Values.LIMITS, 0),
 )
-# How often, and each time how much further, all inputs are moved where a softmax picks one of many numbers by products
-# of large ones: those lose more places than one, and where two come near each other, which of them is the larger hangs
-# on the order in which a kernel adds up.
-NUDGES, FURTHER = 4, 8
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
+WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up, in turn
 TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES))  # of which products overflow
+DIVIDING = frozenset(("Div", "Mod"))  # of integers: near their limits they end a process
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +117,11 @@ class _Proof:
         self._plain: frozenset[str] = frozenset()  # float inputs of no special role
         self._empty = frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name))  # whatever the inputs
         self._telling: set[str] = set()
+        self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
-        self._picks = False  # whether a softmax of large products picks one of many numbers
+        self._picks = picks_by_products(cut)
+        self._moves: Moves | None = None
+        self._weights: tuple[Setting, Feeds] | None = None  # made up once for a setting
         self._terms = 1  # of the longest sum, at the sizes of the run
 
     @property
@@ -154,6 +163,9 @@ class _Proof:
                 self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
+                custom_ops = self.options.custom_ops
+                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._plain)
+                self._moves = stack.enter_context(moves)
                 failure = self._run_all(plan, minis, first, second)
                 if self.reference is not None:
                     self.against = self.reference.name  # it may have turned to another engine on the way
@@ -214,8 +226,14 @@ class _Proof:
                 continue
             if not (failure and group[0].shrunk) or self.cut.weights:
                 break  # else: what fails with dims made smaller may be right as they are
+        if not self.runs or failure or not self._tells:
+            return failure
+        for setting in sizes.further(self._ran_at or group[0]):
+            failure = self._run_at(setting, ((Values.USUAL, 0),), plan, minis, first, second)
+            if failure:
+                return failure
         full = sizes.full()
-        if self.runs and not failure and full is not None and group[0].shrunk:
+        if full is not None and group[0].shrunk:
             failure = self._run_at(full, ((Values.USUAL, 0),), plan, minis, first, second)
         return failure
 
@@ -224,7 +242,10 @@ class _Proof:
     ) -> str:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
-            failure = self._run_at(setting, OTHERS if self.runs else FIRST, plan, minis, first, second)
+            has_run = bool(self.runs)
+            failure = self._run_at(setting, OTHERS if has_run else FIRST, plan, minis, first, second)
+            if self.runs and not has_run:
+                self._ran_at = setting
             if failure:
                 return failure
         return ""
@@ -242,10 +263,8 @@ class _Proof:
         sizes = {text: setting.size(size) for text, size in minis.dims.items()}
         self._terms = longest_sum(self.cut, setting)
         for values, turn in kinds:
-            self._picks = values is Values.OFFSET and picks_by_products(self.cut)
-            if values.name.lower() in self.cut.region.apart:
-                continue
-            if not (values in TELLING or (plan.far if values is Values.FAR else plan.edged)):
+            values = Values.NEAR if values is Values.OFFSET and self._picks else values
+            if not self._is_tried(plan, values, self.options.seed + turn):
                 continue
             feeds = self._feeds(plan, setting, sizes, values, self.options.seed + turn)
             failure = self._run(feeds, values, first, second)
@@ -254,13 +273,25 @@ class _Proof:
                 return f"{failure}{_where(values, feeds)}"
         return ""
 
+    def _is_tried(self, plan: InputPlan, values: Values, seed: int) -> bool:
+        """Whether values of a kind differ from the usual ones here, and the rule does not differ for them on purpose."""
+        apart = self.cut.region.apart
+        if values.name.lower() in apart or (values is Values.MAGNITUDES and _name(Values.EXTREME) in apart):
+            return False
+        if values in MASKED_KINDS and _name(Values.NON_FINITE) in apart and hides_endlessly(seed):
+            return False
+        if values is Values.LIMITS and any(node.op in DIVIDING for node in (*self.cut.before, *self.cut.after)):
+            return False
+        return values in TELLING or plan.answers_to(values)
+
     def _feeds(self, plan: InputPlan, setting: Setting, sizes: Mapping[str, int], values: Values, seed: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
-        feeds = plan.make(seed, sizes, values)
-        weights = [leaf.name for leaf in self.cut.leaves.values() if leaf.weight]
-        if weights and values is not Values.USUAL:
-            usual = plan.make(seed, sizes)
-            feeds.update((name, usual[name]) for name in weights)
+        weights = {leaf.name for leaf in self.cut.leaves.values() if leaf.weight}
+        feeds = plan.make(seed, sizes, values, leave=weights)
+        if weights:
+            if self._weights is None or self._weights[0] is not setting:
+                self._weights = setting, plan.make(self.options.seed, sizes, leave=feeds.keys())
+            feeds.update(self._weights[1])
         if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
             sprinkle(feeds, plan, self.cut.constants, seed, most=self._largest_pin(), added=_added(self.cut))
         for leaf in self.cut.leaves.values():
@@ -296,8 +327,8 @@ class _Proof:
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact = self._exact(feeds)
         for name, answer in original.items():
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, first, values in OVERFLOWING)
-            if not found.ok and values is Values.EXTREME and self._overflows(feeds):
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, values in OVERFLOWING)
+            if not found.ok and values in LOSING and self._overflows(feeds):
                 return ""
             if name not in self.worst or found.severity >= self.worst[name].severity:
                 self.worst[name] = found
@@ -313,7 +344,7 @@ class _Proof:
 
         The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
         """
-        if Values.NON_FINITE.name.lower() not in self.cut.region.apart or self._minis is None:
+        if _name(Values.NON_FINITE) not in self.cut.region.apart or self._minis is None:
             return False
         before = self._minis.before
         products = [name for node in before.graph.node if node.op_type in PRODUCTS for name in node.output]
@@ -340,29 +371,20 @@ class _Proof:
         rewritten: np.ndarray,
         exact: np.ndarray | None,
         feeds: Feeds,
-        first: Oracle,
         large: bool,
     ) -> TensorError:
         """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
         rtol, atol, slack = self.options.rtol, self.options.atol, self.cut.region.slack
         settled = partial(judge, name, original, rewritten, exact, rtol=rtol, atol=atol, slack=slack, overflowing=large)
-        error = settled(moved=0.0)
-        if error.ok:
-            return error
-        farthest = 0.0
-        for turn in range(NUDGES if self._picks else 1):
-            nudged = moved_by_one_ulp(feeds, self._plain, turn, FURTHER**turn)
-            try:
-                moved = first.run(nudged)[name] if exact is None else self._exact(nudged).get(name)
-            except SessionError:
-                moved = None
-            if moved is None:
-                return error
-            farthest = max(farthest, change(original if exact is None else exact, moved, original.dtype))
-            error = settled(moved=farthest, terms=self._terms)
-            if error.ok:
-                break
-        return error
+        if self._moves is None:
+            return settled(0.0)
+        answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
+        return self._moves.settle(asked, name, answer, original.dtype, feeds)
+
+
+def _name(values: Values) -> str:
+    """What rules call a kind of inputs."""
+    return values.name.lower()
 
 
 def _all_nan(array: np.ndarray) -> bool:
