@@ -4,9 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from surgeon.errors import SurgeonError
 from surgeon.prove.compare import jsonable
 from surgeon.prove.judge import TensorError
 from surgeon.prove.result import Outcome
+
+
+class CannotCut(SurgeonError):
+    """A region cannot be cut out of its model; the message says why, without an end mark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,19 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.feeding.dims import SIZES, kind_of
-from surgeon.prove.cut import WHOLE, Cut
+from surgeon.prove.experiment import Experiment
 from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import wishes
+from surgeon.shaping.facts import WHOLE
 from surgeon.shaping.symbols import Size, SizeError, evaluate, symbols
+
+if TYPE_CHECKING:
+    from surgeon.prove.cut import Cut
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
@@ -30,18 +33,18 @@ _Given: TypeAlias = Mapping[str, int]
 
 
 class Sizes:
-    """What each dim of a cut's inputs is in one run: by size as the source states it."""
+    """What each dim of an experiment's inputs is in one run: by size as the source states it."""
 
-    def __init__(self, cut: Cut, chosen: Mapping[str, int]) -> None:
-        self._cut = cut
-        self._dims = list(dict.fromkeys(size for leaf in cut.leaves.values() for size in leaf.shape or ()))
-        self._shapes = [leaf.shape or () for leaf in cut.leaves.values()]
-        self._by_value = [leaf.value for leaf in cut.leaves.values() if leaf.value is not None]
+    def __init__(self, experiment: Experiment, chosen: Mapping[str, int]) -> None:
+        self._wishes = experiment.wishes
+        self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
+        self._shapes = [item.shape for item in experiment.inputs]
+        self._by_value = [item.value for item in experiment.inputs if item.value is not None]
         values = [item for value in self._by_value for item in value.reshape(-1)]
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
-        self._pinned = _pinned(cut)
+        self._pinned = experiment.pinned
         fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
         self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
 
@@ -82,7 +85,7 @@ class Sizes:
     def _fitted(self, sizes: _Given) -> _Given:
         """The same with those that follow from others; as they are where one cannot be computed."""
         if self._fitting is None:
-            self._fitting = Fitting(wishes(self._cut))
+            self._fitting = Fitting(self._wishes)
         try:
             return self._fitting.sizes(sizes, self._chosen)
         except SizeError:
@@ -178,7 +181,7 @@ class Setting:
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
-def _pinned(cut: Cut) -> frozenset[int]:
+def pinned(cut: "Cut") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of, as dims or as values."""
     found: set[int] = set()
     for tensor in cut.constants.values():
