@@ -100,7 +100,8 @@ class Floats:
         own = np.minimum(classes.largest_of(np.where(self.jumps > 0, 0.0, self.gap_a)), _OWN * moved)
         if asked.overflowing:
             own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
-        return np.maximum(ALLOWANCE * np.maximum(moved, own), asked.summing * classes.largest_of(self.inputs))
+        summed = asked.summing * classes.largest_of(self.inputs)
+        return np.asarray(np.maximum(ALLOWANCE * np.maximum(moved, own), summed))
 
     def _conditioned(self) -> np.ndarray:
         """The same part of the scale of what is added up on the way: where terms cancel, little is left of much."""

@@ -99,10 +99,10 @@ def held(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def spacing(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The distance between numbers of `dtype` at each magnitude, as float64; below the least normal one as above it.
+    """The distance between numbers of `dtype` at each magnitude, floats as wide as these; below the least normal one as above it.
 
     Numbers of magnitude [2**e, 2**(e + 1)) lie 2**(e - nmant) apart.
     """
     limits = ml_dtypes.finfo(dtype)
     exponent = np.maximum(np.frexp(np.abs(array))[1] - 1, int(limits.minexp))
-    return np.ldexp(np.ones(array.shape, array.dtype if array.dtype.kind == "f" else None), exponent - int(limits.nmant))
+    return np.asarray(np.ldexp(np.ones(array.shape, array.dtype), exponent - int(limits.nmant)))

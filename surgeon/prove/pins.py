@@ -42,7 +42,7 @@ def sprinkle(
     if most < np.inf:
         numbers = [number for number in numbers if abs(number) <= most]
     steps = [number for number in numbers if number and np.isfinite(number)]
-    ties = [half * step for step in steps for half in HALVES[:2]] + [half / step for step in steps for half in HALVES[:2]]
+    ties = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
     random = np.random.default_rng(seed)
     for want in plan.wants:
         if want.kind == "indices" and feeds[want.name].size:

@@ -3,16 +3,19 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.feeding.dims import SIZES, is_total, kind_of
-from surgeon.prove.cut import WHOLE, Cut
+from surgeon.prove.experiment import Experiment
 from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import wishes
+from surgeon.shaping.facts import WHOLE
 from surgeon.shaping.symbols import Size, SizeError, evaluate, symbols
+
+if TYPE_CHECKING:
+    from surgeon.prove.cut import Cut
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
@@ -33,18 +36,18 @@ _Given: TypeAlias = Mapping[str, int]
 
 
 class Sizes:
-    """What each dim of a cut's inputs is in one run: by size as the source states it."""
+    """What each dim of an experiment's inputs is in one run: by size as the source states it."""
 
-    def __init__(self, cut: Cut, chosen: Mapping[str, int]) -> None:
-        self._cut = cut
-        self._dims = list(dict.fromkeys(size for leaf in cut.leaves.values() for size in leaf.shape or ()))
-        self._shapes = [leaf.shape or () for leaf in cut.leaves.values()]
-        self._by_value = [leaf.value for leaf in cut.leaves.values() if leaf.value is not None]
+    def __init__(self, experiment: Experiment, chosen: Mapping[str, int]) -> None:
+        self._wishes = experiment.wishes
+        self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
+        self._shapes = [item.shape for item in experiment.inputs]
+        self._by_value = [item.value for item in experiment.inputs if item.value is not None]
         values = [item for value in self._by_value for item in value.reshape(-1)]
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
-        self._pinned = _pinned(cut)
+        self._pinned = experiment.pinned
         fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
         self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
 
@@ -85,7 +88,7 @@ class Sizes:
     def _fitted(self, sizes: _Given) -> _Given:
         """The same with those that follow from others; as they are where one cannot be computed."""
         if self._fitting is None:
-            self._fitting = Fitting(wishes(self._cut))
+            self._fitting = Fitting(self._wishes)
         try:
             return self._fitting.sizes(sizes, self._chosen)
         except SizeError:
@@ -103,8 +106,8 @@ class Sizes:
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
-        Each free dim that has a name alone at 1, at 0 and at a length that no small buffer holds; all of them one
-        larger, where what was even is odd; all at, and one beside, constants that the region speaks of.  What other
+        Each free dim that has a name alone at 1 and at a length that no small buffer holds; a past at 0; all of them
+        one larger, where what was even is odd; all at, and one beside, constants that the region speaks of.  What other
         sizes follow from is changed for all; dims without a name may follow from others, and stay.
         """
         base = dict(first.by_symbol)
@@ -113,7 +116,8 @@ class Sizes:
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
-        sets += [{name: size} for name in alone for size in (1, 0)]
+        sets += [{name: 1} for name in alone]
+        sets += [{name: 0} for name in alone if kind_of(name) == "past"]  # of other empty dims some kernels crash
         for name in alone:
             for size, most in LONG:
                 setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
@@ -225,7 +229,7 @@ class Setting:
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
-def _pinned(cut: Cut) -> frozenset[int]:
+def pinned(cut: "Cut") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of, as dims or as values."""
     found: set[int] = set()
     for tensor in cut.constants.values():

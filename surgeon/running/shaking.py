@@ -86,8 +86,8 @@ def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProt
     def at(step: str) -> str:
         return f"{name}:{step}"
 
-    def node(op: str, inputs: list[str], step: str, **attributes: int) -> NodeProto:
-        return helper.make_node(op, inputs, [at(step)], **attributes)
+    def node(op: str, inputs: list[str], step: str) -> NodeProto:
+        return helper.make_node(op, inputs, [at(step)])
 
     def constant(value: np.ndarray, step: str) -> NodeProto:
         return helper.make_node("Constant", [], [at(step)], value=numpy_helper.from_array(value))
@@ -96,8 +96,8 @@ def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProt
     if dtype == TensorProto.DOUBLE:  # which of its numbers were rounded, nothing wider is there to tell
         yield node("Round", [made], "held")
     else:
-        yield node("Cast", [made], "narrow", to=dtype)
-        yield node("Cast", [at("narrow")], "held", to=TensorProto.DOUBLE)
+        yield helper.make_node("Cast", [made], [at("narrow")], to=dtype)
+        yield helper.make_node("Cast", [at("narrow")], [at("held")], to=TensorProto.DOUBLE)
     yield node("Equal", [made, at("held")], "exact")
     yield constant(np.asarray(float(limits.eps)), "eps")
     yield constant(np.asarray(float(limits.smallest_subnormal)), "least")
