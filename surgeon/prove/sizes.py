@@ -27,6 +27,7 @@ ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
+ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
@@ -113,7 +114,7 @@ class Sizes:
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
-        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
+        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets += [{name: 1} for name in alone]
