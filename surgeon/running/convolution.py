@@ -15,7 +15,6 @@ from surgeon.running.windows import Array, Axis, halves, taps, windows
 
 _COLUMNS = 1 << 21
 """How many elements of columns are laid out at once: 16 MiB in float64."""
-_FEW_TAPS = 64
 
 
 def conv(
@@ -30,11 +29,7 @@ def conv(
     axes = windows(x.shape[2:], weight.shape[2:], **placing)
     made = np.empty((len(x), len(weight), *(axis.count for axis in axes)), dtype=np.result_type(x, weight))
     if made.size:
-        padded = _padded(x, axes)
-        if group == x.shape[1] > 1 and math.prod(weight.shape[2:]) <= _FEW_TAPS:
-            _by_taps(padded, weight, axes, made)
-        else:
-            _by_columns(padded, weight, axes, group, made)
+        _by_columns(_padded(x, axes), weight, axes, group, made)
     return _with_bias(made, bias)
 
 
@@ -51,23 +46,6 @@ def _padded(x: Array, axes: Sequence[Axis]) -> Array:
     x = x[(slice(None), slice(None), *cut)]
     around = [(max(0, head), max(0, tail)) for head, tail in zip(heads, tails, strict=True)]
     return np.pad(x, [(0, 0), (0, 0), *around]) if any(map(any, around)) else x
-
-
-def _by_taps(padded: Array, weight: Array, axes: Sequence[Axis], made: Array) -> None:
-    """Write a convolution of each channel by itself: for each place in the kernel, a product of arrays is added."""
-    images, channels = padded.shape[:2]
-    by_channel = weight.reshape(channels, -1, *weight.shape[2:])
-    total = made.reshape(images, channels, -1, *made.shape[2:])
-    total[...] = 0
-    product = np.empty_like(total)
-    inner = [
-        Axis(size, axis.count, axis.kernel, axis.stride, axis.dilation, 0, 0)
-        for axis, size in zip(axes, padded.shape[2:], strict=True)
-    ]
-    for tap, _, places in taps(inner):
-        factor = by_channel[(..., *tap)].reshape(channels, -1, *(1 for _ in axes))
-        np.multiply(padded[(slice(None), slice(None), *places)][:, :, None], factor, out=product)
-        total += product
 
 
 def _by_columns(padded: Array, weight: Array, axes: Sequence[Axis], group: int, made: Array) -> None:

@@ -20,6 +20,7 @@ from surgeon.ops.walking import graphs_of
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
 from surgeon.running.runtime import SessionError, flatten
+from surgeon.running.threads import one_thread
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
 """What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
@@ -96,7 +97,7 @@ class Evaluator:
         if absent:
             raise SessionError(f"Input '{absent[0]}' is not fed: give a value for it.")
         try:
-            with _Quiet():
+            with _Quiet(), one_thread():
                 results = self._engine.run(None, dict(feeds))
         except SessionError:
             raise
