@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.running.aten import sigmoid
+from surgeon.running.activations import activation as named
 from surgeon.running.windows import Array, Axis, halves, taps, windows
 
 _COLUMNS = 1 << 21
@@ -138,16 +138,6 @@ def _scattered(x: Array, weight: Array, axes: Sequence[Axis], group: int) -> Arr
     return made.reshape(len(x), -1, *made.shape[3:])
 
 
-_ACTIVATIONS: dict[str, Callable[..., Array]] = {
-    "Relu": lambda x: np.maximum(x, 0),
-    "Tanh": np.tanh,
-    "Sigmoid": sigmoid,
-    "LeakyRelu": lambda x, alpha=0.01: np.where(x < 0, alpha * x, x),
-    "Clip": lambda x, low=-np.inf, high=np.inf: np.clip(x, low, high),
-    "HardSigmoid": lambda x, alpha=0.2, beta=0.5: np.clip(alpha * x + beta, 0, 1),
-}
-
-
 def fused_conv(
     x: Array,
     weight: Array,
@@ -164,11 +154,10 @@ def fused_conv(
     """
     made = conv(x, weight, bias, **settings)
     made = made if more is None else made + more
-    if activation in ("", "Identity"):
-        return made
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"FusedConv has no activation '{activation}'")
-    return _ACTIVATIONS[activation](made, *activation_params).astype(made.dtype)
+    if activation.lower() == "clip":
+        low, high = activation_params
+        return np.clip(made, low, high)
+    return named(activation or "Identity").bound(activation_params)(made)
 
 
 CONVOLUTIONS: dict[tuple[str, str], Callable[..., Any]] = {

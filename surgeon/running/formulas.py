@@ -18,6 +18,7 @@ from surgeon.running.aten import ELEMENTWISE, erf, hardswish, mish, sigmoid
 from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
 from surgeon.running.pooling import POOLINGS
+from surgeon.running.recurrent import RECURRENT
 
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
@@ -332,5 +333,6 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     **CONVOLUTIONS,
     **POOLINGS,
+    **RECURRENT,
 }
 """Formulas by domain and name of the operator."""
