@@ -25,7 +25,8 @@ FLOORS = (
     "upgrading: lossless",
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
     "arguments standing_in search captured compile templates blockers roots match",
-    "running: runtime kernels inlining aten deformable formulas evaluator worker stepwise shaking precision oracles",
+    "running: runtime threads kernels inlining aten deformable activations windows convolution pooling recurrent "
+    "formulas evaluator worker stepwise shaking precision oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
     "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
     "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
