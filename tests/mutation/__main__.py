@@ -19,6 +19,8 @@ MOST, SAMPLE = 60, 1  # mutants of each rule: in the table, and in the sample
 def main() -> int:
     """Plant wrong replacements in the rules and print what the proofs say of them."""
     options = _options()
+    if options.planted is not None:
+        return _planted(options.planted)
     subjects = {one.name: one for one in fixtures()}
     if options.exports:
         subjects.update((one.name, one) for one in exports())
@@ -58,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--write", type=Path, help="a file for the table")
     parser.add_argument("--holes", type=Path, help="a file for the holes, with a command for each")
     parser.add_argument("--show", default="", help='one mutant by its title, "subject | rule | change"')
+    parser.add_argument("--planted", nargs="?", const="", help="the wrong rules written by hand: all, or one by its name")
     return parser.parse_args()
 
 
@@ -67,6 +70,20 @@ def _is_wanted(one: Mutant, options: argparse.Namespace) -> bool:
 
 def _mutants(subjects: dict[str, Subject], options: argparse.Namespace) -> Sequence[Mutant]:
     return thinned(mutant for subject in subjects.values() for mutant in mutants_of(subject))
+
+
+def _planted(name: str) -> int:
+    """Print what the proofs say of the wrong rules written by hand."""
+    from tests.mutation.planted import PLANTED, outcome
+
+    if name and name not in PLANTED:
+        print(f"No rule {name!r} is planted; --planted alone lists them.")
+        return 2
+    for one in PLANTED.values():
+        if name in ("", one.name):
+            found, reason = outcome(one)
+            print(f"{found:9} {one.area:10} {one.name}{': ' * bool(reason)}{reason}")
+    return 0
 
 
 def _show(subjects: dict[str, Subject], title: str) -> int:

@@ -12,6 +12,7 @@ from tests.mutation.mutants import mutate, mutations
 from tests.mutation.mutating import Spot, Subject, Verdict, baseline, seen_at, spots, verdict
 
 KILLED, REFUSED, UNPROVED, EQUAL, CRASHED = "killed", "refused", "unproved", "equal", "CRASHED"
+FEW = 8  # rules that a subject names itself: all of them have their part in what it becomes
 SKIPPED = "not measured"
 OUTCOMES = (KILLED, REFUSED, UNPROVED, EQUAL, UNTRIED, HOLE, CRASHED, SKIPPED)
 
@@ -77,7 +78,9 @@ def _result(subject: Subject, before: Verdict, mutant: Mutant) -> Result:
     assert before.model is not None
     if _bytes(found.model) == _bytes(before.model):
         return Result(mutant, EQUAL, "the same model", found.reason)
-    opinion = judge(subject.model, before.model, found.model)
+    apart = {kind for rule in subject.rules for kind in rule.differs} if len(subject.rules) < FEW else set[str]()
+    apart |= next(set(rule.differs) for rule in subject.rules if rule.name == mutant.spot.rule)
+    opinion = judge(subject.model, before.model, found.model, apart)
     outcome = {SAME: EQUAL}.get(opinion.kind, opinion.kind)
     return Result(mutant, outcome, f"{opinion.kind}: {opinion.reason}" if outcome == EQUAL else opinion.reason, found.reason)
 
