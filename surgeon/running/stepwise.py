@@ -1,6 +1,5 @@
 """A mini-model run node by node: by users' Python implementations where there are some, else by what knows the node."""
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,10 +17,9 @@ from surgeon.running.evaluator import Evaluator, attributes_of
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
 from surgeon.running.runtime import Session, SessionError
-from surgeon.running.worker import Worker, answered
+from surgeon.running.serving import answered
+from surgeon.running.worker import Worker
 
-# What a plugin's node says to its runtime, and not to the computation.
-_ADDRESS = ("plugin_version", "plugin_namespace")
 # Operators of lists: a list cannot be the input of a session of one node.
 _LISTS = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 
@@ -40,17 +38,12 @@ def implemented(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> lis
 class Implementations:
     """Users' implementations for one model, in one process.  A context manager; leaving it ends the process.
 
-    Raises SessionError, with `missing`, for an implementation that no file holds.
+    Raises UsageError for an implementation that cannot be sent to that process.
     """
 
     def __init__(self, model: ModelProto, found: Sequence[Implementation], limit: float | None = None) -> None:
-        homeless = [one for one in found if one.file is None and not one.is_trusted]
-        if homeless:
-            raise SessionError(
-                f"The implementation of {homeless[0].name} is in no file, so that no process of its own can run it: "
-                "write it into a .py file and give that.",
-                missing=True,
-            )
+        for one in found:
+            one.require()
         self._found = {(one.domain, one.op): one for one in found}
         self._dtypes = dict(_dtypes(model.graph))
         self._worker = Worker([one for one in found if not one.is_trusted], limit)
@@ -79,7 +72,7 @@ class Implementations:
     def compute(self, node: NodeProto, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a node's implementation.  Raises SessionError."""
         one = self._found[node.domain, node.op_type]
-        settings = _settings(one, attributes_of(node))
+        settings = attributes_of(node)
         results = answered(one, inputs, settings) if one.is_trusted else self._worker.call(one.name, inputs, settings)
         wanted = max((place + 1 for place, name in enumerate(node.output) if name), default=0)
         if len(results) < wanted:
@@ -105,15 +98,6 @@ class Implementations:
                     f"Output '{name}' came out as {array.dtype.name} where the model has {declared.name}: let the "
                     f"implementation of {self.names} return the dtype that its operator has."
                 )
-
-
-def _settings(one: Implementation, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return a node's attributes without those that are a plugin's address, unless the function asks for them."""
-    parameters = inspect.signature(one.function).parameters.values()
-    asked = {parameter.name for parameter in parameters}
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return attributes
-    return {name: value for name, value in attributes.items() if name in asked or name not in _ADDRESS}
 
 
 def _dtypes(graph: GraphProto) -> Iterator[tuple[str, np.dtype[Any]]]:
