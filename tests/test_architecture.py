@@ -26,8 +26,8 @@ FLOORS = (
     "upgrading: lossless",
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
     "arguments standing_in search captured compile templates blockers roots match",
-    "running: runtime kernels inlining aten deformable formulas evaluator pipes serving worker stepwise precision "
-    "oracles",
+    "running: runtime kernels inlining aten deformable formulas evaluator pipes serving worker stepwise "
+    "unknown whole precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
     "inner_values proof region twins cut mini pins wishes fitting sizes sums signature site_proof site_check",
