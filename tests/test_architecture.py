@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top; a module imports only what stands before it.
 FLOORS = (
     "errors",
+    "parcels",
     "implementations",
     "file: wire edits payloads records values foreign external copying fresh atomic moves model sameness save",
     "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
@@ -26,7 +27,7 @@ FLOORS = (
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
     "arguments standing_in search captured compile templates blockers roots match",
     "running: runtime threads kernels inlining aten deformable activations windows convolution pooling recurrent "
-    "formulas evaluator worker stepwise shaking precision oracles",
+    "formulas evaluator pipes serving worker stepwise unknown whole shaking precision oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
     "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
     "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
