@@ -23,8 +23,8 @@ FLOORS = (
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
     "upgrading: lossless",
-    "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
-    "arguments standing_in search captured compile templates blockers roots match",
+    "matching: work pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search "
+    "captures arguments standing_in search captured compile templates blockers roots match",
     "running: runtime kernels inlining aten deformable formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
