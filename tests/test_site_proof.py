@@ -207,7 +207,7 @@ def test_bfloat16_has_no_kernel_and_is_proved_all_the_same():
 
 @contextmanager
 def room(more):
-    """So many bytes of address space beyond today's, for this process and its children; no limit where none is known."""
+    """So many bytes of address space beyond today's, children included; no limit where none is known."""
     if sys.platform != "linux":
         yield
         return
