@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from surgeon import implementations
@@ -11,6 +12,12 @@ from tests import exports
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
