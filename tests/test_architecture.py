@@ -24,8 +24,8 @@ FLOORS = (
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
     "upgrading: lossless",
-    "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
-    "arguments standing_in search captured compile templates blockers roots match",
+    "matching: work pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search "
+    "captures arguments standing_in search captured compile templates blockers roots match",
     "running: runtime threads kernels inlining aten deformable activations windows convolution pooling recurrent "
     "formulas evaluator pipes serving worker stepwise unknown whole shaking precision oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
