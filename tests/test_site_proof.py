@@ -1,13 +1,10 @@
 """What a proof looks at: where it cuts, which sizes and values it takes, how often it is made."""
 
-<<<<<<< HEAD
 import pickle
-from dataclasses import replace
-=======
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
->>>>>>> clock
 
 import ml_dtypes
 import numpy as np

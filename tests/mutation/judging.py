@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from tests.mutation.feeds import Feeds, Setting, make, settings
+from tests.mutation.feeds import make, settings
 
 PLACES = {np.dtype(np.float16): 8, np.dtype(ml_dtypes.bfloat16): 4}  # units in the last place that are rounding
 MOST_PLACES, NOISE = 256, 16  # of other dtypes; times what the unchanged replacement differs by

@@ -90,7 +90,7 @@ def _constants(canvas: Canvas) -> Iterator[Mutation]:
     """Constants by one unit, by 1 %, of the other sign; all of their elements, or one."""
     for at, constant in enumerate(canvas.constants):
         values = np.asarray(constant.values)
-        if values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16" or not values.size:
+        if (values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16") or not values.size:
             continue
         for how, made in _varied(values):
             if not np.array_equal(made, values, equal_nan=values.dtype.kind == "f"):

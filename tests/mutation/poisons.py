@@ -50,7 +50,7 @@ def _of_floats(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[
         ("0 < |y| < 1e-5", 0.0, 1e-5),
         ("0 < |y| < 1e-30", 0.0, 1e-30),
     ):
-        if wide or low < 65504 and not high < 1e-7:
+        if wide or (low < 65504 and not high < 1e-7):
             yield Poison("magnitude", name, lambda g, y, low=low, high=high: _wrong(g, y, _between(g, y, low, high)))
     yield Poison("special", "NaN becomes 0", lambda g, y: g.where(g.isnan(y), 0.0, y))
     yield Poison("special", "infinity becomes 3e38", lambda g, y: g.max(g.min(y, 3e38), -3e38))
