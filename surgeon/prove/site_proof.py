@@ -16,7 +16,7 @@ from surgeon.prove.compare import same_values, stated
 from surgeon.prove.experiment import Experiment, MiniModels
 from surgeon.prove.exposing import exposing
 from surgeon.prove.judge import TensorError, judge
-from surgeon.prove.kinds import DIVIDING, FIRST, FURTHER, OTHERS, SPOKEN_OF, WEIGHED, is_tried, name_of_kind
+from surgeon.prove.kinds import DIVIDING, FIRST, FURTHER, OTHERS, SPOKEN_OF, TIES, WEIGHED, is_tried, name_of_kind
 from surgeon.prove.moves import Moves
 from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.proof import CannotCut, SiteProof
@@ -244,8 +244,10 @@ class _Proof:
             if self._weights is None or self._weights[0] is not setting:
                 self._weights = setting, plan.make(self.options.seed, sizes, leave=feeds.keys())
             feeds.update(self._weights[1])
-        if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
-            sprinkle(feeds, plan, self._constants, seed, most=self._largest_pin(), added=self.experiment.added)
+        turn = seed - self.options.seed
+        if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
+            most, added = self._largest_pin(), self.experiment.added
+            sprinkle(feeds, plan, self._constants, seed, most=most, added=added, ties=turn == TIES)
         for item in self.experiment.inputs:
             if item.value is not None:
                 feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
