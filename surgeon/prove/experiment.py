@@ -15,13 +15,18 @@ from surgeon.shaping.symbols import Size, SizeError
 
 Shape = tuple[Size, ...]
 
+# What is run, in the words of a sentence.
+ORIGINAL, REPLACEMENT = "the original", "the replacement"
+REFERENCE = "the original in higher precision"
+
 
 @dataclass(frozen=True, slots=True)
 class ProofOptions:
     """How regions are proved.
 
     dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
-    ops.
+    ops.  proof_time: seconds of processor time that one proof may take.  jobs: how many are made at once, 0 for as many
+    as there are cores, at most four.
     """
 
     seed: int = 0
@@ -29,6 +34,8 @@ class ProofOptions:
     custom_ops: Sequence[str | Path] = ()
     rtol: float | None = None
     atol: float | None = None
+    proof_time: float = 10.0
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

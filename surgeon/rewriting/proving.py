@@ -35,9 +35,11 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
     settings = ProofOptions(
         seed=options.seed,
         dims=options.dims,
-        custom_ops=options.custom_ops,
+        custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child may stand in another folder
         rtol=options.rtol,
         atol=options.atol,
+        proof_time=options.proof_time,
+        jobs=options.jobs or 0,
     )
     traced = partial(
         find_inner,
