@@ -26,11 +26,11 @@ FLOORS = (
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
     "arguments standing_in search captured compile templates blockers roots match",
     "running: pipes child children plain runtime kernels inlining aten deformable formulas evaluator worker stepwise "
-    "precision oracles",
-    "feeding: dims scopes roles wants edges filling inputs user_inputs",
-    "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
-    "inner_values proof region experiment twins cut mini pins wishes fitting sizes sums preparing signature "
-    "site_proof in_child remote site_check",
+    "shaking precision oracles",
+    "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
+    "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
+    "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
+    "fitting sizes sums preparing signature kinds site_proof in_child remote site_check",
     "searches: equal_initializers repeats neutral decided gathers folding placeholders",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "

@@ -183,7 +183,8 @@ class SiteCheck:
         if not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
-            return replace(failed, outcome=Outcome.UNPROVED, reason=why) if made_up.bakes else failed
+            is_open = made_up.bakes or failed.is_of_weights
+            return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:
             try:
                 cut = Cut(region, self._origin, shapes, real_weights=True, depth=depth)

@@ -15,7 +15,9 @@ from surgeon.feeding.wants import OVERFLOWING
 from surgeon.prove.compare import same_values, stated
 from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment, MiniModels
 from surgeon.prove.exposing import exposing
-from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
+from surgeon.prove.judge import TensorError, judge
+from surgeon.prove.kinds import DIVIDING, FIRST, FURTHER, OTHERS, SPOKEN_OF, WEIGHED, is_tried, name_of_kind
+from surgeon.prove.moves import Moves
 from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
@@ -27,28 +29,8 @@ from surgeon.running.runtime import SessionError
 Feeds = dict[str, np.ndarray]
 PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
-# What a region is run on at the first sizes, and at the others.
-SPOKEN_OF = 2  # the turn of usual values that hold the region's own constants too
-FIRST = (
-    *((Values.USUAL, turn) for turn in range(3)),
-    (Values.WIDE, 0),
-    (Values.LARGE, 1),
-    (Values.ZEROS, 0),
-    (Values.DENORMALS, 0),
-    (Values.CONSTANT_ROWS, 0),
-    *((Values.OFFSET, turn) for turn in range(2)),
-    (Values.SMALL, 0),
-    (Values.FAR, 0),
-    *((Values.EXTREME, turn) for turn in range(2)),
-    *((Values.NON_FINITE, turn) for turn in range(2)),
-)
-# How often, and each time how much further, all inputs are moved where a softmax picks one of many numbers by products
-# of large ones: those lose more places than one, and where two come near each other, which of them is the larger hangs
-# on the order in which a kernel adds up.
-NUDGES, FURTHER = 4, 8
-OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
-TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES))  # of which products overflow
 
 
 def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
@@ -75,6 +57,7 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
         runs=proof.runs,
         tolerance=stated({error.dtype: None for error in proof.worst.values()}, options.rtol, options.atol),
         seconds=time.perf_counter() - started,
+        is_of_weights=proof.is_of_weights,
     )
 
 
@@ -88,12 +71,18 @@ class _Proof:
         self.oracle, self.independent, self.against = "", True, "the original's own result"
         self.worst: dict[str, TensorError] = {}
         self.runs = 0
+        self.is_of_weights = False  # it fails for other weights than the usual ones alone
         self.refusal = ""
         self._constants = {tensor.name: tensor for tensor in experiment.minis.before.graph.initializer}
         self._plain: frozenset[str] = frozenset()  # float inputs of no special role
         self._telling: set[str] = set()
+        self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
-        self._picks = False  # whether a softmax of large products picks one of many numbers
+        self._picks = experiment.picks_by_products
+        nodes = (*experiment.minis.before.graph.node, *experiment.minis.after.graph.node)
+        self._divides = any(node.op_type in DIVIDING for node in nodes)
+        self._moves: Moves | None = None
+        self._weights: tuple[Setting, Feeds] | None = None  # made up once for a setting
         self._terms = 1  # of the longest sum, at the sizes of the run
 
     @property
@@ -135,6 +124,9 @@ class _Proof:
                 self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
+                custom_ops = self.options.custom_ops
+                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._plain)
+                self._moves = stack.enter_context(moves)
                 failure = self._run_all(plan, minis, first, second)
                 if self.reference is not None:
                     self.against = self.reference.name  # it may have turned to another engine on the way
@@ -189,17 +181,44 @@ class _Proof:
                 continue
             if not (failure and group[0].shrunk) or self.experiment.weights:
                 break  # else: what fails with dims made smaller may be right as they are
+        if not self.runs or failure or not self._tells:
+            return failure
+        at = self._ran_at or group[0]
+        failure = self._run_weighed(at, plan, minis, first, second)
         full = sizes.full()
-        if self.runs and not failure and full is not None and group[0].shrunk:
-            failure = self._run_at(full, ((Values.USUAL, 0),), plan, minis, first, second)
+        settings = (*sizes.further(at), *([full] if full is not None and group[0].shrunk else ()))
+        for setting in () if failure else settings:
+            failure = self._run_at(setting, FURTHER, plan, minis, first, second)
+            if failure:
+                break
         return failure
+
+    def _run_weighed(
+        self, setting: Setting, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
+    ) -> str:
+        """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
+        weights = {item.name for item in self.experiment.inputs if item.weight}
+        sizes = {text: setting.size(size) for text, size in minis.dims.items()}
+        for values in WEIGHED if weights else ():
+            if name_of_kind(values) in self.experiment.apart:
+                continue
+            feeds = self._feeds(plan, setting, sizes, Values.USUAL, self.options.seed)
+            feeds.update(plan.make(self.options.seed, sizes, values, leave=feeds.keys() - weights))
+            failure = self._run(feeds, values, first, second)
+            if failure:
+                self.is_of_weights = True
+                return f"{failure} (weights {name_of_kind(values).replace('_', ' ')})"
+        return ""
 
     def _run_group(
         self, group: Sequence[Setting], plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
     ) -> str:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
-            failure = self._run_at(setting, OTHERS if self.runs else FIRST, plan, minis, first, second)
+            has_run = bool(self.runs)
+            failure = self._run_at(setting, OTHERS if has_run else FIRST, plan, minis, first, second)
+            if self.runs and not has_run:
+                self._ran_at = setting
             if failure:
                 return failure
         return ""
@@ -217,12 +236,11 @@ class _Proof:
         sizes = {text: setting.size(size) for text, size in minis.dims.items()}
         self._terms = self.experiment.longest_sum(setting.size)
         for values, turn in kinds:
-            self._picks = values is Values.OFFSET and self.experiment.picks_by_products
-            if values.name.lower() in self.experiment.apart:
+            values = Values.NEAR if values is Values.OFFSET and self._picks else values
+            seed = self.options.seed + turn
+            if not is_tried(plan, values, seed, self.experiment.apart, divides=self._divides):
                 continue
-            if not (values in TELLING or (plan.far if values is Values.FAR else plan.edged)):
-                continue
-            feeds = self._feeds(plan, setting, sizes, values, self.options.seed + turn)
+            feeds = self._feeds(plan, setting, sizes, values, seed)
             failure = self._run(feeds, values, first, second)
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
@@ -231,11 +249,12 @@ class _Proof:
 
     def _feeds(self, plan: InputPlan, setting: Setting, sizes: Mapping[str, int], values: Values, seed: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
-        feeds = plan.make(seed, sizes, values)
-        weights = [item.name for item in self.experiment.inputs if item.weight]
-        if weights and values is not Values.USUAL:
-            usual = plan.make(seed, sizes)
-            feeds.update((name, usual[name]) for name in weights)
+        weights = {item.name for item in self.experiment.inputs if item.weight}
+        feeds = plan.make(seed, sizes, values, leave=weights)
+        if weights:
+            if self._weights is None or self._weights[0] is not setting:
+                self._weights = setting, plan.make(self.options.seed, sizes, leave=feeds.keys())
+            feeds.update(self._weights[1])
         if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
             sprinkle(feeds, plan, self._constants, seed, most=self._largest_pin(), added=self.experiment.added)
         for item in self.experiment.inputs:
@@ -273,8 +292,8 @@ class _Proof:
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact = self._exact(feeds)
         for name, answer in original.items():
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, first, values in OVERFLOWING)
-            if not found.ok and values is Values.EXTREME and self._overflows(feeds):
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, values in OVERFLOWING)
+            if not found.ok and values in LOSING and self._overflows(feeds):
                 return ""
             if name not in self.worst or found.severity >= self.worst[name].severity:
                 self.worst[name] = found
@@ -291,7 +310,7 @@ class _Proof:
 
         The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
         """
-        if Values.NON_FINITE.name.lower() not in self.experiment.apart:
+        if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
             return False
         before = self.experiment.minis.before
         products = [name for node in before.graph.node if node.op_type in PRODUCTS for name in node.output]
@@ -319,29 +338,15 @@ class _Proof:
         rewritten: np.ndarray,
         exact: np.ndarray | None,
         feeds: Feeds,
-        first: Oracle,
         large: bool,
     ) -> TensorError:
         """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
         rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
         settled = partial(judge, name, original, rewritten, exact, rtol=rtol, atol=atol, slack=slack, overflowing=large)
-        error = settled(moved=0.0)
-        if error.ok:
-            return error
-        farthest = 0.0
-        for turn in range(NUDGES if self._picks else 1):
-            nudged = moved_by_one_ulp(feeds, self._plain, turn, FURTHER**turn)
-            try:
-                moved = first.run(nudged)[name] if exact is None else self._exact(nudged).get(name)
-            except SessionError:
-                moved = None
-            if moved is None:
-                return error
-            farthest = max(farthest, change(original if exact is None else exact, moved, original.dtype))
-            error = settled(moved=farthest, terms=self._terms)
-            if error.ok:
-                break
-        return error
+        if self._moves is None:
+            return settled(0.0)
+        answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
+        return self._moves.settle(asked, name, answer, original.dtype, feeds)
 
 
 def _all_nan(array: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
-from surgeon.feeding.dims import SIZES, kind_of
+from surgeon.feeding.dims import SIZES, is_total, kind_of
 from surgeon.prove.experiment import Experiment
 from surgeon.prove.fitting import Fitting
 from surgeon.shaping.facts import WHOLE
@@ -26,6 +26,9 @@ LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
+LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
+BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
+MOST_BESIDE = 3  # such constants
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
 
 
@@ -62,7 +65,7 @@ class Sizes:
         for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
             for sets in self._sets(usual, small, ones, alike, larger):
                 group: list[Setting] = []
-                for by_symbol in ({**sizes, **self._chosen} for sizes in sets):
+                for by_symbol in (self._totalled({**sizes, **self._chosen}) for sizes in sets):
                     setting, dims = self._settled(by_symbol, shrunk)
                     if setting is not None and dims not in seen:
                         seen.append(dims)
@@ -100,10 +103,55 @@ class Sizes:
         setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
         return setting if setting is not None and setting.elements <= FULL else None
 
+    def further(self, first: "Setting") -> Iterator["Setting"]:
+        """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
+
+        Each free dim that has a name alone at 1 and at a length that no small buffer holds; a past at 0; all of them
+        one larger, where what was even is odd; all at, and one beside, constants that the region speaks of.  What other
+        sizes follow from is changed for all; dims without a name may follow from others, and stay.
+        """
+        base = dict(first.by_symbol)
+        named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
+        alone = [name for name in named if not is_total(name)]
+        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
+        spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
+        sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        sets += [{name: 1} for name in alone]
+        sets += [{name: 0} for name in alone if kind_of(name) == "past"]  # of other empty dims some kernels crash
+        for name in alone:
+            for size, most in LONG:
+                setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
+                if setting is not None and setting.elements <= most:
+                    sets.append({name: size})
+                    break
+        seen = [base]
+        for sizes in sets if named else ():
+            by_symbol = self._totalled({**base, **sizes, **self._chosen})
+            setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
+            if setting is not None and by_symbol not in seen:
+                seen.append(by_symbol)
+                yield setting
+
+    def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
+        """The same with totals of past and new as the sums that they are, where both are known by name."""
+        total = [name for name in self._symbols if is_total(name) and name not in self._chosen]
+        past = next((name for name in self._symbols if kind_of(name) == "past" and not is_total(name)), None)
+        new = next((name for name in self._symbols if kind_of(name) == "sequence" and not is_total(name)), None)
+        if not total or past is None or new is None:
+            return sizes
+        return {**sizes, **dict.fromkeys(total, sizes[past] + sizes[new])}
+
     def _settled(
-        self, by_symbol: dict[str, int], shrunk: Callable[[dict[str, int]], dict[int, int]]
+        self,
+        by_symbol: dict[str, int],
+        shrunk: Callable[[dict[str, int]], Mapping[int, int]],
+        *,
+        empty: bool = False,
     ) -> tuple["Setting | None", dict[Size, int]]:
-        """A setting and the dims that it gives; None where some dim is none, or all of them are too much."""
+        """A setting and the dims that it gives; None where some dim is none, or all of them are too much.
+
+        empty: dims may be 0 that nobody asked for.
+        """
         try:
             setting = Setting(by_symbol, shrunk(by_symbol))
             dims = {size: setting.size(size) for size in self._dims}
@@ -115,7 +163,7 @@ class Sizes:
         free = by_symbol.keys() - self._chosen.keys()
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
-        good = all(number > 0 or (number == 0 and size in asked) for size, number in dims.items())
+        good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in dims.items())
         return (setting if good and setting.elements <= TOO_MANY else None), dims
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
