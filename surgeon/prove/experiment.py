@@ -90,6 +90,27 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class Trace:
+    """One run of a whole model on made inputs, for what nothing else tells of some tensors of its main graph.
+
+    model: as ONNX Runtime gets it.  skeleton: the same without large payloads.
+    """
+
+    model: Path | ModelProto
+    skeleton: ModelProto
+    names: Sequence[str]
+    options: ProofOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What one run showed: dtype (of TensorProto) and shape by the tensor's name, and why others are missing."""
+
+    tensors: Mapping[str, tuple[int, tuple[int, ...]]]
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """What a proof of one region runs, and what it judges by.
 

@@ -1,21 +1,30 @@
 """Experiments run in children, and what it means where one ends its child."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
+
+from onnx import ModelProto
 
 from surgeon.implementations import staying
 from surgeon.ops.walking import nodes_of
-from surgeon.prove.experiment import REPLACEMENT, Experiment
+from surgeon.prove.experiment import REPLACEMENT, Experiment, Trace, Traced
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.running import children
-from surgeon.running.children import GUARD, Failure, Result, Task, memory_limit
+from surgeon.running.children import GUARD, Answer, Failure, Result, Task, memory_limit
 from surgeon.running.plain import from_plain
 from surgeon.shaping.symbols import symbols
 
 MODULE = "surgeon.prove.in_child"
 LESS_MEMORY = "use a machine with more"
-MORE = 6  # times the limit are proposed where a proof takes longer
+MORE = 6  # times the limit are proposed where a proof takes longer, and given to a run of the whole model
+MOST_SENT = (1 << 31) - 1  # bytes of a model that protobuf writes
+_TRACE_WITHOUT = {
+    "time": "took too long",
+    "clock": "took too long",
+    "memory": "takes more memory than there is",
+}
 # What says something of a side that ends its process where the other did not; others may come of a lack of memory.
 _OF_THE_NODES = frozenset({"SIGFPE", "SIGILL"})
 
@@ -50,6 +59,20 @@ def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
 
     results = children.run(tasks(), jobs or children.usual_jobs())
     return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
+
+
+def traced(trace: Trace) -> Traced:
+    """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
+    if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
+        return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
+    seconds = trace.options.proof_time * MORE
+    (result,) = children.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
+    if isinstance(result, Answer):
+        with suppress(ValueError):
+            return from_plain(Traced, result.value)
+    why = _TRACE_WITHOUT.get(result.why) if isinstance(result, Failure) else None
+    how = f" with {result.how}" if isinstance(result, Failure) and result.how else ""
+    return Traced({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
 
 
 def _proof(experiment: Experiment, result: Result) -> SiteProof:

@@ -1,23 +1,22 @@
 """Every region of a rewrite proved on its own; equal regions once, whatever the size of the model."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Scope, qualified
 from surgeon.prove.cut import Cut
-from surgeon.prove.experiment import Experiment, ProofOptions
-from surgeon.prove.inner_values import InnerValues
+from surgeon.prove.experiment import Experiment, ProofOptions, Trace
 from surgeon.prove.preparing import Bodies, prepared
 from surgeon.prove.proof import CannotCut, SiteProof, least
 from surgeon.prove.region import Region
-from surgeon.prove.remote import proofs_of, run_here, stays
+from surgeon.prove.remote import proofs_of, run_here, stays, traced
 from surgeon.prove.result import Outcome
 from surgeon.prove.signature import Signature, Signatures
 from surgeon.shaping.shapes import Shapes
@@ -29,21 +28,19 @@ MOST_CONTEXTS = 256  # ways in which one local function is called
 
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
-Traced = Callable[[Sequence[str]], InnerValues]
-
 
 class SiteCheck:
     """The proofs of one rewrite.
 
-    index: of the model, after the rewrite.  bodies: the references of operations.  traced: values of tensors of the
-    main graph from one run of the source, asked for where nothing else tells their rank.
+    index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it is run once where nothing
+    else tells the rank of some tensors.  bodies: the references of operations.
     """
 
-    def __init__(self, index: Index, options: ProofOptions, bodies: Bodies, traced: Traced) -> None:
+    def __init__(self, index: Index, original: Path | onnx.ModelProto, options: ProofOptions, bodies: Bodies) -> None:
         self._origin = Origin(index)
         self._shapes = Shapes(self._origin)
         self._signatures = Signatures(self._origin)
-        self._options, self._bodies, self._traced = options, bodies, traced
+        self._original, self._options, self._bodies = original, options, bodies
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
         self._in_vain: Counter[Signature] = Counter()
@@ -218,14 +215,10 @@ class SiteCheck:
                     unknown[leaf.tensor] = main
         if not unknown:
             return False
-        traced = self._traced(list(unknown))
-        found, self._untold = traced.values, traced.refusal.rstrip(".")
-        tensors = {name: array for name, array in found.items() if name in unknown}  # a list comes as its elements
-        for name, array in tensors.items():
-            self._shapes.learn(unknown[name], name, _dtype_of(array), tuple(array.shape))
+        found = traced(Trace(self._original, self._origin.model.skeleton, list(unknown), self._options))
+        self._untold = found.refusal.rstrip(".")
+        tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
+        for name, (dtype, shape) in tensors.items():
+            self._shapes.learn(unknown[name], name, dtype, shape)
         self._calls.clear()
         return bool(tensors)
-
-
-def _dtype_of(array: np.ndarray) -> int:
-    return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))

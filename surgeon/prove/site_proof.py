@@ -193,9 +193,7 @@ class _Proof:
                 break
         return failure
 
-    def _run_weighed(
-        self, setting: Setting, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
-    ) -> str:
+    def _run_weighed(self, setting: Setting, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
         weights = {item.name for item in self.experiment.inputs if item.weight}
         sizes = {text: setting.size(size) for text, size in minis.dims.items()}

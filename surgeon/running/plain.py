@@ -42,7 +42,8 @@ def _read(kind: Any, value: Any) -> Any:
     elif origin in (typing.Union, types.UnionType):
         return None if value is None else _read(next(item for item in arguments if item is not type(None)), value)
     elif origin is tuple and isinstance(value, list):
-        return tuple(_read(arguments[0], item) for item in value)
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        return tuple(_read(item, one) for item, one in zip(kinds, value, strict=True))
     elif isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
         return {key: _read(arguments[1], item) for key, item in value.items()}
     elif isinstance(kind, type) and issubclass(kind, enum.Enum) and value in kind.__members__:
