@@ -15,13 +15,18 @@ from surgeon.shaping.symbols import Size, SizeError
 
 Shape = tuple[Size, ...]
 
+# What is run, in the words of a sentence.
+ORIGINAL, REPLACEMENT = "the original", "the replacement"
+REFERENCE = "the original in higher precision"
+
 
 @dataclass(frozen=True, slots=True)
 class ProofOptions:
     """How regions are proved.
 
     dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
-    ops.
+    ops.  proof_time: seconds of processor time that one proof may take.  jobs: how many are made at once, 0 for as many
+    as there are cores, at most four.
     """
 
     seed: int = 0
@@ -29,6 +34,8 @@ class ProofOptions:
     custom_ops: Sequence[str | Path] = ()
     rtol: float | None = None
     atol: float | None = None
+    proof_time: float = 10.0
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,27 @@ class Sum:
     def terms(self, size: Callable[[Size], int]) -> int:
         """How many numbers it adds up where `size` gives the sizes.  Raises SizeError for one that has no value."""
         return max(1, math.prod(map(size, self.given)) // max(1, math.prod(map(size, self.made))))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run of a whole model on made inputs, for what nothing else tells of some tensors of its main graph.
+
+    model: as ONNX Runtime gets it.  skeleton: the same without large payloads.
+    """
+
+    model: Path | ModelProto
+    skeleton: ModelProto
+    names: Sequence[str]
+    options: ProofOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What one run showed: dtype (of TensorProto) and shape by the tensor's name, and why others are missing."""
+
+    tensors: Mapping[str, tuple[int, tuple[int, ...]]]
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """One region proved: both mini-models on the same inputs, their answers held against a higher-precision reference."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ from onnx import FunctionProto
 from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.feeding.wants import OVERFLOWING
 from surgeon.prove.compare import same_values, stated
-from surgeon.prove.experiment import Experiment, MiniModels
+from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment, MiniModels
 from surgeon.prove.exposing import exposing
 from surgeon.prove.judge import TensorError, judge
 from surgeon.prove.kinds import DIVIDING, FIRST, FURTHER, OTHERS, SPOKEN_OF, TIES, WEIGHED, is_tried, name_of_kind
@@ -33,14 +33,17 @@ MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at sm
 LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES))  # of which products overflow
 
 
-def run_experiment(experiment: Experiment) -> SiteProof:
-    """Run both sides and judge.  What the models do never raises: every way of not running is an outcome."""
+def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
+    """Run both sides and judge.  What the models do never raises: every way of not running is an outcome.
+
+    note: told which side is run next, and how many runs agreed before: what it takes in may be its last.
+    """
     started = time.perf_counter()
     options = experiment.options
-    proof = _Proof(experiment)
+    proof = _Proof(experiment, note)
     outcome, reason = proof.judged()
     if proof.is_refused:  # kernels of ONNX Runtime take less than the ops allow
-        other = _Proof(experiment, is_evaluated=True)
+        other = _Proof(experiment, note, is_evaluated=True)
         found = other.judged()
         if found[0] is not Outcome.UNPROVED:
             proof, (outcome, reason) = other, found
@@ -61,7 +64,8 @@ def run_experiment(experiment: Experiment) -> SiteProof:
 class _Proof:
     """The steps of `run_experiment` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
 
-    def __init__(self, experiment: Experiment, *, is_evaluated: bool = False) -> None:
+    def __init__(self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False) -> None:
+        self._note_down, self._agreed = note, 0
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
@@ -100,11 +104,13 @@ class _Proof:
         plan = InputPlan(minis.before, names=False)
         self._plain = plan.edged
         bodies = self.experiment.bodies_before
+        self._note(ORIGINAL)
         try:
             first = self._oracle(minis.before, bodies)
         except SessionError as error:
             return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
         with first:
+            self._note(REPLACEMENT)
             try:
                 second = self._oracle(minis.after, self.experiment.bodies_after)
             except SessionError as error:
@@ -143,11 +149,16 @@ class _Proof:
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
 
+    def _note(self, side: str) -> None:
+        """Say what runs next, for whoever has to tell why it never ended."""
+        self._note_down({"side": side, "agreed": self._agreed})
+
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
 
     def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Reference | None:
         """The original in higher precision; None where nothing computes it."""
+        self._note(REFERENCE)
         try:
             return Reference(model, bodies, custom_ops=self.options.custom_ops)
         except SessionError:
@@ -182,9 +193,7 @@ class _Proof:
                 break
         return failure
 
-    def _run_weighed(
-        self, setting: Setting, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
-    ) -> str:
+    def _run_weighed(self, setting: Setting, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
         weights = {item.name for item in self.experiment.inputs if item.weight}
         sizes = {text: setting.size(size) for text, size in minis.dims.items()}
@@ -262,6 +271,7 @@ class _Proof:
 
     def _run(self, feeds: Feeds, values: Values, first: Oracle, second: Oracle) -> str:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
+        self._note(ORIGINAL)
         try:
             original = first.run(feeds)
         except SessionError as error:
@@ -273,6 +283,7 @@ class _Proof:
                 if not same_values(answer, again[name]):
                     raise CannotCut(f"two runs of the original nodes differ in {name!r}")
         self.runs += 1
+        self._note(REPLACEMENT)
         try:
             rewritten = second.run(feeds)
         except SessionError as error:
@@ -291,6 +302,7 @@ class _Proof:
                 self._telling.add(name)
             if not found.ok:
                 return f"{name!r} {found.why}"
+        self._agreed += 1
         return ""
 
     def _overflows(self, feeds: Feeds) -> bool:
@@ -311,6 +323,7 @@ class _Proof:
 
     def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
         """The reference's answer, nothing where it has none."""
+        self._note(REFERENCE)
         if self.reference is None:
             return {}
         try:

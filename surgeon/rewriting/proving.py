@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import onnx
@@ -13,7 +12,6 @@ from surgeon.file.sameness import Contents
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
 from surgeon.prove.experiment import ProofOptions
-from surgeon.prove.inner_values import find_inner
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
@@ -35,19 +33,15 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
     settings = ProofOptions(
         seed=options.seed,
         dims=options.dims,
-        custom_ops=options.custom_ops,
+        custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child stands where this process stood
         rtol=options.rtol,
         atol=options.atol,
+        proof_time=options.proof_time,
+        jobs=options.jobs or 0,
     )
-    traced = partial(
-        find_inner,
-        original,
-        run.model.skeleton,
-        seed=options.seed,
-        dims=options.dims,
-        custom_ops=options.custom_ops,
-    )
-    check = SiteCheck(run.index, settings, reference_functions(run.driver.log, run.rules), traced)
+    if isinstance(original, Path):
+        original = original.absolute()
+    check = SiteCheck(run.index, original, settings, reference_functions(run.driver.log, run.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.rules}
     inner = run.driver.splicer.inner

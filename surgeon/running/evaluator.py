@@ -19,7 +19,7 @@ from surgeon.ops.schema_tables import Schema, schema
 from surgeon.ops.walking import graphs_of
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
-from surgeon.running.runtime import SessionError, flatten
+from surgeon.running.runtime import OUT_OF_MEMORY, SessionError, flatten
 from surgeon.running.threads import one_thread
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
@@ -52,7 +52,7 @@ class Evaluator:
     """One model under onnx's ReferenceEvaluator.  A context manager, as Session is.
 
     `implementations` computes operators by domain and name, before any that onnx knows.  Local functions are inlined.
-    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator.
+    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator, or memory.
 
     In float16 and bfloat16 each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do:
     numpy would round after every step inside the operator, and sums bfloat16 to 256 at most.
@@ -250,6 +250,8 @@ def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
     """Turn whatever the evaluator raises into one line, that of the cause where onnx wraps it."""
     wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
     cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
+    if isinstance(cause, MemoryError):
+        return SessionError(OUT_OF_MEMORY, missing=True)
     text = str(cause).strip()
     line = text.splitlines()[0] if text else type(cause).__name__
     unknown = isinstance(cause, NotImplementedError | ImportError) or type(cause).__name__ == "RuntimeContextError"

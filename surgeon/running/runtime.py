@@ -35,13 +35,16 @@ _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
 _TOO_NEW = re.compile(r".*?(?P<line>Unsupported model IR version|ONNX Runtime only \*guarantees\* support)")
+_NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+OUT_OF_MEMORY = "Running it takes more memory than there is."
 
 
 class SessionError(SurgeonError):
     """What runs models does not load or run one: ONNX Runtime, for the most part.
 
     `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
-    tell: it has no kernel for an operator, does not know the operator's domain, or is older than the model.
+    tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has not the
+    memory.
     """
 
     def __init__(self, line: str, *, missing: bool = False) -> None:
@@ -232,6 +235,8 @@ def _refused(error: Exception) -> SessionError:
     text = str(error).strip()
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
     line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
+    if any(text_of in text for text_of in _NO_MEMORY):
+        return SessionError(OUT_OF_MEMORY, missing=True)
     newer = _TOO_NEW.match(line)
     if newer is not None:
         line = line[newer.start("line") :]
