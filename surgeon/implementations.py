@@ -146,14 +146,6 @@ def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str],
     return found
 
 
-def staying(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
-    """The operators, by domain and name, whose implementations the user's own process has and no other.
-
-    Raises UsageError as `load` does.
-    """
-    return frozenset(key for key, one in available(custom_ops).items() if _registered.get(key) is one)
-
-
 def is_python(path: Path | str) -> bool:
     """Whether a file given for custom operators is one of implementations, and no shared library."""
     return Path(path).suffix == ".py"
