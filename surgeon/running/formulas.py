@@ -19,6 +19,7 @@ from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
+from surgeon.running.resizing import RESIZING
 
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
@@ -334,5 +335,6 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **CONVOLUTIONS,
     **POOLINGS,
     **RECURRENT,
+    **RESIZING,
 }
 """Formulas by domain and name of the operator."""
