@@ -25,7 +25,7 @@ FLOORS = (
     "upgrading: lossless",
     "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
     "arguments standing_in search captured compile templates blockers roots match",
-    "running: runtime threads kernels inlining aten deformable activations windows convolution pooling "
+    "running: runtime threads kernels inlining erf aten deformable activations windows convolution pooling "
     "recurrent resizing formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.running.aten import ELEMENTWISE, erf, hardswish, mish, sigmoid
+from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
 from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
+from surgeon.running.erf import erf
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
 from surgeon.running.resizing import RESIZING
