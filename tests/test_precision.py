@@ -334,6 +334,7 @@ COVERED = (
     *("Add", "Conv", "Gemm", "LayerNormalization", "RMSNormalization", "GroupNormalization", "Resize", "ReduceMean"),
     *("Softmax", "LogSoftmax", "Mish", "HardSwish", "Swish", "Attention", "DequantizeLinear", "Scan", "Loop", "Einsum"),
     *("Cast", "MeanVarianceNormalization", "BatchNormalization", "Where", "LSTM", "Gather", "TopK", "RotaryEmbedding"),
+    *("ConvTranspose", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "RNN", "GRU"),
 )
 
 
