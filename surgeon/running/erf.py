@@ -1,6 +1,6 @@
 """The error function of whole arrays: numpy has none, and Python's takes one number at a time, four times as slow.
 
-Source: FreeBSD's /usr/src/lib/msun/src/s_erf.c (also glibc's): "Copyright (C) 1993 by Sun Microsystems, Inc. All rights
+Source: s_erf.c of FreeBSD's msun, which is also glibc's: "Copyright (C) 1993 by Sun Microsystems, Inc. All rights
 reserved. Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and distribute this
 software is freely granted, provided that this notice is preserved."  Its error is less than one unit in the last place.
 """
