@@ -1,6 +1,6 @@
 """A whole model on what runs it: ONNX Runtime, or where that has no kernel users' Python implementations beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -26,7 +26,7 @@ class Whole(Protocol):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run once.  Raises SessionError."""
         ...
 
