@@ -1,5 +1,11 @@
 """What a proof looks at: where it cuts, which sizes and values it takes, how often it is made."""
 
+import pickle
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -9,8 +15,9 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.feeding.inputs import InputPlan
-from surgeon.prove import site_check
+from surgeon.prove import site_check, site_proof
 from surgeon.prove.judge import judge
+from surgeon.prove.result import Outcome
 from surgeon.testing import parse
 
 
@@ -29,8 +36,8 @@ def reshape_last(g: Graph, x: Tensor, shape: Tensor) -> Tensor:
 def proofs_of(model, rules, monkeypatch, **settings):
     """The report, and the cuts that were proved."""
     cuts = []
-    prove = site_check.prove_cut
-    monkeypatch.setattr(site_check, "prove_cut", lambda cut, options: cuts.append(cut) or prove(cut, options))
+    prepared = site_check.prepared
+    monkeypatch.setattr(site_check, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
     _, report = surgeon.rewrite(model, rules, **settings)
     return report, cuts
 
@@ -104,13 +111,13 @@ def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
     seen = set()
-    run = site_check.prove_cut.__globals__["_Proof"]._run
+    run = site_proof._Proof._run
 
     def watched(self, feeds, *rest):
         seen.add(feeds["x"].shape)
         return run(self, feeds, *rest)
 
-    monkeypatch.setattr(site_check.prove_cut.__globals__["_Proof"], "_run", watched)
+    monkeypatch.setattr(site_proof._Proof, "_run", watched)
     surgeon.rewrite(model, relu_once)
     assert len(seen) >= 3
     assert (1, 1) in seen
@@ -201,8 +208,25 @@ def test_bfloat16_has_no_kernel_and_is_proved_all_the_same():
     assert "ReferenceEvaluator" in report.proofs[0].oracle
 
 
+@contextmanager
+def room(more):
+    """So many bytes of address space beyond today's, children included; no limit where none is known."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 def test_a_hundred_gigabytes_are_not_read(tmp_path):
-    """Sparse external data: the weights are made up, and made smaller."""
+    """Sparse external data: the weights are made up, and made smaller, or else there is no room for them."""
     hidden = 65536
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["m"], name="mm"),
@@ -223,9 +247,9 @@ def test_a_hundred_gigabytes_are_not_read(tmp_path):
     def whole(g: Graph, x: Tensor, w: Tensor) -> Tensor:
         return g.relu(g.matmul(x, w))
 
-    _, report = surgeon.rewrite(tmp_path / "in.onnx", whole, output=tmp_path / "out.onnx")
+    with room(8 << 30):
+        _, report = surgeon.rewrite(tmp_path / "in.onnx", whole, output=tmp_path / "out.onnx")
     assert report.outcome == "proved"
-    assert report.seconds["prove"] < 5
 
 
 def test_constants_keep_their_values():
@@ -294,7 +318,7 @@ def test_what_is_far_below_zero_all_over():
 
     with pytest.raises(surgeon.CheckFailed) as caught:
         surgeon.rewrite(parse("(float[n, 8] x) => (float[n, 8] y) { e = Exp(x) y = Neg(e) }"), floored)
-    assert "inputs offset" in caught.value.report.rolled_back[0].proof.reason
+    assert "by 1e-05 where" in caught.value.report.rolled_back[0].proof.reason
 
 
 def test_masks_are_padded_from_either_side():
@@ -445,3 +469,24 @@ def test_what_is_always_empty_is_proved_by_its_shape(monkeypatch):
     assert [site.outcome for site in always.sites] == ["proved"]
     sometimes, _ = proofs_of(parse(text.format(8)), cut_short, monkeypatch, keep_going=True)
     assert [site.outcome for site in sometimes.rolled_back] == ["failed"]
+
+
+def test_an_experiment_is_a_plain_value(monkeypatch):
+    """It can go to another process, and gives the same proof there as here."""
+
+    @rule(patterns=[lambda g, x, s: g.relu(g.mul(g.softmax(g.matmul(x, s)), 2.0))])
+    def doubled(g: Graph, x: Tensor, s: Tensor) -> Tensor:
+        return g.mul(g.relu(g.softmax(g.matmul(x, s))), 2.0)
+
+    experiments = []
+    run = site_check.run_experiment
+    monkeypatch.setattr(site_check, "run_experiment", lambda item: experiments.append(item) or run(item))
+    text = """(float[batch, seq, 5] x, float[batch, 5, more] s) => (float[batch, seq, more] y)
+        <float two = {2.0}> { p = MatMul(x, s) w = Softmax(p) m = Mul(w, two) y = Relu(m) }"""
+    _, report = surgeon.rewrite(parse(text), doubled)
+    (experiment,), (proof,) = experiments, report.proofs
+    assert proof.outcome is Outcome.PROVED
+    assert experiment.wishes
+    assert experiment.picks_by_products
+    again = run(pickle.loads(pickle.dumps(experiment)))
+    assert replace(again, seconds=proof.seconds) == proof

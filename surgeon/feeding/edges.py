@@ -41,7 +41,10 @@ def edge_values(
         Values.NON_FINITE: lambda: _non_finite(shape, seed, random),
         Values.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
         Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
+        Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
         Values.SMALL: lambda: _small(narrow, shape, random),
+        Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, random),
+        Values.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
 
@@ -129,3 +132,18 @@ def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generato
 def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
     return random.standard_normal(shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
+
+
+def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Normal numbers of all exponents, each as likely as another, of both signs."""
+    limits = ml_dtypes.finfo(dtype)
+    made = np.exp2(random.uniform(int(limits.minexp), int(limits.maxexp) - 1, shape))
+    return np.asarray(made * random.choice((-1.0, 1.0), shape))
+
+
+def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Zeros and ones at random; along the last axis the first row is zeros, where there are several."""
+    made = random.integers(0, 2, shape).astype(np.float64)
+    if len(shape) > 1 and made.size:
+        made.reshape(-1, shape[-1])[0] = 0.0
+    return made

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.prove.compare import finite_gap
-from surgeon.prove.judge import moved_by_one_ulp
+from surgeon.prove.nudging import moved_by_one_ulp
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import open_model
 

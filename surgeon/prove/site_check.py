@@ -11,13 +11,15 @@ import onnx
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Scope, qualified
-from surgeon.prove.cut import CannotCut, Cut
+from surgeon.prove.cut import Cut
+from surgeon.prove.experiment import ProofOptions
 from surgeon.prove.inner_values import InnerValues
-from surgeon.prove.proof import SiteProof, least
+from surgeon.prove.preparing import Bodies, prepared
+from surgeon.prove.proof import CannotCut, SiteProof, least
 from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
 from surgeon.prove.signature import Signature, Signatures
-from surgeon.prove.site_proof import ProofOptions, prove_cut
+from surgeon.prove.site_proof import run_experiment
 from surgeon.shaping.shapes import Shapes
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may hold only for what its model computes there
@@ -33,15 +35,15 @@ Traced = Callable[[Sequence[str]], InnerValues]
 class SiteCheck:
     """The proofs of one rewrite.
 
-    index: of the model, after the rewrite.  traced: values of tensors of the main graph from one run of the source,
-    asked for where nothing else tells their rank.
+    index: of the model, after the rewrite.  bodies: the references of operations.  traced: values of tensors of the
+    main graph from one run of the source, asked for where nothing else tells their rank.
     """
 
-    def __init__(self, index: Index, options: ProofOptions, traced: Traced) -> None:
+    def __init__(self, index: Index, options: ProofOptions, bodies: Bodies, traced: Traced) -> None:
         self._origin = Origin(index)
         self._shapes = Shapes(self._origin)
         self._signatures = Signatures(self._origin)
-        self._options, self._traced = options, traced
+        self._options, self._bodies, self._traced = options, bodies, traced
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
         self._in_vain: Counter[Signature] = Counter()
@@ -122,10 +124,19 @@ class SiteCheck:
     def _prove(self, region: Region, shapes: Shapes) -> SiteProof:
         """Prove a region for inputs of any value; weights that are large are made up too."""
         try:
-            proof = prove_cut(Cut(region, self._origin, shapes), self._options)
+            proof = self._run(Cut(region, self._origin, shapes))
             return replace(proof, reason=self._explained(proof.reason))
         except CannotCut as error:
             return SiteProof(Outcome.UNPROVED, self._explained(str(error)))
+
+    def _run(self, cut: Cut) -> SiteProof:
+        """Prove a region as it is cut out."""
+        if not cut.region.outputs:
+            return SiteProof(Outcome.PROVED, "nothing reads what was taken out")
+        try:
+            return run_experiment(prepared(cut, self._options, self._bodies))
+        except CannotCut as error:
+            return SiteProof(Outcome.UNPROVED, str(error))
 
     def _explained(self, reason: str) -> str:
         """A reason, and where it is an unknown rank why no run of the model told it."""
@@ -140,14 +151,15 @@ class SiteCheck:
         if not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
-            return replace(failed, outcome=Outcome.UNPROVED, reason=why) if made_up.bakes else failed
+            is_open = made_up.bakes or failed.is_of_weights
+            return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:
             try:
                 cut = Cut(region, self._origin, shapes, real_weights=True, depth=depth)
             except CannotCut:
                 break
             if depth or cut.reads_weights:
-                proof = prove_cut(cut, self._options)
+                proof = self._run(cut)
                 if proof.outcome is Outcome.PROVED:
                     return proof if not depth else replace(proof, reason=_IN_CONTEXT.format(len(cut.prefix)))
             if not cut.grows:

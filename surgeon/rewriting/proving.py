@@ -12,12 +12,12 @@ from surgeon.feeding.dims import require_dims
 from surgeon.file.sameness import Contents
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
+from surgeon.prove.experiment import ProofOptions
 from surgeon.prove.inner_values import find_inner
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
 from surgeon.prove.site_check import SiteCheck
-from surgeon.prove.site_proof import ProofOptions
 from surgeon.rewriting.copies import makers
 from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.references import reference_functions
@@ -38,7 +38,6 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
         custom_ops=options.custom_ops,
         rtol=options.rtol,
         atol=options.atol,
-        bodies=reference_functions(run.driver.log, run.rules),
     )
     traced = partial(
         find_inner,
@@ -48,7 +47,7 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
         dims=options.dims,
         custom_ops=options.custom_ops,
     )
-    check = SiteCheck(run.index, settings, traced)
+    check = SiteCheck(run.index, settings, reference_functions(run.driver.log, run.rules), traced)
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.rules}
     inner = run.driver.splicer.inner
