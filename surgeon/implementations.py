@@ -264,7 +264,7 @@ def receive(data: bytes) -> None:
     _loaded.update((file, (version, [*map(_of_record, found)])) for file, version, found in files)
 
 
-def staying(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
+def bound(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
     """The operators, by domain and name, whose implementations run in the user's own process and in no other.
 
     Raises UsageError as `load` does.
