@@ -102,9 +102,9 @@ def _turns(places: np.ndarray) -> np.ndarray:
 def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Choose about a quarter of the elements, but none in one slice of each axis.
 
-    At least three, if there is room, and one in every row but those.  The slice is the first (odd seeds: the last) along
-    every axis longer than one, for all inputs alike: what is computed from them row by row, batch by batch or channel
-    by channel is usual there.
+    At least three, if there is room, and one in every row but those.  The slice is the first (odd seeds: the last)
+    along every axis longer than one, for all inputs alike: what is computed from them row by row, batch by batch or
+    channel by channel is usual there.
     """
     if not shape or not math.prod(shape):
         return np.ones(shape, dtype=np.bool_)
