@@ -26,8 +26,9 @@ from surgeon.errors import UsageError
 from surgeon.running.child import NOTES
 from surgeon.running.pipes import read, write
 
-GUARD = 6.0
-"""A task may take this many times its seconds of processor time by the clock: a busy machine is slow, not the task."""
+GUARD, LEAST_CLOCK = 6.0, 5.0
+"""A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
+machine is slow, not the task."""
 START = 60.0
 """Seconds that a child may take to start."""
 MOST_JOBS = 4
@@ -74,6 +75,14 @@ def usual_jobs() -> int:
     """How many children work at once where nobody says: as many as there are cores for this process, at most four."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST_JOBS)
+
+
+def by_the_clock(seconds: float) -> float:
+    """The seconds by the clock that a task of so many seconds of processor time may take.
+
+    Where a process cannot be ended by the time that it worked, its time is that of the clock.
+    """
+    return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
 
 
 def memory_limit() -> int:
@@ -130,7 +139,7 @@ class _Child:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
         header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit()}
-        alarm = threading.Timer(task.seconds * GUARD + START * self._is_new, self._expire)
+        alarm = threading.Timer(by_the_clock(task.seconds) + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()
         try:
@@ -171,9 +180,6 @@ class _Child:
         """End it at once, also while another thread reads from it."""
         self._late.set()
         self.popen.kill()
-
-    def _expire(self) -> None:
-        self.kill()
 
     def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:
         if self.popen.stdin is not None:
