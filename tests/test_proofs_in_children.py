@@ -43,7 +43,7 @@ def negated(g: Graph, x: Tensor, low: Tensor, one: Tensor) -> Tensor:
 def divides(g: Graph, x: Tensor) -> Tensor:
     """Ends the process that runs it."""
     quotient = g.div(np.array([LOWEST]), np.array([-1]))
-    return g.add(g.relu(g.neg(x)), g.cast_like(quotient, x))
+    return g.add(g.max(g.neg(x), 0.0), g.cast_like(quotient, x))
 
 
 def proved(model, rules, **options):

@@ -107,22 +107,28 @@ def _page() -> int | None:
 
 
 class _Child:
-    """A running child, and both ends of the pipes to it."""
+    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started."""
 
     def __init__(self) -> None:
         root = Path(__file__).resolve().parents[2]  # wherever this package was found, the child finds it too
         paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
-        self.popen = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=shared,
-            # Several work at once: each with the one thread that its time is counted for.
-            env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-        )
+        try:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=shared,
+                # Several work at once, and all threads of one count for its time.
+                env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UsageError(
+                f"No process can be started that runs models for a proof ({why}): end others, or use check='none'."
+            ) from error
         self._is_new, self._late = True, threading.Event()
 
     @property
@@ -219,7 +225,7 @@ _lock = threading.Lock()
 
 def start(module: str) -> None:
     """Let a child start, and import a module, if there is none yet: it is ready when it is needed."""
-    with _lock:
+    with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
         if any(child.lives for child in _idle):
             return
         child = _Child()
