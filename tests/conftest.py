@@ -1,27 +1,39 @@
-"""Options of the test run, and the real exports as a fixture."""
+"""Options of the test run, how Hypothesis runs, and the real exports as a fixture."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from surgeon import implementations
-from tests import exports
+from tests import exports, sampling
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+# How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("unhurried")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--all-exports` takes every export in place of the fixed sample."""
-    parser.addoption("--all-exports", action="store_true", help="test every real export, not the sample (minutes)")
+    """`--whole` takes every case of every matrix in place of its sample."""
+    parser.addoption("--whole", action="store_true", help="test all exports and forms, not the samples (hours)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Modules of tests ask for the cases when they are imported."""
+    sampling.take_whole(config.getoption("whole"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `real_export` runs once for each chosen case."""
     if "real_export" in metafunc.fixturenames:
-        chosen = exports.cases() if metafunc.config.getoption("all_exports") else exports.sample()
+        chosen = sampling.chosen(exports.sample, exports.cases)
         metafunc.parametrize("real_export", chosen, indirect=True, scope="module", ids=lambda case: case.name)
 
 

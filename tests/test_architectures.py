@@ -1,6 +1,7 @@
 """Every activation and norm that torch ran in whole architectures is found in their exports, and nothing else is.
 
-The cases are in `tests.architectures`; `python -m tests.architectures --table` runs all of them.
+The cases are in `tests.architectures`, with the sample of them that runs by default; `python -m tests.architectures
+--table` makes a table of all of them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import onnx
 import pytest
 
 import surgeon
+from tests import sampling
 from tests.architectures import cases, exporting
 from tests.architectures.checking import RULES, Row, check
 
 SAMPLE = cases.sample()
+CHOSEN = sampling.chosen(cases.sample, cases.cases)
 
 
-@pytest.fixture(scope="module", params=SAMPLE, ids=[case.name for case in SAMPLE])
+@pytest.fixture(scope="module", params=CHOSEN, ids=[case.name for case in CHOSEN])
 def row(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Row:
     """One export, rewritten by all activations and norms, sites and whole model checked."""
     return check(request.param, tmp_path_factory.mktemp("rewritten") / "out.onnx")

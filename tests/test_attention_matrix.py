@@ -1,16 +1,17 @@
 """Every attention and rotary embedding that torch ran is one op in our output, proved, and the whole models are equal.
 
-The cases are in `tests.attention`; here stands a sample.  `python -m tests.attention --table` measures all of them,
-the peers beside us.
+The cases are in `tests.attention`, with the sample of them that runs by default.  `python -m tests.attention --table`
+measures all of them, the peers beside us.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,6 +20,7 @@ from onnx import TensorProto, helper
 
 import surgeon
 from surgeon.upgrading.upgrade import upgrade
+from tests import sampling
 from tests.attention import cases, comparing, inputs, peers, table
 from tests.attention.apart import apart, close
 from tests.attention.cases import Case, Variant
@@ -27,7 +29,8 @@ from tests.attention.inputs import Input
 from tests.attention.measure import OPSET, OURS, RULES, STANDARD_OURS, Cell, found, measure
 
 SAMPLE = cases.sample()
-STANDARD_SAMPLE = [case for case in SAMPLE if case.name in cases.STANDARD_SAMPLE]
+CHOSEN = sampling.chosen(cases.sample, cases.table)
+STANDARD = sampling.chosen(lambda: [case for case in SAMPLE if case.name in cases.STANDARD_SAMPLE], cases.table)
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,15 @@ class Rewritten:
     output: Path
 
 
-@pytest.fixture(scope="module", params=SAMPLE, ids=[case.name for case in SAMPLE])
+def params(chosen: Sequence[Case], missed: tuple[str, ...]) -> list[Any]:
+    """The cases by name; one of which the table says that it is missed may fail."""
+    may_fail = pytest.mark.xfail(reason="TABLE.md lists it as not full")
+    return [
+        pytest.param(case, id=case.name, marks=[may_fail] if case.name.startswith(missed) else []) for case in chosen
+    ]
+
+
+@pytest.fixture(scope="module", params=params(CHOSEN, cases.MISSED))
 def rewritten(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
     """One export, rewritten, and compared on all sets of inputs."""
     made, folder = export(request.param), tmp_path_factory.mktemp("attention")
@@ -65,7 +76,7 @@ def test_the_export_itself_runs_on_all_inputs(row: table.Row) -> None:
     assert row.cells[OURS].refused == ()
 
 
-@pytest.mark.parametrize("case", STANDARD_SAMPLE, ids=[case.name for case in STANDARD_SAMPLE])
+@pytest.mark.parametrize("case", params(STANDARD, cases.STANDARD_MISSED))
 def test_standard_ops_take_every_call_too(case: Case, tmp_path: Path) -> None:
     """Raised to opset 23, with standard ops alone: as many as calls, each site proved, the whole model equal."""
     made = export(case)

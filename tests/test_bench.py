@@ -1,9 +1,11 @@
-"""`surgeon bench`: rounds by a clock that the test moves, intervals by hand, and one real run of tiny models."""
+"""`surgeon bench`: rounds by a clock that the test moves, intervals by hand, and runs of tiny models."""
 
 import gc
 import json
+from importlib import import_module
 from itertools import pairwise
 from math import comb, inf
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -15,6 +17,8 @@ from surgeon.benching.intervals import interval_of
 from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, ratio_of
 from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
 from surgeon.console import bench_command
+from surgeon.running import runtime
+from surgeon.running.runtime import TimedSession
 from tests.command_line import gelus, one_sentence, run, save
 
 WORK = "y = Relu(x)"
@@ -211,8 +215,22 @@ def test_any_two_models_can_be_held_against_each_other():
     assert (found.ratio(2, 1).model, found.ratio(2, 1).reference) == ("c", "b")
 
 
-def test_bench_of_tiny_models(tmp_path):
-    """A real run: two models in files, one in memory; 60 MatMuls take longer than one."""
+def test_bench_of_tiny_models(tmp_path, monkeypatch):
+    """Real runs of two models in files and one in memory, by a clock on which each node takes a millisecond."""
+    clock = Clock()
+
+    class Ticking(TimedSession):
+        def __init__(self, model, *arguments, **settings):
+            super().__init__(model, *arguments, **settings)
+            proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
+            self.seconds = 1e-3 * len(proto.graph.node)
+
+        def prepared(self, feeds):
+            really, tick = super().prepared(feeds), clock.runs("", self.seconds)
+            return lambda: (really(), tick())
+
+    monkeypatch.setattr(runtime, "TimedSession", Ticking)
+    monkeypatch.setattr(import_module("surgeon.benching.bench"), "time", SimpleNamespace(perf_counter=clock))
     square = ", ".join(["0.01"] * 128 * 128)
     weight = f"float[128, 128] w = {{{square}}}"
     head = "(float[n, 128] x) => (float[n, 128] y)"
@@ -229,9 +247,9 @@ def test_bench_of_tiny_models(tmp_path):
     assert [latency.name for latency in found.models] == [str(large), str(small), "model 3"]
     assert found.sizes == {"n": 64}
     assert found.rounds >= 10
-    assert found.ratios[0].verdict == FASTER
-    assert found.ratios[0].ratio < 0.5
-    assert 0.5 < found.ratios[1].ratio < 2
+    assert [model.median for model in found.models] == pytest.approx([60.0, 1.0, 60.0])
+    assert [ratio.verdict for ratio in found.ratios] == [FASTER, EQUAL]
+    assert [ratio.ratio for ratio in found.ratios] == pytest.approx([1 / 60, 1.0])
     assert found.ratio(0, 1).verdict == SLOWER
 
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -221,20 +220,23 @@ def test_a_data_file_is_never_the_target(tmp_path: Path) -> None:
     assert not (tmp_path / "w.data").exists()
 
 
-def test_holes_stay_holes(tmp_path: Path) -> None:
-    """A sparse file of 8 GB is copied and compared in no time and takes no room."""
+def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file of 8 GB takes no room when it is copied, and only what is no hole is copied and compared."""
+    copied, read = [], []
+    copy_span, read_at = copying.copy_span, copying.read_at
+    monkeypatch.setattr(copying, "copy_span", lambda *args: (copied.append(args[2]), copy_span(*args)))
+    monkeypatch.setattr(copying, "read_at", lambda *args: (read.append(args[2]), read_at(*args))[1])
     with open(tmp_path / "a", "wb") as file:
         file.truncate(8 << 30)
         file.seek(4 << 30)
         file.write(b"data")
-    began = time.perf_counter()
     source, target = copying.open_read(tmp_path / "a"), os.open(tmp_path / "b", os.O_RDWR | os.O_CREAT)
     copying.copy_file(source, target)
     os.close(source)
+    assert copying.same_content(tmp_path / "a", tmp_path / "b")
     if os.stat(tmp_path / "a").st_blocks < 1000:  # a file system that has holes
         assert os.stat(tmp_path / "b").st_blocks < 1000
-        assert time.perf_counter() - began < 1
-    assert copying.same_content(tmp_path / "a", tmp_path / "b")
+        assert max(sum(copied), sum(read)) < 100 << 20
     os.pwrite(target, b"x", 7 << 30)
     os.close(target)
     assert not copying.same_content(tmp_path / "a", tmp_path / "b")

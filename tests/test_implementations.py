@@ -13,7 +13,7 @@ import pytest
 
 from surgeon import implementations
 from surgeon.errors import UsageError
-from surgeon.implementations import Implementation, implements, load
+from surgeon.implementations import Implementation, load
 from surgeon.running.oracles import open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import Session, SessionError, require_libraries
@@ -173,12 +173,12 @@ def test_an_attribute_that_an_implementation_does_not_take(tmp_path):
 
 def test_an_implementation_that_takes_too_long(tmp_path):
     """It tells nothing about the model."""
-    path = write(tmp_path, "time.sleep(60)")
-    started = time.perf_counter()
+    done = tmp_path / "done"
+    path = write(tmp_path, f"time.sleep(60)\nopen({str(done)!r}, 'w').close()")
     with pytest.raises(SessionError, match="has not answered within 1.5 s: make it faster") as refused:
         answer(model(CUSTOM), {"x": X}, [path], limit=1.5)
     assert refused.value.missing
-    assert time.perf_counter() - started < 10
+    assert not done.exists()  # nobody waited for it
 
 
 def test_the_process_starts_again_after_a_crash(tmp_path):
@@ -203,9 +203,9 @@ def test_a_process_serves_one_model_after_another_until_its_file_is_edited(tmp_p
     with open_oracle(mini, [path]) as oracle:
         assert pid(oracle) in (first, second)
     write(tmp_path, "if x[0]:\n    time.sleep(60)\nreturn x + os.getpid()")
-    with open_oracle(mini, [path], limit=5) as oracle:
-        with pytest.raises(SessionError, match="has not answered"):
-            oracle.run({"x": np.ones(1, np.float32)})
+    with open_oracle(mini, [path], limit=1) as oracle, pytest.raises(SessionError, match="has not answered"):
+        oracle.run({"x": np.ones(1, np.float32)})
+    with open_oracle(mini, [path]) as oracle:
         edited = pid(oracle)
     assert edited not in (first, second)
 
@@ -241,7 +241,7 @@ def test_the_process_dies_with_its_parent(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     number = int(pid.read_text())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120  # only so that a process that lives on ends this test
     while _alive(number) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not _alive(number)
@@ -316,15 +316,6 @@ def test_a_file_is_run_once_and_anew_when_edited(tmp_path):
         np.testing.assert_array_equal(answer(mini, {"x": X}, [path])[2]["y"], X)
     finally:
         sys.modules.pop("neighbour_of_ops", None)
-
-
-def test_an_implementation_that_no_file_holds():
-    """As one written in a notebook."""
-    scope = {"implements": implements}
-    exec(compile("@implements('test.customop::CustomOpOne')\ndef one(x, y, alpha): return x", "<cell>", "exec"), scope)
-    with pytest.raises(SessionError, match=r"is in no file.*write it into a \.py file and give that") as refused:
-        open_oracle(model(CUSTOM))
-    assert refused.value.missing
 
 
 def test_a_neighbour_of_an_implementation_that_nobody_knows(tmp_path):

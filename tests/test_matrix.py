@@ -1,7 +1,7 @@
 """Every operation that torch ran is found in what its exporters wrote, in every form, and no decoy is.
 
-The forms and the columns are in `tests.matrix`; here stands its sample, a test for each family in a column.
-`python -m tests.matrix --table` measures all of them, the peers beside us.
+The forms and the columns are in `tests.matrix`; here stands a test for each family in a column, by default for a sample
+of them.  `python -m tests.matrix --table` measures all of them, the peers beside us.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import onnx
 import pytest
 
 import surgeon
+from tests import sampling
 from tests.matrix import operations, peers, sample
 from tests.matrix.cases import DTYPES, OPSETS, Column, Export, columns, family
 from tests.matrix.measure import OURS, Cell, judge, measure
 from tests.matrix.modules import FAMILIES, by_name
 from tests.matrix.table import Matrix, Row, fault_of, lines
 
-CHOSEN = sample.chosen()
+CHOSEN = sampling.chosen(sample.chosen, sample.every)
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ def test_every_operation_has_forms_and_ops() -> None:
 
 def test_the_sample_holds_every_form_exporter_opset_and_dtype() -> None:
     """What runs by default leaves out no value of any of the four."""
-    assert {name for name, _ in CHOSEN} == set(FAMILIES)
-    kept = {column for _, column in CHOSEN}
+    assert {name for name, _ in sample.chosen()} == set(FAMILIES)
+    kept = {column for _, column in sample.chosen()}
     assert {(column.exporter, column.opset) for column in kept} == {
         (e, o) for e, opsets in OPSETS.items() for o in opsets
     }

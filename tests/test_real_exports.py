@@ -1,6 +1,6 @@
 """Every GELU that torch ran is found in what its exporters wrote, and nothing else changes.
 
-The cases are in `tests.exports`; `--all-exports` runs all of them.
+The cases are in `tests.exports`; `--whole` runs all of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """What a proof looks at: where it cuts, which sizes and values it takes, how often it is made."""
 
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -205,8 +208,25 @@ def test_bfloat16_has_no_kernel_and_is_proved_all_the_same():
     assert "ReferenceEvaluator" in report.proofs[0].oracle
 
 
+@contextmanager
+def room(more):
+    """So many bytes of address space beyond today's, children included; no limit where none is known."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 def test_a_hundred_gigabytes_are_not_read(tmp_path):
-    """Sparse external data: the weights are made up, and made smaller."""
+    """Sparse external data: the weights are made up, and made smaller, or else there is no room for them."""
     hidden = 65536
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["m"], name="mm"),
@@ -227,9 +247,9 @@ def test_a_hundred_gigabytes_are_not_read(tmp_path):
     def whole(g: Graph, x: Tensor, w: Tensor) -> Tensor:
         return g.relu(g.matmul(x, w))
 
-    _, report = surgeon.rewrite(tmp_path / "in.onnx", whole, output=tmp_path / "out.onnx")
+    with room(8 << 30):
+        _, report = surgeon.rewrite(tmp_path / "in.onnx", whole, output=tmp_path / "out.onnx")
     assert report.outcome == "proved"
-    assert report.seconds["prove"] < 5
 
 
 def test_constants_keep_their_values():

@@ -242,7 +242,7 @@ def _outcome_words(report: Report) -> str:
         told = "".join(f", {count:,} {name}" for name, count in more)
         words.append(f"{count:,} of {total:,} site{'s' * (total != 1)} {name}{told}")
     if check is not None:
-        runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs" if check.outputs else ""
+        runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.outputs else ""
         model = "the model without them" if report.rolled_back else "whole model"
         found = " ".join(part for part in (model, check.outcome.value, runs) if part)
         words.append(": ".join(part for part in (found, check.reason.rstrip(".")) if part))

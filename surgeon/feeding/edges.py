@@ -135,9 +135,12 @@ def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.nda
 
 
 def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
-    """Normal numbers of all exponents, each as likely as another, of both signs."""
+    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers."""
     limits = ml_dtypes.finfo(dtype)
-    made = np.exp2(random.uniform(int(limits.minexp), int(limits.maxexp) - 1, shape))
+    least, most = int(limits.minexp), int(limits.maxexp) - 1
+    count = math.prod(shape)
+    places = (random.permutation(count) + random.random(count)) / max(count, 1)
+    made = np.exp2(least + (most - least) * places).reshape(shape)
     return np.asarray(made * random.choice((-1.0, 1.0), shape))
 
 

@@ -195,7 +195,8 @@ class Filler:
         """
         limits = np.iinfo(self.want.dtype)
         ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1)
-        near = ends * (int(limits.max) - self.random.integers(0, _PLAIN_INTEGERS, self.shape, dtype=np.uint8).astype(object))
+        below = self.random.integers(0, _PLAIN_INTEGERS, self.shape).astype(object)
+        near = ends * (int(limits.max) - below)
         far = self.random.random(self.shape) < _FAR_PART
         return np.where(far, near, made).astype(self.want.dtype)
 

@@ -31,8 +31,8 @@ class Values(enum.Enum):
     zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
     large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
     one slice along every axis.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1)
-    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.  SMALL: normal(0, 1e-4), in float16
-    normal(0, 2**-8): near what is added to a variance lest it be zero.
+    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.
+    SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.
 

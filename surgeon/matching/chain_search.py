@@ -50,6 +50,7 @@ def chain_matcher(chain: Chain) -> Matcher:
 
     def match(state: State, name: str, then: Next) -> bool:
         mark = len(state.nodes)
+        state.visited += 1
         node = producer(state, name, chain.family, state.nodes)
         if node is None:
             del state.nodes[mark:]

@@ -196,6 +196,7 @@ class _Compiler:
         def match(state: State, name: str, then: Next) -> bool:
             nodes = state.nodes
             mark = len(nodes)
+            state.visited += 1
             node = state.producers.get(name)
             while node is not None and not accepts(node) and node.op in TRANSPARENT and state.passes(node, name):
                 nodes.append(node)

@@ -17,6 +17,7 @@ from surgeon.matching.search import Search
 from surgeon.matching.state import TRANSPARENT, Several, State
 from surgeon.matching.templates import Template, template_of
 from surgeon.matching.trace import Finding, Kind, Trace
+from surgeon.matching.work import Work
 
 _SLOT = attrgetter("slot")
 
@@ -124,6 +125,7 @@ def find(
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
+    work = Work.of(index)
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
@@ -137,7 +139,7 @@ def find(
                 yield attempt.found
                 if anchor not in attempt.found.kept:
                     continue
-        for root in reversed(climb(scope, compiled, anchor)):
+        for root in reversed(climb(scope, compiled, anchor, work)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
@@ -197,6 +199,7 @@ class _Attempt:
         name = root.outputs[position] if position < len(root.outputs) else ""
         if name:
             self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
+        self.state.count()
 
     def try_template(self, template: Template, tried: set[Node]) -> None:
         """Try the quick road around the anchor; what comes of it has the last words of any match."""

@@ -6,6 +6,7 @@ from operator import attrgetter
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
 from surgeon.matching.state import TRANSPARENT
+from surgeon.matching.work import Work
 
 CLIMB_LIMIT = 4096
 SINGLE = 3  # the depth of a pattern of one node
@@ -28,7 +29,7 @@ def _fitting(scope: Scope, domain: str, op: str) -> list[Node]:
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
-def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
+def climb(scope: Scope, compiled: Compiled, anchor: Node, work: Work) -> list[Node]:
     """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
     heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
     if compiled.depth == SINGLE and heads is not None:
@@ -41,7 +42,9 @@ def climb(scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
             if heads is None or node.op in heads:
                 found.append(node)
             for name in node.outputs:
-                for reader in consumers.get(name, ()):
+                readers = consumers.get(name, ())
+                work.visited += len(readers)
+                for reader in readers:
                     if allowed is not None and reader.op not in allowed:
                         continue
                     if reader.alive and reader not in seen and reader.scope is scope:

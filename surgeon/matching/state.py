@@ -12,6 +12,7 @@ from surgeon.indexing.local import called_by
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
 from surgeon.matching.trace import Finding, Trace
+from surgeon.matching.work import Work
 from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 
@@ -34,7 +35,7 @@ class Several(tuple[str, ...]):
 class State:
     """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
 
-    __slots__ = ("bound", "index", "made", "nodes", "producers", "scalars", "scope", "steps", "trace")
+    __slots__ = ("bound", "index", "made", "nodes", "producers", "scalars", "scope", "steps", "trace", "visited")
 
     def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
         self.index, self.scope, self.trace = index, scope, trace
@@ -43,7 +44,14 @@ class State:
         self.bound: dict[str, Any] = {}
         self.nodes: list[Node] = []
         self.made: dict[int, Node] = {}
-        self.steps = 0
+        self.steps = self.visited = 0
+
+    def count(self) -> None:
+        """Add what this attempt has cost to the work of its index."""
+        work = Work.of(self.index)
+        work.attempts += 1
+        work.visited += self.visited
+        work.steps += self.steps
 
     def missed(self, finding: Finding) -> bool:
         """Record why this branch failed; always False, so that matchers can return it."""

@@ -25,13 +25,15 @@ class ProofOptions:
     """How regions are proved.
 
     dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
-    ops.  proof_time: seconds of processor time that one proof may take.  jobs: how many are made at once, 0 for as many
-    as there are cores, at most four.
+    ops; implementations: all that the user's process knows of those, as `surgeon.implementations` ships it.
+    proof_time: seconds of processor time that one proof may take.  jobs: how many are made at once, 0 for as many as
+    there are cores, at most four.
     """
 
     seed: int = 0
     dims: Mapping[str, int] = field(default_factory=dict)
     custom_ops: Sequence[str | Path] = ()
+    implementations: bytes = field(default=b"", repr=False)
     rtol: float | None = None
     atol: float | None = None
     proof_time: float = 10.0
@@ -118,7 +120,7 @@ class Experiment:
     outputs: that the region hands on; empty: those of them without elements whatever the inputs.  added: constants that
     the replacement alone reads.  pinned: numbers that constants and attributes speak of.  wishes: what nodes want of
     sizes.  sums: of the original nodes.  picks_by_products: whether a softmax of products is among those.  weights: the
-    bytes of those that inputs stand for.  slack, apart: as in a Region.
+    bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  slack, apart: as in a Region.
     """
 
     minis: MiniModels
@@ -134,6 +136,7 @@ class Experiment:
     sums: tuple[Sum, ...] = ()
     picks_by_products: bool = False
     weights: int = 0
+    takes_empty: bool = True
     slack: float = 0.0
     apart: frozenset[str] = frozenset()
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from surgeon.prove.compare import TOLERANCES, dtype_name, finite_gap, tolerance
 from surgeon.prove.floats import ALLOWANCE, Allowed, Floats
-from surgeon.prove.movement import Movement
+from surgeon.prove.movement import Movement, change
 from surgeon.prove.tensor_error import Deviation, TensorError, worst
 
 __all__ = ["ALLOWANCE", "Deviation", "TensorError", "judge", "worst"]
@@ -105,7 +105,7 @@ def _judge_exact(
     if reference is not None:
         wrong &= np.asarray(reference != rewritten)
     if numeric:
-        wrong &= np.abs(_doubles(rewritten) - _doubles(right)) > movement.jumps
+        wrong &= (movement.jumps == 0) | (change(rewritten, right) > movement.jumps)
     elif dtype == "bool":
         wrong &= movement.jumps == 0
     scale = finite_gap(right, np.zeros_like(right)) if numeric else 1.0
@@ -118,10 +118,6 @@ def _judge_exact(
     return TensorError(
         name, dtype, before, _exact_deviation(rewritten, right, scale), scale, 0.0, not why, why, severity, gap
     )
-
-
-def _doubles(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64)
 
 
 def _exact_deviation(result: np.ndarray, right: np.ndarray, scale: float) -> Deviation:

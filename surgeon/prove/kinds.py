@@ -6,10 +6,10 @@ from surgeon.feeding.hiding import hides_endlessly
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.feeding.wants import MASKED_KINDS
 
-SPOKEN_OF = 2  # the turn of usual values that hold the region's own constants too
+SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 # At the first sizes, and at the others.
 FIRST = (
-    *((Values.USUAL, turn) for turn in range(3)),
+    *((Values.USUAL, turn) for turn in range(4)),
     (Values.WIDE, 0),
     (Values.LARGE, 1),
     (Values.ZEROS, 0),
@@ -20,7 +20,7 @@ FIRST = (
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
     *((Values.NON_FINITE, turn) for turn in range(2)),
-    (Values.MAGNITUDES, 0),
+    *((Values.MAGNITUDES, turn) for turn in range(2)),
     *((Values.HOLES, turn) for turn in range(3)),
     *((Values.HIDDEN_ROWS, turn) for turn in range(4)),
     (Values.BACKWARDS, 0),

@@ -3,7 +3,7 @@
 import numpy as np
 
 BINADES = 8  # powers of two that one class spans
-_ORDINARY = 2.0**12  # times what a tenth of all numbers are below: the largest that are no fills, no one-off
+_ORDINARY = 2.0**7  # times what a tenth of all numbers are below: the largest that are no fills, no one-off
 _TENTH = 0.1
 
 

@@ -99,9 +99,9 @@ def held(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def spacing(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The distance between numbers of `dtype` at each magnitude, floats as wide as these; below the least normal one as above it.
+    """The distance between numbers of `dtype` at each magnitude, in floats as wide as these.
 
-    Numbers of magnitude [2**e, 2**(e + 1)) lie 2**(e - nmant) apart.
+    Numbers of magnitude [2**e, 2**(e + 1)) lie 2**(e - nmant) apart; below the least normal one as just above it.
     """
     limits = ml_dtypes.finfo(dtype)
     exponent = np.maximum(np.frexp(np.abs(array))[1] - 1, int(limits.minexp))

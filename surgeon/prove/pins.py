@@ -22,11 +22,12 @@ def sprinkle(
     *,
     most: float = np.inf,
     added: Collection[str] = (),
+    ties: bool = False,
 ) -> None:
     """Put the scalars among the constants, and halves, at random places of the inputs that may hold any number.
 
-    Of each scalar that may be the step of a rounding also what lies halfway between two steps, both for what divides by
-    it and for what multiplies: where a half of it is as exact as itself, nothing but the rounding decides there.
+    ties: in their place what lies halfway between two steps, if a scalar is the step of a rounding, both for what
+    divides by it and for what multiplies: a half of it is as exact as itself, so that the rounding alone decides there.
     Indices are given what the region itself speaks of, as far as their table goes.
 
     An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
@@ -42,7 +43,7 @@ def sprinkle(
     if most < np.inf:
         numbers = [number for number in numbers if abs(number) <= most]
     steps = [number for number in numbers if number and np.isfinite(number)]
-    ties = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
+    between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
     random = np.random.default_rng(seed)
     for want in plan.wants:
         if want.kind == "indices" and feeds[want.name].size:
@@ -51,7 +52,8 @@ def sprinkle(
         is_float, is_whole = want.name in plan.edged, want.free and want.dtype.kind in "iu"
         if not is_float and not is_whole:
             continue
-        pins = [*dict.fromkeys((*numbers, *HALVES, *ties) if is_float else numbers)][:MOST]
+        spoken = between if ties else [*numbers, *HALVES]
+        pins = [*dict.fromkeys(spoken if is_float else numbers)][:MOST]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
         places = random.permutation(flat.size)[: max(flat.size // PART, 1)]

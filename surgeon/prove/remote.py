@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from onnx import ModelProto
@@ -55,10 +56,25 @@ def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
     def tasks() -> Iterator[Task]:
         for experiment in experiments:
             asked.append(experiment)
-            yield Task(f"{MODULE}:prove", experiment, experiment.options.proof_time)
+            yield _task(experiment)
 
     results = children.run(tasks(), jobs or children.usual_jobs())
+    again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
+    if again:  # some kernels crash on a tensor without elements: what else was tried still counts
+        without = [replace(asked[place], takes_empty=False) for place in again]
+        more = children.run((_task(experiment) for experiment in without), jobs or children.usual_jobs())
+        for place, result in zip(again, more, strict=True):
+            results[place] = result
     return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
+
+
+def _task(experiment: Experiment) -> Task:
+    return Task(f"{MODULE}:prove", experiment, experiment.options.proof_time)
+
+
+def _ended_on_empty(result: Result) -> bool:
+    """Whether an experiment ended its child on a tensor without elements."""
+    return isinstance(result, Failure) and isinstance(result.noted, dict) and bool(result.noted.get("empty"))
 
 
 def traced(trace: Trace) -> Traced:

@@ -1,7 +1,7 @@
 """One region proved: both mini-models on the same inputs, their answers held against a higher-precision reference."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
@@ -10,15 +10,15 @@ import numpy as np
 import onnx
 from onnx import FunctionProto
 
-from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
+from surgeon.feeding.inputs import InputsUnknown, Values
 from surgeon.feeding.wants import OVERFLOWING
 from surgeon.prove.compare import same_values, stated
-from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment, MiniModels
+from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.prove.exposing import exposing
+from surgeon.prove.feeder import Feeder, Feeds
 from surgeon.prove.judge import TensorError, judge
-from surgeon.prove.kinds import DIVIDING, FIRST, FURTHER, OTHERS, SPOKEN_OF, WEIGHED, is_tried, name_of_kind
+from surgeon.prove.kinds import FIRST, FURTHER, OTHERS, WEIGHED, name_of_kind
 from surgeon.prove.moves import Moves
-from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import Setting, Sizes
@@ -26,10 +26,13 @@ from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 
-Feeds = dict[str, np.ndarray]
 PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
+_LOST = (
+    "rounding leaves nothing of {0!r} to be judged: it may differ by {1:.3g} on a scale of {2:.3g}, or as much, "
+    "wherever it was computed"
+)
 LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES))  # of which products overflow
 
 
@@ -58,6 +61,8 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
         tolerance=stated({error.dtype: None for error in proof.worst.values()}, options.rtol, options.atol),
         seconds=time.perf_counter() - started,
         is_of_weights=proof.is_of_weights,
+        kinds=tuple(proof.kinds),
+        sizes=tuple(dict.fromkeys(proof.sizes)),
     )
 
 
@@ -65,7 +70,7 @@ class _Proof:
     """The steps of `run_experiment` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
 
     def __init__(self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False) -> None:
-        self._note_down, self._agreed = note, 0
+        self._note_down, self._agreed, self._is_empty = note, 0, False
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
@@ -73,22 +78,28 @@ class _Proof:
         self.runs = 0
         self.is_of_weights = False  # it fails for other weights than the usual ones alone
         self.refusal = ""
-        self._constants = {tensor.name: tensor for tensor in experiment.minis.before.graph.initializer}
-        self._plain: frozenset[str] = frozenset()  # float inputs of no special role
         self._telling: set[str] = set()
+        self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
-        self._picks = experiment.picks_by_products
-        nodes = (*experiment.minis.before.graph.node, *experiment.minis.after.graph.node)
-        self._divides = any(node.op_type in DIVIDING for node in nodes)
-        self._moves: Moves | None = None
-        self._weights: tuple[Setting, Feeds] | None = None  # made up once for a setting
         self._terms = 1  # of the longest sum, at the sizes of the run
+        self._kinds: dict[str, None] = {}
+        self._tried: list[Setting] = []
 
     @property
     def is_refused(self) -> bool:
         """Whether ONNX Runtime loads both sides, and runs the original at no sizes that tell anything."""
         return bool(self.refusal) and not self._tells and self.oracle in KERNELS
+
+    @property
+    def kinds(self) -> Iterable[str]:
+        """The kinds of inputs on which both sides agreed."""
+        return self._kinds
+
+    @property
+    def sizes(self) -> Iterable[str]:
+        """The sets of sizes at which they did, in words."""
+        return (setting.told for setting in self._tried if setting.by_symbol)
 
     def judged(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
@@ -101,8 +112,7 @@ class _Proof:
 
     def _judged(self) -> tuple[Outcome, str]:
         minis = self.experiment.minis
-        plan = InputPlan(minis.before, names=False)
-        self._plain = plan.edged
+        self._feeder = Feeder(self.experiment)
         bodies = self.experiment.bodies_before
         self._note(ORIGINAL)
         try:
@@ -125,9 +135,10 @@ class _Proof:
                 if self.reference is not None:
                     stack.enter_context(self.reference)
                 custom_ops = self.options.custom_ops
-                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._plain)
+                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._feeder.plain)
                 self._moves = stack.enter_context(moves)
-                failure = self._run_all(plan, minis, first, second)
+                self._first, self._second = first, second
+                failure = self._run_all()
                 if self.reference is not None:
                     self.against = self.reference.name  # it may have turned to another engine on the way
         if failure:
@@ -146,12 +157,15 @@ class _Proof:
                 Outcome.UNPROVED,
                 "no output tells anything: empty, NaN, or lost in rounding wherever it was computed",
             )
+        lost = [error for name, error in self._noisy.items() if name not in self._telling]
+        if lost:
+            return Outcome.UNPROVED, _LOST.format(lost[0].name, lost[0].allowed, lost[0].scale)
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
-        self._note_down({"side": side, "agreed": self._agreed})
+        self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty})
 
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
@@ -164,7 +178,7 @@ class _Proof:
         except SessionError:
             return None
 
-    def _run_all(self, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle) -> str:
+    def _run_all(self) -> str:
         """Run all sets of inputs; returns what is wrong, worst first, or an empty string."""
         sizes, failure = Sizes(self.experiment, self.options.dims), ""
         for group in sizes.groups():
@@ -172,7 +186,7 @@ class _Proof:
                 continue
             before = self.worst, self.runs, self._telling
             self.worst, self.runs, self._telling = {}, 0, set()
-            found = self._run_group(group, plan, minis, first, second)
+            found = self._run_group(group)
             if not self.runs:
                 self.worst, self.runs, self._telling = before
                 continue
@@ -184,106 +198,74 @@ class _Proof:
         if not self.runs or failure or not self._tells:
             return failure
         at = self._ran_at or group[0]
-        failure = self._run_weighed(at, plan, minis, first, second)
-        full = sizes.full()
-        settings = (*sizes.further(at), *([full] if full is not None and group[0].shrunk else ()))
-        for setting in () if failure else settings:
-            failure = self._run_at(setting, FURTHER, plan, minis, first, second)
+        failure = self._run_weighed(at)
+        full = sizes.full() if group[0].shrunk else None
+        for setting in () if failure else (*([full] if full is not None else ()), *sizes.further(at)):
+            failure = self._run_at(setting, FURTHER)
             if failure:
                 break
         return failure
 
-    def _run_weighed(self, setting: Setting, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle) -> str:
+    def _run_weighed(self, setting: Setting) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
-        weights = {item.name for item in self.experiment.inputs if item.weight}
-        sizes = {text: setting.size(size) for text, size in minis.dims.items()}
-        for values in WEIGHED if weights else ():
+        for values in WEIGHED if self._feeder.weights else ():
             if name_of_kind(values) in self.experiment.apart:
                 continue
-            feeds = self._feeds(plan, setting, sizes, Values.USUAL, self.options.seed)
-            feeds.update(plan.make(self.options.seed, sizes, values, leave=feeds.keys() - weights))
-            failure = self._run(feeds, values, first, second)
+            failure = self._run(self._feeder.weighed(setting, values), values)
             if failure:
                 self.is_of_weights = True
-                return f"{failure} (weights {name_of_kind(values).replace('_', ' ')})"
+                return f"{failure} (weights {_spoken(values)})"
+            self._kinds[f"weights {_spoken(values)}"] = None
         return ""
 
-    def _run_group(
-        self, group: Sequence[Setting], plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
-    ) -> str:
+    def _run_group(self, group: Sequence[Setting]) -> str:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
             has_run = bool(self.runs)
-            failure = self._run_at(setting, OTHERS if has_run else FIRST, plan, minis, first, second)
+            failure = self._run_at(setting, OTHERS if has_run else FIRST)
             if self.runs and not has_run:
                 self._ran_at = setting
             if failure:
                 return failure
         return ""
 
-    def _run_at(
-        self,
-        setting: Setting,
-        kinds: Sequence[tuple[Values, int]],
-        plan: InputPlan,
-        minis: MiniModels,
-        first: Oracle,
-        second: Oracle,
-    ) -> str:
+    def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
-        sizes = {text: setting.size(size) for text, size in minis.dims.items()}
         self._terms = self.experiment.longest_sum(setting.size)
+        self._is_empty = setting.is_empty
+        before = self.runs
         for values, turn in kinds:
-            values = Values.NEAR if values is Values.OFFSET and self._picks else values
-            seed = self.options.seed + turn
-            if not is_tried(plan, values, seed, self.experiment.apart, divides=self._divides):
+            values = Values.NEAR if values is Values.OFFSET and self.experiment.picks_by_products else values
+            if not self._feeder.tries(values, turn):
                 continue
-            feeds = self._feeds(plan, setting, sizes, values, seed)
-            failure = self._run(feeds, values, first, second)
+            feeds, runs = self._feeder.make(setting, values, turn), self.runs
+            failure = self._run(feeds, values)
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
                 return f"{failure}{_where(values, feeds)}"
+            if self.runs > runs:
+                self._kinds[_spoken(values)] = None
+        if self.runs > before:
+            self._tried.append(setting)
         return ""
 
-    def _feeds(self, plan: InputPlan, setting: Setting, sizes: Mapping[str, int], values: Values, seed: int) -> Feeds:
-        """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
-        weights = {item.name for item in self.experiment.inputs if item.weight}
-        feeds = plan.make(seed, sizes, values, leave=weights)
-        if weights:
-            if self._weights is None or self._weights[0] is not setting:
-                self._weights = setting, plan.make(self.options.seed, sizes, leave=feeds.keys())
-            feeds.update(self._weights[1])
-        if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
-            sprinkle(feeds, plan, self._constants, seed, most=self._largest_pin(), added=self.experiment.added)
-        for item in self.experiment.inputs:
-            if item.value is not None:
-                feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
-        return feeds
-
-    def _largest_pin(self) -> float:
-        """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
-        apart = self.experiment.apart
-        if Values.EXTREME.name.lower() in apart:
-            return LARGE_PIN
-        return float(np.finfo(np.float64).max) if Values.NON_FINITE.name.lower() in apart else np.inf
-
-    def _run(self, feeds: Feeds, values: Values, first: Oracle, second: Oracle) -> str:
+    def _run(self, feeds: Feeds, values: Values) -> str:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
         self._note(ORIGINAL)
         try:
-            original = first.run(feeds)
+            original = self._first.run(feeds)
         except SessionError as error:
             self.refusal = self.refusal or error.line
             return ""
         if not self.runs:
-            again = first.run(feeds)
+            again = self._first.run(feeds)
             for name, answer in original.items():
                 if not same_values(answer, again[name]):
                     raise CannotCut(f"two runs of the original nodes differ in {name!r}")
         self.runs += 1
         self._note(REPLACEMENT)
         try:
-            rewritten = second.run(feeds)
+            rewritten = self._second.run(feeds)
         except SessionError as error:
             if error.missing:
                 raise CannotCut(f"nothing here runs the replacement: {error.line.rstrip('.')}") from error
@@ -293,15 +275,22 @@ class _Proof:
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, values in OVERFLOWING)
             if not found.ok and values in LOSING and self._overflows(feeds):
                 return ""
-            if name not in self.worst or found.severity >= self.worst[name].severity:
-                self.worst[name] = found
-            tells = (found.telling or not found.scale) and not _all_nan(answer)
-            if tells if answer.size else name in self.experiment.empty:
-                self._telling.add(name)
+            self._keep(found, answer)
             if not found.ok:
                 return f"{name!r} {found.why}"
         self._agreed += 1
         return ""
+
+    def _keep(self, found: TensorError, answer: np.ndarray) -> None:
+        """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
+        name = found.name
+        if not found.telling and found.ok:
+            self._noisy.setdefault(name, found)
+            return
+        if name not in self.worst or found.severity >= self.worst[name].severity:
+            self.worst[name] = found
+        if not _all_nan(answer) if answer.size else name in self.experiment.empty:
+            self._telling.add(name)
 
     def _overflows(self, feeds: Feeds) -> bool:
         """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
@@ -341,10 +330,12 @@ class _Proof:
         """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
         rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
         settled = partial(judge, name, original, rewritten, exact, rtol=rtol, atol=atol, slack=slack, overflowing=large)
-        if self._moves is None:
-            return settled(0.0)
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
+
+
+def _spoken(values: Values) -> str:
+    return name_of_kind(values).replace("_", " ")
 
 
 def _all_nan(array: np.ndarray) -> bool:
@@ -354,4 +345,4 @@ def _all_nan(array: np.ndarray) -> bool:
 def _where(values: Values, feeds: Feeds) -> str:
     """What the inputs were like, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {values.name.lower().replace('_', ' ')}, shapes {shapes})"
+    return f" (inputs {_spoken(values)}, shapes {shapes})"

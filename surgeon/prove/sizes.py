@@ -27,6 +27,7 @@ ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
+ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
@@ -39,7 +40,7 @@ class Sizes:
     """What each dim of an experiment's inputs is in one run: by size as the source states it."""
 
     def __init__(self, experiment: Experiment, chosen: Mapping[str, int]) -> None:
-        self._wishes = experiment.wishes
+        self._wishes, self._takes_empty = experiment.wishes, experiment.takes_empty
         self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
         self._shapes = [item.shape for item in experiment.inputs]
         self._by_value = [item.value for item in experiment.inputs if item.value is not None]
@@ -106,24 +107,25 @@ class Sizes:
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
-        Each free dim that has a name alone at 1 and at a length that no small buffer holds; a past at 0; all of them
-        one larger, where what was even is odd; all at, and one beside, constants that the region speaks of.  What other
-        sizes follow from is changed for all; dims without a name may follow from others, and stay.
+        All free dims that have a name one larger, where what was even is odd; all at, and one beside, constants that
+        the region speaks of; each alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes
+        follow from is changed for all; dims without a name may follow from others, and stay.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
-        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}]
+        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets += [{name: 1} for name in alone]
-        sets += [{name: 0} for name in alone if kind_of(name) == "past"]  # of other empty dims some kernels crash
         for name in alone:
             for size, most in LONG:
                 setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
                 if setting is not None and setting.elements <= most:
                     sets.append({name: size})
                     break
+        if self._takes_empty:
+            sets += [{name: 0} for name in alone]
         seen = [base]
         for sizes in sets if named else ():
             by_symbol = self._totalled({**base, **sizes, **self._chosen})
@@ -160,6 +162,7 @@ class Sizes:
         except SizeError:
             return None, {}
         setting.elements = self._elements(setting)
+        setting.is_empty = 0 in dims.values()
         free = by_symbol.keys() - self._chosen.keys()
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
@@ -210,14 +213,20 @@ class Sizes:
 class Setting:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
-    elements: how many all inputs have.  tells: whether some dim that is free to choose is not 1, where everything
-    broadcasts.
+    elements: how many all inputs have.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
+    not 1, where everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
         self.by_symbol, self.shrunk = by_symbol, shrunk
         self.elements = 0
         self.tells = True
+        self.is_empty = False
+
+    @property
+    def told(self) -> str:
+        """The sizes of symbols that have names, in words."""
+        return ", ".join(f"{name} {size}" for name, size in sorted(self.by_symbol.items()) if not name.startswith("?"))
 
     def size(self, size: Size) -> int:
         """The number that a size is here."""

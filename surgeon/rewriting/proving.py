@@ -9,6 +9,7 @@ import onnx
 from surgeon.errors import ModelFileError
 from surgeon.feeding.dims import require_dims
 from surgeon.file.sameness import Contents
+from surgeon.implementations import shipped
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
 from surgeon.prove.experiment import ProofOptions
@@ -34,6 +35,7 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
         seed=options.seed,
         dims=options.dims,
         custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child stands where this process stood
+        implementations=shipped(options.custom_ops),
         rtol=options.rtol,
         atol=options.atol,
         proof_time=options.proof_time,

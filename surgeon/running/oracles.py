@@ -28,8 +28,9 @@ from surgeon.running.inlining import name_of, with_bodies
 from surgeon.running.kernels import COARSE_BODIES
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
+from surgeon.running.unknown import cure
 
-ONNX_RUNTIME = "ONNX Runtime"
+ONNX_RUNTIME = Session.name
 NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
 OWN_PATTERN = "the rule's own pattern under ONNX Runtime"
 KERNELS = (ONNX_RUNTIME, NODE_BY_NODE)
@@ -118,7 +119,9 @@ def open_oracle(
             refusals.append(refused.line.rstrip("."))
         except GraphError as wrong:
             raise SessionError(str(wrong)) from wrong
-    raise SessionError("; ".join(dict.fromkeys(refusals)) + ".", missing=True)
+    what_to_do = cure(mini, custom_ops)
+    told = refusals[:1] if what_to_do else dict.fromkeys(refusals)  # of an operator that nobody knows all say the same
+    raise SessionError(f"{'; '.join(told)}{what_to_do}.", missing=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:

@@ -30,7 +30,7 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
 }
 # Domains whose operators ORT itself defines: a name that it does not know there is a mistake, not a plugin.
-_OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
+OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
@@ -92,6 +92,8 @@ class Session:
     the shared libraries are loaded; Python implementations are not for ORT.
     Raises SessionError when ORT does not load it.
     """
+
+    name = "ONNX Runtime"
 
     def __init__(
         self,
@@ -239,7 +241,7 @@ def _refused(error: Exception) -> SessionError:
     if newer is not None:
         line = line[newer.start("line") :]
     named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
-    foreign = named is not None and named["domain"] not in _OWN_DOMAINS
+    foreign = named is not None and named["domain"] not in OWN_DOMAINS
     no_kernel = type(error).__name__ == "NotImplemented"
     return SessionError(line[:_LONGEST_LINE], missing=foreign or no_kernel or newer is not None)
 
