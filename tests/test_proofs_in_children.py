@@ -216,14 +216,34 @@ def test_neighbours_of_a_script_hide_nothing_from_a_child(tmp_path):
     assert printed("", "script.py", cwd=tmp_path) == ["1", "proved", "1"]
 
 
-def test_the_rank_that_only_a_run_tells_is_asked_of_a_child():
-    text = """(float[n, 4] x, int64[k] shape) => (float y) { r = Reshape(x, shape) a = Relu(r) b = Relu(a)
-        y = ReduceSum<keepdims = 0>(b) }"""
-    model = parse(text)
-    del model.graph.value_info[:]
-    _, report = surgeon.rewrite(model, relu_once, keep_going=True, options=CheckOptions(dims={"k": 2}))
-    assert "onnxruntime.InferenceSession" not in report.to_dict()
-    assert [site.proof.outcome for site in report.sites] != [Outcome.FAILED]
+UNRANKED = f"""(float[n, 1, 4] x) => (float[k, 4] y) <int64 low = {{{LOWEST}}}, int64 one = {{%d}}>
+    {{ d = Div(low, one) c = Cast<to = 1>(d) s = Add(x, c) q = Squeeze(s) a = Relu(q) y = Relu(a) }}"""
+
+
+def unranked(divisor):
+    """A model in which a run alone tells the rank of what the region reads, and where that run divides by a number."""
+    model = parse(UNRANKED % divisor)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    return surgeon.rewrite(model, relu_once)[1].sites[0].proof
+
+
+def test_a_rank_that_only_a_run_tells_is_asked_of_a_child(monkeypatch):
+    asked = []
+    run_tasks = children.run
+    monkeypatch.setattr(children, "run", lambda tasks, jobs: run_tasks(asked.append(list(tasks)) or asked[-1], jobs))
+    assert unranked(2).outcome is Outcome.PROVED
+    assert [task.function for tasks in asked for task in tasks] == [
+        f"{remote.MODULE}:{name}" for name in ("trace", "prove")
+    ]
+
+
+@posix
+def test_a_run_that_crashes_tells_no_rank():
+    proof = unranked(-1)
+    assert proof.outcome is Outcome.UNPROVED
+    assert proof.reason == (
+        "the rank of 'q' is unknown, and one run of the model, which would tell, ended its process with SIGFPE"
+    )
 
 
 def test_the_command_line_has_the_limits(tmp_path):
