@@ -225,7 +225,7 @@ def check_options() -> tuple[Decorator, ...]:
             "--custom-ops",
             multiple=True,
             metavar="LIB",
-            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops for the proofs; "
+            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; "
             "repeatable.",
         ),
         click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),

@@ -54,7 +54,7 @@ _QUANTISE = frozenset(
 _EXACT_KERNELS = frozenset(
     (
         *(("", "Softmax"), ("", "LogSoftmax"), ("", "LayerNormalization"), ("", "RMSNormalization")),
-        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul")),
+        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "MaxPool")),
     )
 )
 # Bodies of ONNX Runtime's that differ from the operator: Attention's, where a mask leaves nothing of a row.
