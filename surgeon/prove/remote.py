@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from surgeon.implementations import staying
+from surgeon.implementations import bound
 from surgeon.ops.walking import nodes_of
 from surgeon.prove.experiment import REPLACEMENT, Experiment, Trace, Traced
 from surgeon.prove.proof import SiteProof
@@ -37,7 +37,7 @@ def start() -> None:
 
 def stays(experiment: Experiment) -> bool:
     """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    own = staying(experiment.options.custom_ops)
+    own = bound(experiment.options.custom_ops)
     models = (experiment.minis.before, experiment.minis.after) if own else ()
     return any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
 
