@@ -60,6 +60,8 @@ class Commands(click.Group):
         except Ended as end:
             click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
             code = 128 + end.number  # as a shell reports it
+        if "surgeon.running.children" in sys.modules:
+            sys.modules["surgeon.running.children"].stop()  # nobody else waits for their end
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else bool(code))  # the kernel frees a million objects faster than Python

@@ -73,7 +73,7 @@ def _postpone_package() -> None:
     package, loader = importlib.util.module_from_spec(spec), spec.loader
 
     def load(name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         del package.__getattr__
         loader.exec_module(package)

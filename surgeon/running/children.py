@@ -26,8 +26,9 @@ from surgeon.errors import UsageError
 from surgeon.running.child import NOTES
 from surgeon.running.pipes import read, write
 
-GUARD = 6.0
-"""A task may take this many times its seconds of processor time by the clock: a busy machine is slow, not the task."""
+GUARD, LEAST_CLOCK = 6.0, 5.0
+"""A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
+machine is slow, not the task."""
 START = 60.0
 """Seconds that a child may take to start."""
 MOST_JOBS = 4
@@ -76,6 +77,14 @@ def usual_jobs() -> int:
     return min(cores, MOST_JOBS)
 
 
+def by_the_clock(seconds: float) -> float:
+    """The seconds by the clock that a task of so many seconds of processor time may take.
+
+    Where a process cannot be ended by the time that it worked, its time is that of the clock.
+    """
+    return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
+
+
 def memory_limit() -> int:
     """The bytes of memory of its own that a child may have: a quarter of the machine's, or what a container may."""
     found = [1 << 40]
@@ -98,22 +107,28 @@ def _page() -> int | None:
 
 
 class _Child:
-    """A running child, and both ends of the pipes to it."""
+    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started."""
 
     def __init__(self) -> None:
         root = Path(__file__).resolve().parents[2]  # wherever this package was found, the child finds it too
         paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
-        self.popen = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=shared,
-            # Several work at once: each with the one thread that its time is counted for.
-            env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-        )
+        try:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=shared,
+                # Several work at once, and all threads of one count for its time.
+                env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UsageError(
+                f"No process can be started that runs models for a proof ({why}): end others, or use check='none'."
+            ) from error
         self._is_new, self._late = True, threading.Event()
 
     @property
@@ -130,7 +145,7 @@ class _Child:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
         header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit()}
-        alarm = threading.Timer(task.seconds * GUARD + START * self._is_new, self._expire)
+        alarm = threading.Timer(by_the_clock(task.seconds) + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()
         try:
@@ -172,9 +187,6 @@ class _Child:
         self._late.set()
         self.popen.kill()
 
-    def _expire(self) -> None:
-        self.kill()
-
     def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:
         if self.popen.stdin is not None:
             write(self.popen.stdin, header, arrays)
@@ -213,7 +225,7 @@ _lock = threading.Lock()
 
 def start(module: str) -> None:
     """Let a child start, and import a module, if there is none yet: it is ready when it is needed."""
-    with _lock:
+    with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
         if any(child.lives for child in _idle):
             return
         child = _Child()
