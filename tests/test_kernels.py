@@ -126,6 +126,7 @@ class TestTables:
     def test_names_as_onnx_runtime_writes_them(self):
         assert Kernels.of("CUDAExecutionProvider").name == "cuda"
 
+    @of_the_table
     def test_another_version_lists_its_own_kernels(self, monkeypatch):
         """And the same ones here, for it is the same version."""
         monkeypatch.setattr(module, "_installed_version", lambda: "0.1")
