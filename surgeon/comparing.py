@@ -34,7 +34,8 @@ def compare(
     inputs      .npz files, folders of them, or folders of ONNX test data; without, inputs are made to fit the graph
     dims        sizes of free dimensions by name, for inputs that are made
     seed        of the inputs that are made
-    custom_ops  libraries that ONNX Runtime registers
+    custom_ops  libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what is
+                registered (see `surgeon.implements`), run what ONNX Runtime has no kernel for
     rtol, atol  tolerances in place of those by dtype: an element may differ by atol + rtol * the output's scale
     layers      compare inner tensors of the same name too, and name the first that leaves tolerance
 

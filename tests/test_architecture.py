@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top; a module imports only what stands before it.
 FLOORS = (
     "errors",
+    "parcels",
     "implementations",
     "file: wire edits payloads records values foreign external copying fresh atomic moves model sameness save",
     "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
@@ -25,10 +26,13 @@ FLOORS = (
     "upgrading: lossless",
     "matching: work pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search "
     "captures arguments standing_in search captured compile templates blockers roots match",
-    "running: runtime kernels inlining aten deformable formulas evaluator worker stepwise precision oracles",
-    "feeding: dims scopes roles wants edges filling inputs user_inputs",
-    "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
-    "inner_values proof region twins cut mini pins wishes fitting sizes sums signature site_proof site_check",
+    "running: runtime threads kernels inlining erf aten deformable activations windows convolution pooling recurrent "
+    "resizing formulas evaluator pipes child children plain serving worker stepwise unknown whole shaking precision "
+    "oracles",
+    "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
+    "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
+    "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
+    "fitting sizes sums preparing signature kinds feeder site_proof in_child remote site_check",
     "searches: equal_initializers repeats neutral decided gathers folding placeholders",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "

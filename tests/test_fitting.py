@@ -30,8 +30,8 @@ def masked_wrongly(g: Graph, m: Tensor, x: Tensor) -> Tensor:
 def cut_of(text, found, monkeypatch):
     """The report of a rule on a model of one site, and what was cut out for its proof."""
     cuts = []
-    prove = site_check.prove_cut
-    monkeypatch.setattr(site_check, "prove_cut", lambda cut, options: cuts.append(cut) or prove(cut, options))
+    prepared = site_check.prepared
+    monkeypatch.setattr(site_check, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
     _, report = surgeon.rewrite(parse(HEADER + text), found, keep_going=True)
     assert cuts
     return report, cuts[0]

@@ -13,7 +13,7 @@ import pytest
 
 from surgeon import implementations
 from surgeon.errors import UsageError
-from surgeon.implementations import Implementation, implements, load
+from surgeon.implementations import Implementation, load
 from surgeon.running.oracles import open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import Session, SessionError, require_libraries
@@ -316,15 +316,6 @@ def test_a_file_is_run_once_and_anew_when_edited(tmp_path):
         np.testing.assert_array_equal(answer(mini, {"x": X}, [path])[2]["y"], X)
     finally:
         sys.modules.pop("neighbour_of_ops", None)
-
-
-def test_an_implementation_that_no_file_holds():
-    """As one written in a notebook."""
-    scope = {"implements": implements}
-    exec(compile("@implements('test.customop::CustomOpOne')\ndef one(x, y, alpha): return x", "<cell>", "exec"), scope)
-    with pytest.raises(SessionError, match=r"is in no file.*write it into a \.py file and give that") as refused:
-        open_oracle(model(CUSTOM))
-    assert refused.value.missing
 
 
 def test_a_neighbour_of_an_implementation_that_nobody_knows(tmp_path):

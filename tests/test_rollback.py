@@ -284,6 +284,52 @@ def test_a_rule_whose_place_another_had_is_told_so():
     ]
 
 
+@rule(patterns=[lambda g, x: g.relu(g.relu(x))])
+def not_relu(g: Graph, x: Tensor) -> Tensor:
+    """Wrong."""
+    return g.neg(x)
+
+
+@rule(patterns=[lambda g, x: g.relu(g.abs(x)), lambda g, x: g.abs(x)])
+def not_abs(g: Graph, x: Tensor) -> Tensor:
+    """Wrong in two forms."""
+    return g.neg(x)
+
+
+ALONE = {
+    "the same place in another form": (not_abs, "a = Abs(x) y = Relu(a)", []),
+    "a place that shares nodes": (
+        not_relu,
+        "a = Relu(x) b = Relu(a) y = Relu(b)",
+        [("y", "it shares nodes with a place where this rule was rolled back")],
+    ),
+    "several such": (
+        not_relu,
+        "a = Relu(x) b = Relu(a) c = Relu(b) d = Neg(c) e = Relu(d) f = Relu(e) y = Relu(f)",
+        [("c", "it shares nodes with a place where this rule was rolled back, and at 1 more place")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_a_rule_alone_is_not_told_of_another(case):
+    """There is none: nobody could have come first."""
+    wrong, body, wanted = ALONE[case]
+    report = caught(parse(f"(float[n] x) => (float[n] y) {{ {body} }}"), wrong).report
+    assert report.rolled_back
+    assert [(miss.node, miss.reason) for miss in report.misses] == wanted
+
+
+def test_beside_others_a_rule_is_told_whose_rewrites_stood_in_its_way():
+    """Another rule was rolled back too, but elsewhere."""
+    text = "a = Relu(x) b = Relu(a) c = Relu(b) d = Abs(c) y = Relu(d)"
+    report = caught(parse(f"(float[n] x) => (float[n] y) {{ {text} }}"), [not_relu, not_abs]).report
+    assert {rule for site in report.rolled_back for rule in site.rules} == {"not_relu", "not_abs"}
+    assert [(miss.rule, miss.node, miss.reason) for miss in report.misses] == [
+        ("not_relu", "c", "it shares nodes with a place where this rule was rolled back")
+    ]
+
+
 def test_bisection_finds_room_where_the_result_will_be(tmp_path, monkeypatch):
     """The folder of the source cannot be written: trials go beside the output, and none stays."""
     source, out = tmp_path / "source", tmp_path / "out"

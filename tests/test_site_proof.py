@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -13,8 +14,9 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.feeding.inputs import InputPlan
-from surgeon.prove import site_check
+from surgeon.prove import site_check, site_proof
 from surgeon.prove.judge import judge
+from surgeon.prove.result import Outcome
 from surgeon.testing import parse
 
 
@@ -33,8 +35,8 @@ def reshape_last(g: Graph, x: Tensor, shape: Tensor) -> Tensor:
 def proofs_of(model, rules, monkeypatch, **settings):
     """The report, and the cuts that were proved."""
     cuts = []
-    prove = site_check.prove_cut
-    monkeypatch.setattr(site_check, "prove_cut", lambda cut, options: cuts.append(cut) or prove(cut, options))
+    prepared = site_check.prepared
+    monkeypatch.setattr(site_check, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
     _, report = surgeon.rewrite(model, rules, **settings)
     return report, cuts
 
@@ -108,13 +110,14 @@ def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
     seen = set()
-    run = site_check.prove_cut.__globals__["_Proof"]._run
+    run = site_proof._Proof._run
 
     def watched(self, feeds, *rest):
         seen.add(feeds["x"].shape)
         return run(self, feeds, *rest)
 
-    monkeypatch.setattr(site_check.prove_cut.__globals__["_Proof"], "_run", watched)
+    monkeypatch.setattr(site_proof._Proof, "_run", watched)
+    monkeypatch.setattr(site_check, "stays", lambda _: True)  # here, where it can be watched
     surgeon.rewrite(model, relu_once)
     assert len(seen) >= 3
     assert (1, 1) in seen
@@ -315,7 +318,7 @@ def test_what_is_far_below_zero_all_over():
 
     with pytest.raises(surgeon.CheckFailed) as caught:
         surgeon.rewrite(parse("(float[n, 8] x) => (float[n, 8] y) { e = Exp(x) y = Neg(e) }"), floored)
-    assert "inputs offset" in caught.value.report.rolled_back[0].proof.reason
+    assert "by 1e-05 where" in caught.value.report.rolled_back[0].proof.reason
 
 
 def test_masks_are_padded_from_either_side():
@@ -466,3 +469,24 @@ def test_what_is_always_empty_is_proved_by_its_shape(monkeypatch):
     assert [site.outcome for site in always.sites] == ["proved"]
     sometimes, _ = proofs_of(parse(text.format(8)), cut_short, monkeypatch, keep_going=True)
     assert [site.outcome for site in sometimes.rolled_back] == ["failed"]
+
+
+def test_an_experiment_is_a_plain_value(monkeypatch):
+    """It can go to another process, and gives the same proof there as here."""
+
+    @rule(patterns=[lambda g, x, s: g.relu(g.mul(g.softmax(g.matmul(x, s)), 2.0))])
+    def doubled(g: Graph, x: Tensor, s: Tensor) -> Tensor:
+        return g.mul(g.relu(g.softmax(g.matmul(x, s))), 2.0)
+
+    experiments = []
+    stays = site_check.stays
+    monkeypatch.setattr(site_check, "stays", lambda item: experiments.append(item) or stays(item))
+    text = """(float[batch, seq, 5] x, float[batch, 5, more] s) => (float[batch, seq, more] y)
+        <float two = {2.0}> { p = MatMul(x, s) w = Softmax(p) m = Mul(w, two) y = Relu(m) }"""
+    _, report = surgeon.rewrite(parse(text), doubled)
+    (experiment,), (proof,) = experiments, report.proofs
+    assert proof.outcome is Outcome.PROVED
+    assert experiment.wishes
+    assert experiment.picks_by_products
+    here = site_proof.run_experiment(experiment)
+    assert replace(here, seconds=proof.seconds) == proof

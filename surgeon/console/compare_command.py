@@ -31,7 +31,12 @@ SHOWN_OUTPUTS = 20
 )
 @click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension of inputs; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made.")
-@click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime; repeatable.")
+@click.option(
+    "--custom-ops",
+    multiple=True,
+    metavar="FILE",
+    help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; repeatable.",
+)
 @click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own.")
 @click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")
 @click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors too; name the first to differ.")
@@ -40,6 +45,7 @@ SHOWN_OUTPUTS = 20
 def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: bool, **settings: Any) -> None:
     """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
 
+    What it has no kernel for runs by your Python implementation, if --custom-ops gives one.
     Inputs are made to fit the graph unless you give yours.  Exit codes: 0 equal within tolerance, 1 different or not
     to be told, 2 bad input.
     """
@@ -75,7 +81,7 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
             _print_errors(console, "worst layers", result.layers.errors)
             console.print()
         line("layers", layers_words(result.layers))
-    runs = f"on {result.runs} set{'s' * (result.runs != 1)} of inputs under ONNX Runtime" if result.outputs else ""
+    runs = f"on {result.runs} set{'s' * (result.runs != 1)} of inputs under {result.oracle}" if result.outputs else ""
     words = ": ".join(part for part in (runs, result.reason) if part)
     line("outcome", LOUD[result.outcome.value], f" {words}".rstrip())
     line("time", seconds_text(result.seconds))

@@ -148,6 +148,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
         click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{told}."),
         click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
         *check_options(),
+        *(_proof_options() if "sites" in checks else ()),
         click.option(
             "--external-data",
             type=click.Choice(["auto", "share", "copy", "link", "inline"]),
@@ -173,12 +174,35 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
     ) -> Any:
         from surgeon.rewriting.options import CheckOptions
 
-        return command(options=CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers), **named)
+        limits = {name: named.pop(name) for name in ("proof_time", "jobs") if name in named}
+        options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers, **limits)
+        return command(options=options, **named)
 
     decorated: Callable[..., Any] = run
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+def _proof_options() -> tuple[Decorator, ...]:
+    """The limits of proofs."""
+    return (
+        click.option(
+            "--proof-time",
+            type=float,
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Processor time that the proof of one place may take; beyond, it is unproved.",
+        ),
+        click.option(
+            "--jobs",
+            "-j",
+            type=int,
+            metavar="N",
+            help="Proofs to make at once.  [default: as many as there are cores, at most 4]",
+        ),
+    )
 
 
 def check_options() -> tuple[Decorator, ...]:
@@ -199,7 +223,7 @@ def check_options() -> tuple[Decorator, ...]:
             "--custom-ops",
             multiple=True,
             metavar="LIB",
-            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops for the proofs; "
+            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; "
             "repeatable.",
         ),
         click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),

@@ -78,6 +78,11 @@ def kind_of(key: str) -> str:
     return next(known, "other") if "[" not in key else "other"
 
 
+def is_total(key: str) -> bool:
+    """Whether a dimension of this name counts past and new together."""
+    return "total" in key.lower()
+
+
 def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
     """Return the shape of a tensor input: a size, or the key of a free dimension, per axis."""
     dims: list[int | str] = []
@@ -165,12 +170,12 @@ def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mappi
     """Apply the caller's sizes, then those that follow from others: expressions, and totals of past and new."""
     settled = {**sizes, **chosen}
     past = next((key for key in free if "past" in key.lower() and "+" not in key), None)
-    sequence = next((key for key, dim in free.items() if dim.kind() == "sequence" and "total" not in key.lower()), None)
+    sequence = next((key for key, dim in free.items() if dim.kind() == "sequence" and not is_total(key)), None)
     for key in free:
         if key in chosen:
             continue
         value = evaluate(key, settled)
-        if value is None and past and "total" in key.lower():
+        if value is None and past and is_total(key):
             value = settled[past] + (settled[sequence] if sequence else 1)
         if value is not None and value >= 0:
             settled[key] = value

@@ -6,8 +6,18 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from surgeon.feeding.edges import edge_values
-from surgeon.feeding.wants import EDGES, MOST_CONDITIONS, POSITIVE_KINDS, WIDE_KINDS, InputsUnknown, Values, Want
+from surgeon.feeding.edges import edge_values, normal
+from surgeon.feeding.hiding import hidden, low_of
+from surgeon.feeding.wants import (
+    EDGES,
+    MASKED_KINDS,
+    MOST_CONDITIONS,
+    POSITIVE_KINDS,
+    WIDE_KINDS,
+    InputsUnknown,
+    Values,
+    Want,
+)
 
 _MOST_ELEMENTS = 1 << 28
 _WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
@@ -19,6 +29,7 @@ _PLAIN_INTEGERS = 10
 _WIDE = ((-10.0, 6.0), (3.0, 6.0), (8.0, 13.0))
 _WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
 _WIDE_INTEGERS = 10.0
+_FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
@@ -27,8 +38,7 @@ class Filler:
 
     def __init__(self, want: Want, seed: int, sizes: Mapping[str, int], values: Values) -> None:
         self.want, self.seed, self.sizes = want, seed, sizes
-        differs = {**dict.fromkeys(WIDE_KINDS, want.widens), **dict.fromkeys(EDGES, want.edged), Values.FAR: want.far}
-        self.values = values if differs.get(values, True) else Values.USUAL
+        self.values = values if want.answers_to(values) else Values.USUAL
         self.tame = values is Values.TAME
         self.shape = want.shape(sizes)
         self._key = zlib.crc32(want.name.encode())
@@ -63,6 +73,8 @@ class Filler:
         """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other."""
         if self.tame or not self.shape or not math.prod(self.shape):
             return np.ones(self.shape, dtype=np.int64)
+        if self.values in MASKED_KINDS:
+            return 1 - hidden(self.shape, self.seed, self.random, rows=self.values is Values.HIDDEN_ROWS)
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
         if ones.ndim:
@@ -86,7 +98,10 @@ class Filler:
         high = max(high, low + 1)
         if ascending and low == 0:
             return self._positions(high)
-        return self.random.integers(low, low + 1 if self.tame else high, self.shape)
+        if self.values is Values.BACKWARDS and low == 0:
+            return self._pinned(self.random.integers(-high, high, self.shape), [-high, -1])
+        made = self.random.integers(low, low + 1 if self.tame else high, self.shape)
+        return made if self.tame else self._pinned(made, [high - 1, low])
 
     def _positions(self, high: int | None) -> np.ndarray:
         """0, 1, 2, ... along the last axis, below `high`."""
@@ -131,12 +146,20 @@ class Filler:
         if dtype.kind == "V" and "int" in dtype.name:
             low = -2 if self.want.signed and self.values not in POSITIVE_KINDS else 0
             return np.asarray(self.random.integers(low, 2, self.shape))
+        if self.values in MASKED_KINDS:
+            return self._hidden_floats()
         if self.values in EDGES:
             return edge_values(self.values, dtype, self.shape, self.seed, self.random, half=self.want.half)
         if self.tame:
             return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
-        make = self._wide if self.values in WIDE_KINDS else lambda: self.random.standard_normal(self.shape)
+        make = self._wide if self.values in WIDE_KINDS else lambda: normal(self.random, self.shape)
         return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
+
+    def _hidden_floats(self) -> np.ndarray:
+        """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
+        is_hidden = hidden(self.shape, self.seed, self.random, rows=self.values is Values.HIDDEN_ROWS)
+        shown = normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
+        return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
 
     def _integers(self) -> np.ndarray:
         """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""
@@ -158,10 +181,24 @@ class Filler:
         if self.values is Values.FAR:
             far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
             made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
+        if self.values is Values.LIMITS:
+            made = self._near_limits(made, negative)
         if negative and self.values is Values.USUAL:
             size = int(self.random.integers(1, _PLAIN_INTEGERS))
             made = self._pinned(made, [size, -size])
         return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
+
+    def _near_limits(self, made: np.ndarray, negative: bool) -> np.ndarray:
+        """Every other integer near the largest of its dtype or, where it may be negative, the least but one.
+
+        Not the least itself: divided by -1 it ends a process.
+        """
+        limits = np.iinfo(self.want.dtype)
+        ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1)
+        below = self.random.integers(0, _PLAIN_INTEGERS, self.shape).astype(object)
+        near = ends * (int(limits.max) - below)
+        far = self.random.random(self.shape) < _FAR_PART
+        return np.where(far, near, made).astype(self.want.dtype)
 
     def _wide(self) -> np.ndarray:
         """Floats over many orders of magnitude, exact zeros among them, both tails in the smallest of tensors."""

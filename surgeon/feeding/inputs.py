@@ -1,6 +1,6 @@
 """Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import onnx
@@ -62,8 +62,11 @@ class InputPlan:
         self.wants = tuple(wants)
         self.signed = any(want.signed for want in wants)
         self.widens = any(want.widens for want in wants)
-        self.far = any(want.far for want in wants)
         self.edged = frozenset(want.name for want in wants if want.edged)  # inputs that `wants.EDGES` differ for
+
+    def answers_to(self, values: Values) -> bool:
+        """Whether values of this kind differ from the usual ones in any input."""
+        return any(want.answers_to(values) for want in self.wants)
 
     def seeds(self) -> int:
         """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
@@ -83,9 +86,12 @@ class InputPlan:
         """Return further sets, for a model that refuses all of `size_sets`."""
         return fallback_sets(self.free, dims)
 
-    def make(self, seed: int, sizes: Mapping[str, int], values: Values = Values.USUAL) -> dict[str, np.ndarray]:
-        """Return one array per input, the same for the same arguments."""
-        return {want.name: Filler(want, seed, sizes, values).fill() for want in self.wants}
+    def make(
+        self, seed: int, sizes: Mapping[str, int], values: Values = Values.USUAL, leave: Collection[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Return one array per input but those to leave out, the same for the same arguments."""
+        wants = [want for want in self.wants if want.name not in leave]
+        return {want.name: Filler(want, seed, sizes, values).fill() for want in wants}
 
 
 def synthesise(

@@ -43,6 +43,10 @@ _MASKED: dict[str, tuple[int, ...]] = {
     "Where": (0,), "Compress": (1,), "EmbedLayerNormalization": (7,), "Attention": (3,), "MultiHeadAttention": (4,),
     "Xor": (0, 1),
 }  # fmt: skip
+# op -> slots of scores, and of what is added to them.
+_SCORED: dict[str, tuple[int, ...]] = {
+    "Softmax": (0,), "MultiHeadAttention": (5,), "GroupQueryAttention": (10,), "Attention": (3, 5),
+}  # fmt: skip
 # op -> slots that take sizes, counts or steps: small positive numbers.
 _COUNTED: dict[str, tuple[int, ...]] = {
     "Expand": (1,), "Tile": (1,), "ConstantOfShape": (0,), "Range": (0, 1, 2), "Slice": (2, 4), "Resize": (2, 3),
@@ -75,7 +79,7 @@ class Role:
     """What was seen of one input.
 
     `limits`: sizes of the tables it indexes (a number, a free dimension's key, None if unknown), each with what is
-    added to the value on the way.  `flags`: other meanings: mask, condition, count, zero, target, trip, length,
+    added to the value on the way.  `flags`: other meanings: mask, scores, condition, count, zero, target, trip, length,
     divisor.  `words`: strings that the graph knows.
     """
 
@@ -131,6 +135,8 @@ def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place)
         role.limits.append((int(depth.ravel()[0]) if depth is not None and depth.size else None, place.shift))
     if slot in _MASKED.get(op, ()) or (op == "Cast" and _attribute(node, "to", 0) == 9):
         role.flags.add("mask")
+    if slot in _SCORED.get(op, ()):
+        role.flags.add("scores")
     if slot in _COUNTED.get(op, ()):
         role.flags.add("count")
     if (op, slot) in _ZERO:

@@ -31,10 +31,20 @@ class Values(enum.Enum):
     zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
     large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
     one slice along every axis.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1)
-    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  SMALL: normal(0, 1e-4), in float16
-    normal(0, 2**-8): near what is added to a variance lest it be zero.
+    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.
+    SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
 
-    FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.
+    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.
+
+    FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
+    same with integers near both ends of their dtype, where sums and products wrap.
+
+    HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
+    with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
+    hidden is, as the seed goes, the least number of the dtype, minus infinity, or -1e4, and the rest 0 or usual.
+    BACKWARDS: indices of which some count from the end of their table.
+
+    PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
     """
 
     USUAL = enum.auto()
@@ -49,8 +59,15 @@ class Values(enum.Enum):
     NON_FINITE = enum.auto()
     CONSTANT_ROWS = enum.auto()
     OFFSET = enum.auto()
+    NEAR = enum.auto()
     SMALL = enum.auto()
+    MAGNITUDES = enum.auto()
     FAR = enum.auto()
+    LIMITS = enum.auto()
+    HOLES = enum.auto()
+    HIDDEN_ROWS = enum.auto()
+    BACKWARDS = enum.auto()
+    PATTERNS = enum.auto()
 
 
 WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
@@ -62,10 +79,18 @@ EDGES = (
     Values.NON_FINITE,
     Values.CONSTANT_ROWS,
     Values.OFFSET,
+    Values.NEAR,
     Values.SMALL,
+    Values.MAGNITUDES,
+    Values.PATTERNS,
 )
+MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
+# Kinds of inputs of which a rule may say that it differs there.
+DECLARABLE = (*EDGES, *MASKED_KINDS, Values.BACKWARDS)
 # On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
-OVERFLOWING = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET))
+OVERFLOWING = frozenset(
+    (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.MAGNITUDES)
+)
 
 
 class InputsUnknown(SurgeonError):
@@ -109,6 +134,28 @@ class Want:
     def far(self) -> bool:
         """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
         return self.widens and self.dtype.kind in "iu" and self.dtype.itemsize > 2
+
+    @property
+    def hides(self) -> bool:
+        """Whether it says which scores are hidden: a mask, or floats that are added to them."""
+        return self.kind == "mask" or (self.edged and "scores" in self.role.flags and len(self.dims) > 0)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether it holds indices, some of which may count from the end."""
+        return self.kind == "indices" and _is_signed(self.dtype) and self.named != "position"
+
+    def answers_to(self, values: Values) -> bool:
+        """Whether values of this kind differ from the usual ones here."""
+        if values in WIDE_KINDS:
+            return self.widens
+        if values in EDGES:
+            return self.edged
+        if values in MASKED_KINDS:
+            return self.hides
+        if values in (Values.FAR, Values.LIMITS):
+            return self.far
+        return self.looks_up if values is Values.BACKWARDS else True
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under these sizes."""

@@ -13,29 +13,24 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from surgeon.errors import SurgeonError
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.randomness import RANDOM
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, free_names
+from surgeon.prove.proof import CannotCut
 from surgeon.prove.region import Region
 from surgeon.prove.twins import TWIN_DEPTH, Key, Twins
-from surgeon.shaping.facts import INTEGERS
+from surgeon.shaping.facts import WHOLE
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import Size
 
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
 LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})  # of floats: these make data of integers
 MOST_NODES = 96  # beside the region's own
-WHOLE = INTEGERS | {TensorProto.BOOL}
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
 EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
-
-
-class CannotCut(SurgeonError):
-    """A region cannot be cut out of its model; the message says why, without an end mark."""
 
 
 @dataclass(slots=True)

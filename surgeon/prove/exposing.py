@@ -16,7 +16,8 @@ from surgeon.file.copying import copy_span, open_read, write_all
 from surgeon.file.edits import Piece
 from surgeon.file.model import Model, Patch
 from surgeon.ops.walking import free_names
-from surgeon.running.runtime import Session, SessionError
+from surgeon.running.runtime import SessionError
+from surgeon.running.whole import Whole
 
 _GRAPH = ((7, 0),)
 _NODE, _INITIALIZER, _OUTPUT = 1, 5, 12  # fields of GraphProto
@@ -127,7 +128,7 @@ def _write(pieces: Sequence[Piece], source: Path, target: int) -> None:
 
 
 def fetch(
-    session: Session, feeds: Mapping[str, np.ndarray], names: Sequence[str]
+    session: Whole, feeds: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Iterator[tuple[list[str], dict[str, np.ndarray]]]:
     """Run the exposed model on the same inputs until all of these outputs were fetched, some at a time.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from math import gcd
 
-from surgeon.prove.wishes import Wish
+from surgeon.prove.experiment import Wish
 from surgeon.shaping.symbols import (
     Expr,
     Size,

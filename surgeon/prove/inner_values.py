@@ -10,7 +10,8 @@ from onnx import ModelProto
 from surgeon.errors import ModelFileError
 from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.prove.exposing import exposing, fetch, made_in
-from surgeon.running.runtime import Session, SessionError
+from surgeon.running.runtime import SessionError
+from surgeon.running.whole import Whole, open_model
 
 _MOST_BYTES = 1 << 28
 _MOST_SIZES = 4  # sets of sizes that are tried
@@ -82,7 +83,7 @@ def _attempt(
         feeds = next(iter(sets))
         return InnerValues({name: feeds[name] for name in names if name in feeds})
     refusal = ""
-    with exposing(model, inner, alone=True) as exposed, Session(exposed, custom_ops) as session:
+    with exposing(model, inner, alone=True) as exposed, open_model(exposed, custom_ops) as session:
         for feeds in sets:
             try:
                 return _run(session, feeds, names, inner, limit)
@@ -97,7 +98,7 @@ def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequenc
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            with exposing(model, names[:middle], alone=True) as exposed, Session(exposed, custom_ops):
+            with exposing(model, names[:middle], alone=True) as exposed, open_model(exposed, custom_ops):
                 good = middle
         except SessionError:
             bad = middle
@@ -105,7 +106,7 @@ def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequenc
 
 
 def _run(
-    session: Session, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
+    session: Whole, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
 ) -> InnerValues:
     found = {name: feeds[name] for name in names if name in feeds}
     shapes_only: set[str] = set()

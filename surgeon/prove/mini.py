@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
@@ -10,23 +9,13 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorPro
 from surgeon.indexing.local import Key, called_by
 from surgeon.indexing.scope import Node
 from surgeon.ops.walking import GRAPHS, all_nodes, graphs_in
-from surgeon.prove.cut import CannotCut, Cut, Leaf
+from surgeon.prove.cut import Cut, Leaf
+from surgeon.prove.experiment import MiniModels
+from surgeon.prove.proof import CannotCut
 from surgeon.running.inlining import IR_VERSION
 from surgeon.shaping.symbols import Size
 
 HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
-
-
-@dataclass(frozen=True, slots=True)
-class MiniModels:
-    """Both sides of a region with the same inputs and outputs.
-
-    dims: what each free dimension of the inputs stands for, by its name in the models.
-    """
-
-    before: ModelProto
-    after: ModelProto
-    dims: dict[str, Size]
 
 
 def mini_models(cut: Cut) -> MiniModels:

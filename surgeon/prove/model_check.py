@@ -1,4 +1,7 @@
-"""Whole models side by side under ONNX Runtime: one original, and any number that are held against it."""
+"""Whole models side by side: one original, and any number that are held against it.
+
+They run under ONNX Runtime, with users' Python implementations of what it has no kernel for.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +12,6 @@ from onnx import ModelProto
 from surgeon.errors import UsageError
 from surgeon.feeding.dims import require_sizes, wanted_inputs
 from surgeon.feeding.user_inputs import read_inputs
-from surgeon.implementations import is_python, require_file
 from surgeon.ops.randomness import is_random
 from surgeon.ops.walking import holds_half
 from surgeon.prove.compare import dtype_name, require_tolerances, stated, tolerance
@@ -17,7 +19,8 @@ from surgeon.prove.layers import compare_layers
 from surgeon.prove.result import CheckResult, Layers, Outcome
 from surgeon.prove.trials import Trial, Trials
 from surgeon.prove.verdict import Verdict
-from surgeon.running.runtime import Session, SessionError, require_libraries
+from surgeon.running.runtime import SessionError, require_libraries
+from surgeon.running.whole import Whole, open_model
 
 __all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
 
@@ -30,11 +33,11 @@ def require_options(
     atol: float | None,
     inputs: Sequence[Path | str] = (),
 ) -> list[str]:
-    """Raise UsageError for options of a check that mean nothing; return the libraries of `custom_ops` as full paths.
+    """Raise UsageError for options of a check that mean nothing; return `custom_ops` as full paths.
 
     Refused are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
-    exist or that ONNX Runtime cannot load, inputs that are not there, and sizes beside inputs.  Python files among
-    `custom_ops` have to be there and are not among the libraries: they are for other checks.
+    exist or that ONNX Runtime cannot load, Python files that do not exist or cannot be run, inputs that are not there,
+    and sizes beside inputs.
     """
     if seed < 0:
         raise UsageError(f"The seed is {seed}: give a whole number of at least 0.")
@@ -45,10 +48,7 @@ def require_options(
     for path in inputs:
         if not Path(path).exists():
             raise UsageError(f"There are no inputs at {path}: give an .npz file or a folder of them.")
-    for path in custom_ops:
-        if is_python(path):
-            require_file(path)
-    return require_libraries([path for path in custom_ops if not is_python(path)])
+    return require_libraries(custom_ops)
 
 
 class ModelCheck:
@@ -94,6 +94,7 @@ class ModelCheck:
         self._layers = layers
         self._other = other
         self._ordered = ordered
+        self._oracle = ""  # of the model last held against the original
         self._trials = Trials(
             original,
             skeleton,
@@ -130,13 +131,20 @@ class ModelCheck:
             runs=len(used),
             tolerance=stated(dtypes, self._rtol, self._atol),
             layers=compared,
+            oracle=self._told_oracle() if used else "",
         )
+
+    def _told_oracle(self) -> str:
+        """What ran the two models."""
+        first, second = self._trials.oracle, self._oracle or self._trials.oracle
+        return first if first == second else f"{second}, the original under {first}"
 
     def _answer(self, rewritten: Path | ModelProto, verdict: Verdict) -> tuple[Outcome, str] | None:
         """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
-        where = ""
+        where, self._oracle = "", ""
         try:
-            with Session(rewritten, self._libraries) as session:
+            with open_model(rewritten, self._libraries) as session:
+                self._oracle = session.name
                 complaint = self._interface(session)
                 if complaint:
                     return Outcome.FAILED, complaint
@@ -145,11 +153,11 @@ class ModelCheck:
                     verdict.add(trial, session.run(trial.feeds))
         except SessionError as refused:
             if refused.missing:
-                return Outcome.UNPROVED, f"ONNX Runtime has no operator here for {self._other}: {refused.line}"
+                return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.line}"
             return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.line}"
         return None
 
-    def _interface(self, session: Session) -> str:
+    def _interface(self, session: Whole) -> str:
         """Say how the rewritten model's inputs or outputs differ in name from the original's; empty if they do not."""
         other = self._other[0].upper() + self._other[1:]
         wanted, feeds = wanted_inputs(self._skeleton.graph), self._trials.made[0].feeds

@@ -4,9 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from surgeon.errors import SurgeonError
 from surgeon.prove.compare import jsonable
 from surgeon.prove.judge import TensorError
 from surgeon.prove.result import Outcome
+
+
+class CannotCut(SurgeonError):
+    """A region cannot be cut out of its model; the message says why, without an end mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,8 @@ class SiteProof:
 
     oracle: what computed the replacement.  independent: whether that was more than the rule's own pattern.  reference:
     what both sides are held against.  errors: of each output the worst over all `runs`, the sets of inputs compared.
+    is_of_weights: it fails for some weights that were made up, and not for the usual ones.  kinds: of inputs, and
+    sizes: of free dims, on which both sides agree.
     tolerance: the rtol and atol in force by dtype.  seconds: what the proof took.  key: the same
     object for all regions that share a proof.
     """
@@ -28,6 +35,9 @@ class SiteProof:
     runs: int = 0
     tolerance: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    is_of_weights: bool = False
+    kinds: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
     key: object = field(default_factory=object, repr=False, compare=False)
 
     def at(self, names: Mapping[str, str]) -> "SiteProof":
@@ -55,6 +65,8 @@ class SiteProof:
             "reference": self.reference,
             "errors": [error.to_dict() for error in self.errors],
             "runs": self.runs,
+            "kinds": list(self.kinds),
+            "sizes": list(self.sizes),
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
             "seconds": round(self.seconds, 4),
         }

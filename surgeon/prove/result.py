@@ -47,7 +47,8 @@ class CheckResult:
 
     `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`
     the rtol and atol in force by dtype; `layers` what comparing inner tensors gave, None if that was not asked for or
-    the models could not be compared at all.  The layers have no part in the outcome.
+    the models could not be compared at all.  The layers have no part in the outcome.  `oracle` names what ran the
+    models, empty where nothing did.
     """
 
     outcome: Outcome
@@ -57,6 +58,7 @@ class CheckResult:
     runs: int
     tolerance: Mapping[str, float]
     layers: Layers | None = None
+    oracle: str = ""
 
     @property
     def proved(self) -> bool:
@@ -86,6 +88,7 @@ class CheckResult:
             "worst": self.worst.name if self.worst else None,
             "seconds": round(self.seconds, 3),
             "runs": self.runs,
+            "oracle": self.oracle,
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
             "first_different": self.first_different,
             "layers": self.layers.to_dict() if self.layers is not None else None,

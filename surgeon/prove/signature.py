@@ -12,9 +12,10 @@ from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.state import TRANSPARENT
 from surgeon.ops.schemas import schema
-from surgeon.prove.cut import EXACT, SMALL, WHOLE, CannotCut, Cut, Leaf
+from surgeon.prove.cut import EXACT, SMALL, Cut, Leaf
+from surgeon.prove.proof import CannotCut
 from surgeon.prove.region import Region
-from surgeon.shaping.facts import Facts, Values, is_unknown
+from surgeon.shaping.facts import WHOLE, Facts, Values, is_unknown
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import Size, SizeError, substitute, symbol, symbols
 

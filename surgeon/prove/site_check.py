@@ -1,23 +1,24 @@
 """Every region of a rewrite proved on its own; equal regions once, whatever the size of the model."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Scope, qualified
-from surgeon.prove.cut import CannotCut, Cut
-from surgeon.prove.inner_values import InnerValues
-from surgeon.prove.proof import SiteProof, least
+from surgeon.prove.cut import Cut
+from surgeon.prove.experiment import Experiment, ProofOptions, Trace
+from surgeon.prove.preparing import Bodies, prepared
+from surgeon.prove.proof import CannotCut, SiteProof, least
 from surgeon.prove.region import Region
+from surgeon.prove.remote import proofs_of, run_here, stays, traced
 from surgeon.prove.result import Outcome
 from surgeon.prove.signature import Signature, Signatures
-from surgeon.prove.site_proof import ProofOptions, prove_cut
 from surgeon.shaping.shapes import Shapes
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may hold only for what its model computes there
@@ -27,21 +28,19 @@ MOST_CONTEXTS = 256  # ways in which one local function is called
 
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
-Traced = Callable[[Sequence[str]], InnerValues]
-
 
 class SiteCheck:
     """The proofs of one rewrite.
 
-    index: of the model, after the rewrite.  traced: values of tensors of the main graph from one run of the source,
-    asked for where nothing else tells their rank.
+    index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it is run once where nothing
+    else tells the rank of some tensors.  bodies: the references of operations.
     """
 
-    def __init__(self, index: Index, options: ProofOptions, traced: Traced) -> None:
+    def __init__(self, index: Index, original: Path | onnx.ModelProto, options: ProofOptions, bodies: Bodies) -> None:
         self._origin = Origin(index)
         self._shapes = Shapes(self._origin)
         self._signatures = Signatures(self._origin)
-        self._options, self._traced = options, traced
+        self._original, self._options, self._bodies = original, options, bodies
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
         self._in_vain: Counter[Signature] = Counter()
@@ -54,6 +53,7 @@ class SiteCheck:
         signed = [(region, list(self._signed(region))) for region in regions]
         if self._learn(signed):
             signed = [(region, list(self._signed(region))) for region in regions]
+        self._prove_anew(signed)
         return [self._of(region, ways) for region, ways in signed]
 
     def rests(self, region: Region) -> set[Place]:
@@ -97,14 +97,11 @@ class SiteCheck:
         if not ways:
             return SiteProof(Outcome.UNPROVED, f"nothing calls {region.scope.label}, in which it lies")
         distinct = dict(ways)
-        if len(distinct) > MOST_CONTEXTS:
+        if len(distinct) > MOST_CONTEXTS:  # these are not proved
             why = f"{region.scope.label} is called in {len(distinct):,} ways, which is more than {MOST_CONTEXTS}"
             return SiteProof(Outcome.UNPROVED, why)
         proofs: list[SiteProof] = []
         for signature, shapes in distinct.items():
-            if signature not in self._proofs:
-                self._proofs[signature] = self._prove(region, shapes)
-                self._proved[signature] = region
             proof = self._proofs[signature]
             if proof.outcome is Outcome.FAILED:
                 pairs = zip(self._proved[signature].outputs, region.outputs, strict=True)
@@ -119,13 +116,56 @@ class SiteCheck:
             proofs.append(proof)
         return least(proofs)
 
-    def _prove(self, region: Region, shapes: Shapes) -> SiteProof:
-        """Prove a region for inputs of any value; weights that are large are made up too."""
+    def _prove_anew(self, signed: Iterable[tuple[Region, Sequence[tuple[Signature, Shapes]]]]) -> None:
+        """Prove one region of each kind that is not proved yet, several at once.
+
+        Inputs take any value, and weights that are large are made up too.
+        """
+        waiting: dict[Signature, tuple[Region, Shapes]] = {}
+        for region, ways in signed:
+            distinct = dict(ways)
+            for signature, shapes in distinct.items() if len(distinct) <= MOST_CONTEXTS else ():
+                if signature not in self._proofs:
+                    waiting.setdefault(signature, (region, shapes))
+        experiments = (self._experiment(region, shapes) for region, shapes in waiting.values())
+        for (signature, (region, _)), proof in zip(waiting.items(), self._outcomes(experiments), strict=True):
+            self._proofs[signature] = replace(proof, reason=self._explained(proof.reason))
+            self._proved[signature] = region
+
+    def _experiment(self, region: Region, shapes: Shapes) -> Experiment | SiteProof:
+        """What proves a region, or the proof where nothing has to be run for it."""
         try:
-            proof = prove_cut(Cut(region, self._origin, shapes), self._options)
-            return replace(proof, reason=self._explained(proof.reason))
+            return self._prepared(Cut(region, self._origin, shapes))
         except CannotCut as error:
-            return SiteProof(Outcome.UNPROVED, self._explained(str(error)))
+            return SiteProof(Outcome.UNPROVED, str(error))
+
+    def _prepared(self, cut: Cut) -> Experiment | SiteProof:
+        """The same of a region as it is cut out."""
+        if not cut.region.outputs:
+            return SiteProof(Outcome.PROVED, "nothing reads what was taken out")
+        try:
+            return prepared(cut, self._options, self._bodies)
+        except CannotCut as error:
+            return SiteProof(Outcome.UNPROVED, str(error))
+
+    def _outcomes(self, experiments: Iterable[Experiment | SiteProof]) -> list[SiteProof]:
+        """The proofs, in order: by children, but where an operator is computed by what this process alone has."""
+        known: dict[int, SiteProof] = {}
+        away: list[int] = []
+
+        def sent() -> Iterator[Experiment]:
+            for place, item in enumerate(experiments):
+                if isinstance(item, SiteProof):
+                    known[place] = item
+                elif stays(item):
+                    known[place] = run_here(item)
+                else:
+                    away.append(place)
+                    yield item
+
+        found = proofs_of(sent(), self._options.jobs)
+        known.update(zip(away, found, strict=True))
+        return [known[place] for place in sorted(known)]
 
     def _explained(self, reason: str) -> str:
         """A reason, and where it is an unknown rank why no run of the model told it."""
@@ -140,14 +180,15 @@ class SiteCheck:
         if not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
-            return replace(failed, outcome=Outcome.UNPROVED, reason=why) if made_up.bakes else failed
+            is_open = made_up.bakes or failed.is_of_weights
+            return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:
             try:
                 cut = Cut(region, self._origin, shapes, real_weights=True, depth=depth)
             except CannotCut:
                 break
             if depth or cut.reads_weights:
-                proof = prove_cut(cut, self._options)
+                (proof,) = self._outcomes([self._prepared(cut)])
                 if proof.outcome is Outcome.PROVED:
                     return proof if not depth else replace(proof, reason=_IN_CONTEXT.format(len(cut.prefix)))
             if not cut.grows:
@@ -174,14 +215,10 @@ class SiteCheck:
                     unknown[leaf.tensor] = main
         if not unknown:
             return False
-        traced = self._traced(list(unknown))
-        found, self._untold = traced.values, traced.refusal.rstrip(".")
-        tensors = {name: array for name, array in found.items() if name in unknown}  # a list comes as its elements
-        for name, array in tensors.items():
-            self._shapes.learn(unknown[name], name, _dtype_of(array), tuple(array.shape))
+        found = traced(Trace(self._original, self._origin.model.skeleton, list(unknown), self._options))
+        self._untold = found.refusal.rstrip(".")
+        tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
+        for name, (dtype, shape) in tensors.items():
+            self._shapes.learn(unknown[name], name, dtype, shape)
         self._calls.clear()
         return bool(tensors)
-
-
-def _dtype_of(array: np.ndarray) -> int:
-    return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))

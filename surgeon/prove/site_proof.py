@@ -1,86 +1,52 @@
 """One region proved: both mini-models on the same inputs, their answers held against a higher-precision reference."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
 from onnx import FunctionProto
 
-from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
+from surgeon.feeding.inputs import InputsUnknown, Values
 from surgeon.feeding.wants import OVERFLOWING
-from surgeon.indexing.scope import Node
 from surgeon.prove.compare import same_values, stated
-from surgeon.prove.cut import CannotCut, Cut
+from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.prove.exposing import exposing
-from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp
-from surgeon.prove.mini import MiniModels, mini_models
-from surgeon.prove.pins import LARGE_PIN, sprinkle
-from surgeon.prove.proof import SiteProof
+from surgeon.prove.feeder import Feeder, Feeds
+from surgeon.prove.judge import TensorError, judge
+from surgeon.prove.kinds import FIRST, FURTHER, OTHERS, WEIGHED, name_of_kind
+from surgeon.prove.moves import Moves
+from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import Setting, Sizes
-from surgeon.prove.sums import longest_sum, picks_by_products
-from surgeon.running.inlining import name_of
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 
-Bodies = Callable[[Node], FunctionProto | None]
-Feeds = dict[str, np.ndarray]
 PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
-# What a region is run on at the first sizes, and at the others.
-SPOKEN_OF = 2  # the turn of usual values that hold the region's own constants too
-FIRST = (
-    *((Values.USUAL, turn) for turn in range(3)),
-    (Values.WIDE, 0),
-    (Values.LARGE, 1),
-    (Values.ZEROS, 0),
-    (Values.DENORMALS, 0),
-    (Values.CONSTANT_ROWS, 0),
-    *((Values.OFFSET, turn) for turn in range(2)),
-    (Values.SMALL, 0),
-    (Values.FAR, 0),
-    *((Values.EXTREME, turn) for turn in range(2)),
-    *((Values.NON_FINITE, turn) for turn in range(2)),
-)
-# How often, and each time how much further, all inputs are moved where a softmax picks one of many numbers by products
-# of large ones: those lose more places than one, and where two come near each other, which of them is the larger hangs
-# on the order in which a kernel adds up.
-NUDGES, FURTHER = 4, 8
-OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
-TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+_LOST = (
+    "rounding leaves nothing of {0!r} to be judged: it may differ by {1:.3g} on a scale of {2:.3g}, or as much, "
+    "wherever it was computed"
+)
+LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES))  # of which products overflow
 
 
-@dataclass(frozen=True, slots=True)
-class ProofOptions:
-    """How regions are proved.
+def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
+    """Run both sides and judge.  What the models do never raises: every way of not running is an outcome.
 
-    dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
-    ops.  bodies: the operation's reference as a function, for a node that ORT may have no kernel for.
+    note: told which side is run next, and how many runs agreed before: what it takes in may be its last.
     """
-
-    seed: int = 0
-    dims: Mapping[str, int] = field(default_factory=dict)
-    custom_ops: Sequence[str | Path] = ()
-    rtol: float | None = None
-    atol: float | None = None
-    bodies: Bodies = lambda _: None
-
-
-def prove_cut(cut: Cut, options: ProofOptions) -> SiteProof:
-    """Prove one region as it is cut out.  What the models do never raises: every way of not running is an outcome."""
     started = time.perf_counter()
-    proof = _Proof(cut, options)
+    options = experiment.options
+    proof = _Proof(experiment, note)
     outcome, reason = proof.judged()
     if proof.is_refused:  # kernels of ONNX Runtime take less than the ops allow
-        other = _Proof(cut, options, is_evaluated=True)
+        other = _Proof(experiment, note, is_evaluated=True)
         found = other.judged()
         if found[0] is not Outcome.UNPROVED:
             proof, (outcome, reason) = other, found
@@ -94,34 +60,49 @@ def prove_cut(cut: Cut, options: ProofOptions) -> SiteProof:
         runs=proof.runs,
         tolerance=stated({error.dtype: None for error in proof.worst.values()}, options.rtol, options.atol),
         seconds=time.perf_counter() - started,
+        is_of_weights=proof.is_of_weights,
+        kinds=tuple(proof.kinds),
+        sizes=tuple(dict.fromkeys(proof.sizes)),
     )
 
 
 class _Proof:
-    """The steps of `prove_cut` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
+    """The steps of `run_experiment` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
 
-    def __init__(self, cut: Cut, options: ProofOptions, *, is_evaluated: bool = False) -> None:
-        self.cut, self.options, self.is_evaluated = cut, options, is_evaluated
+    def __init__(self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False) -> None:
+        self._note_down, self._agreed, self._is_empty = note, 0, False
+        self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
         self.worst: dict[str, TensorError] = {}
         self.runs = 0
+        self.is_of_weights = False  # it fails for other weights than the usual ones alone
         self.refusal = ""
-        self._minis: MiniModels | None = None
-        self._plain: frozenset[str] = frozenset()  # float inputs of no special role
-        self._empty = frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name))  # whatever the inputs
         self._telling: set[str] = set()
+        self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
+        self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
-        self._picks = False  # whether a softmax of large products picks one of many numbers
         self._terms = 1  # of the longest sum, at the sizes of the run
+        self._kinds: dict[str, None] = {}
+        self._tried: list[Setting] = []
 
     @property
     def is_refused(self) -> bool:
         """Whether ONNX Runtime loads both sides, and runs the original at no sizes that tell anything."""
         return bool(self.refusal) and not self._tells and self.oracle in KERNELS
 
+    @property
+    def kinds(self) -> Iterable[str]:
+        """The kinds of inputs on which both sides agreed."""
+        return self._kinds
+
+    @property
+    def sizes(self) -> Iterable[str]:
+        """The sets of sizes at which they did, in words."""
+        return (setting.told for setting in self._tried if setting.by_symbol)
+
     def judged(self) -> tuple[Outcome, str]:
-        """Return the outcome and its reason; what cannot be cut out or fed is unproved."""
+        """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
         try:
             return self._judged()
         except CannotCut as error:
@@ -130,19 +111,18 @@ class _Proof:
             return Outcome.UNPROVED, error.reason
 
     def _judged(self) -> tuple[Outcome, str]:
-        if not self.cut.region.outputs:
-            return Outcome.PROVED, "nothing reads what was taken out"
-        minis = self._minis = mini_models(self.cut)
-        plan = InputPlan(minis.before, names=False)
-        self._plain = plan.edged
-        bodies = self._bodies(minis.before, self.cut.before)
+        minis = self.experiment.minis
+        self._feeder = Feeder(self.experiment)
+        bodies = self.experiment.bodies_before
+        self._note(ORIGINAL)
         try:
             first = self._oracle(minis.before, bodies)
         except SessionError as error:
             return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
         with first:
+            self._note(REPLACEMENT)
             try:
-                second = self._oracle(minis.after, self._bodies(minis.after, self.cut.after))
+                second = self._oracle(minis.after, self.experiment.bodies_after)
             except SessionError as error:
                 if error.missing:
                     return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
@@ -154,7 +134,11 @@ class _Proof:
                 self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
-                failure = self._run_all(plan, minis, first, second)
+                custom_ops = self.options.custom_ops
+                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._feeder.plain)
+                self._moves = stack.enter_context(moves)
+                self._first, self._second = first, second
+                failure = self._run_all()
                 if self.reference is not None:
                     self.against = self.reference.name  # it may have turned to another engine on the way
         if failure:
@@ -168,154 +152,154 @@ class _Proof:
             return Outcome.UNPROVED, f"the original nodes run on no input made for them: {self.refusal.rstrip('.')}"
         if not self._tells:
             return Outcome.UNPROVED, "the original nodes run where all free dims are 1, and at no other sizes tried"
-        if self.cut.leaves and not self._telling:
+        if self.experiment.inputs and not self._telling:
             return (
                 Outcome.UNPROVED,
                 "no output tells anything: empty, NaN, or lost in rounding wherever it was computed",
             )
-        apart = " and ".join(sorted(self.cut.region.apart))
+        lost = [error for name, error in self._noisy.items() if name not in self._telling]
+        if lost:
+            return Outcome.UNPROVED, _LOST.format(lost[0].name, lost[0].allowed, lost[0].scale)
+        apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
+
+    def _note(self, side: str) -> None:
+        """Say what runs next, for whoever has to tell why it never ended."""
+        self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty})
 
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
 
-    def _bodies(self, mini: onnx.ModelProto, nodes: Sequence[Node]) -> dict[str, FunctionProto]:
-        """The reference patterns that are known of some nodes, by what the mini-model calls the node."""
-        known = {name_of(node) for node in mini.graph.node}
-        found: dict[str, FunctionProto] = {}
-        for node in nodes:
-            body = self.options.bodies(node)
-            if body is not None:
-                name = node.name if node.name in known else self.cut.name(node.scope, node.outputs[0])
-                found[name] = body
-        return found
-
     def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Reference | None:
         """The original in higher precision; None where nothing computes it."""
+        self._note(REFERENCE)
         try:
             return Reference(model, bodies, custom_ops=self.options.custom_ops)
         except SessionError:
             return None
 
-    def _run_all(self, plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle) -> str:
+    def _run_all(self) -> str:
         """Run all sets of inputs; returns what is wrong, worst first, or an empty string."""
-        sizes, failure = Sizes(self.cut, self.options.dims), ""
+        sizes, failure = Sizes(self.experiment, self.options.dims), ""
         for group in sizes.groups():
             if failure and group[0].elements > MOST_AGAIN:
                 continue
             before = self.worst, self.runs, self._telling
             self.worst, self.runs, self._telling = {}, 0, set()
-            found = self._run_group(group, plan, minis, first, second)
+            found = self._run_group(group)
             if not self.runs:
                 self.worst, self.runs, self._telling = before
                 continue
             failure = found
             if not failure and not self._tells:
                 continue
-            if not (failure and group[0].shrunk) or self.cut.weights:
+            if not (failure and group[0].shrunk) or self.experiment.weights:
                 break  # else: what fails with dims made smaller may be right as they are
-        full = sizes.full()
-        if self.runs and not failure and full is not None and group[0].shrunk:
-            failure = self._run_at(full, ((Values.USUAL, 0),), plan, minis, first, second)
+        if not self.runs or failure or not self._tells:
+            return failure
+        at = self._ran_at or group[0]
+        failure = self._run_weighed(at)
+        full = sizes.full() if group[0].shrunk else None
+        for setting in () if failure else (*([full] if full is not None else ()), *sizes.further(at)):
+            failure = self._run_at(setting, FURTHER)
+            if failure:
+                break
         return failure
 
-    def _run_group(
-        self, group: Sequence[Setting], plan: InputPlan, minis: MiniModels, first: Oracle, second: Oracle
-    ) -> str:
+    def _run_weighed(self, setting: Setting) -> str:
+        """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
+        for values in WEIGHED if self._feeder.weights else ():
+            if name_of_kind(values) in self.experiment.apart:
+                continue
+            failure = self._run(self._feeder.weighed(setting, values), values)
+            if failure:
+                self.is_of_weights = True
+                return f"{failure} (weights {_spoken(values)})"
+            self._kinds[f"weights {_spoken(values)}"] = None
+        return ""
+
+    def _run_group(self, group: Sequence[Setting]) -> str:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
-            failure = self._run_at(setting, OTHERS if self.runs else FIRST, plan, minis, first, second)
+            has_run = bool(self.runs)
+            failure = self._run_at(setting, OTHERS if has_run else FIRST)
+            if self.runs and not has_run:
+                self._ran_at = setting
             if failure:
                 return failure
         return ""
 
-    def _run_at(
-        self,
-        setting: Setting,
-        kinds: Sequence[tuple[Values, int]],
-        plan: InputPlan,
-        minis: MiniModels,
-        first: Oracle,
-        second: Oracle,
-    ) -> str:
+    def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
-        sizes = {text: setting.size(size) for text, size in minis.dims.items()}
-        self._terms = longest_sum(self.cut, setting)
+        self._terms = self.experiment.longest_sum(setting.size)
+        self._is_empty = setting.is_empty
+        before = self.runs
         for values, turn in kinds:
-            self._picks = values is Values.OFFSET and picks_by_products(self.cut)
-            if values.name.lower() in self.cut.region.apart:
+            values = Values.NEAR if values is Values.OFFSET and self.experiment.picks_by_products else values
+            if not self._feeder.tries(values, turn):
                 continue
-            if not (values in TELLING or (plan.far if values is Values.FAR else plan.edged)):
-                continue
-            feeds = self._feeds(plan, setting, sizes, values, self.options.seed + turn)
-            failure = self._run(feeds, values, first, second)
+            feeds, runs = self._feeder.make(setting, values, turn), self.runs
+            failure = self._run(feeds, values)
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
                 return f"{failure}{_where(values, feeds)}"
+            if self.runs > runs:
+                self._kinds[_spoken(values)] = None
+        if self.runs > before:
+            self._tried.append(setting)
         return ""
 
-    def _feeds(self, plan: InputPlan, setting: Setting, sizes: Mapping[str, int], values: Values, seed: int) -> Feeds:
-        """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
-        feeds = plan.make(seed, sizes, values)
-        weights = [leaf.name for leaf in self.cut.leaves.values() if leaf.weight]
-        if weights and values is not Values.USUAL:
-            usual = plan.make(seed, sizes)
-            feeds.update((name, usual[name]) for name in weights)
-        if values is Values.USUAL and seed - self.options.seed == SPOKEN_OF:
-            sprinkle(feeds, plan, self.cut.constants, seed, most=self._largest_pin(), added=_added(self.cut))
-        for leaf in self.cut.leaves.values():
-            if leaf.value is not None:
-                feeds[leaf.name] = setting.value(leaf.value, feeds[leaf.name].dtype)
-        return feeds
-
-    def _largest_pin(self) -> float:
-        """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
-        apart = self.cut.region.apart
-        if Values.EXTREME.name.lower() in apart:
-            return LARGE_PIN
-        return float(np.finfo(np.float64).max) if Values.NON_FINITE.name.lower() in apart else np.inf
-
-    def _run(self, feeds: Feeds, values: Values, first: Oracle, second: Oracle) -> str:
+    def _run(self, feeds: Feeds, values: Values) -> str:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
+        self._note(ORIGINAL)
         try:
-            original = first.run(feeds)
+            original = self._first.run(feeds)
         except SessionError as error:
             self.refusal = self.refusal or error.line
             return ""
         if not self.runs:
-            again = first.run(feeds)
+            again = self._first.run(feeds)
             for name, answer in original.items():
                 if not same_values(answer, again[name]):
                     raise CannotCut(f"two runs of the original nodes differ in {name!r}")
         self.runs += 1
+        self._note(REPLACEMENT)
         try:
-            rewritten = second.run(feeds)
+            rewritten = self._second.run(feeds)
         except SessionError as error:
             if error.missing:
                 raise CannotCut(f"nothing here runs the replacement: {error.line.rstrip('.')}") from error
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact = self._exact(feeds)
         for name, answer in original.items():
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, first, values in OVERFLOWING)
-            if not found.ok and values is Values.EXTREME and self._overflows(feeds):
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, values in OVERFLOWING)
+            if not found.ok and values in LOSING and self._overflows(feeds):
                 return ""
-            if name not in self.worst or found.severity >= self.worst[name].severity:
-                self.worst[name] = found
-            tells = (found.telling or not found.scale) and not _all_nan(answer)
-            if tells if answer.size else name in self._empty:
-                self._telling.add(name)
+            self._keep(found, answer)
             if not found.ok:
                 return f"{name!r} {found.why}"
+        self._agreed += 1
         return ""
+
+    def _keep(self, found: TensorError, answer: np.ndarray) -> None:
+        """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
+        name = found.name
+        if not found.telling and found.ok:
+            self._noisy.setdefault(name, found)
+            return
+        if name not in self.worst or found.severity >= self.worst[name].severity:
+            self.worst[name] = found
+        if not _all_nan(answer) if answer.size else name in self.experiment.empty:
+            self._telling.add(name)
 
     def _overflows(self, feeds: Feeds) -> bool:
         """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
 
         The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
         """
-        if Values.NON_FINITE.name.lower() not in self.cut.region.apart or self._minis is None:
+        if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
             return False
-        before = self._minis.before
+        before = self.experiment.minis.before
         products = [name for node in before.graph.node if node.op_type in PRODUCTS for name in node.output]
         try:
             with exposing(before, products) as shown, self._oracle(cast(onnx.ModelProto, shown), {}) as oracle:
@@ -326,6 +310,7 @@ class _Proof:
 
     def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
         """The reference's answer, nothing where it has none."""
+        self._note(REFERENCE)
         if self.reference is None:
             return {}
         try:
@@ -340,29 +325,17 @@ class _Proof:
         rewritten: np.ndarray,
         exact: np.ndarray | None,
         feeds: Feeds,
-        first: Oracle,
         large: bool,
     ) -> TensorError:
         """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
-        rtol, atol, slack = self.options.rtol, self.options.atol, self.cut.region.slack
+        rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
         settled = partial(judge, name, original, rewritten, exact, rtol=rtol, atol=atol, slack=slack, overflowing=large)
-        error = settled(moved=0.0)
-        if error.ok:
-            return error
-        farthest = 0.0
-        for turn in range(NUDGES if self._picks else 1):
-            nudged = moved_by_one_ulp(feeds, self._plain, turn, FURTHER**turn)
-            try:
-                moved = first.run(nudged)[name] if exact is None else self._exact(nudged).get(name)
-            except SessionError:
-                moved = None
-            if moved is None:
-                return error
-            farthest = max(farthest, change(original if exact is None else exact, moved, original.dtype))
-            error = settled(moved=farthest, terms=self._terms)
-            if error.ok:
-                break
-        return error
+        answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
+        return self._moves.settle(asked, name, answer, original.dtype, feeds)
+
+
+def _spoken(values: Values) -> str:
+    return name_of_kind(values).replace("_", " ")
 
 
 def _all_nan(array: np.ndarray) -> bool:
@@ -372,10 +345,4 @@ def _all_nan(array: np.ndarray) -> bool:
 def _where(values: Values, feeds: Feeds) -> str:
     """What the inputs were like, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {values.name.lower().replace('_', ' ')}, shapes {shapes})"
-
-
-def _added(cut: Cut) -> set[str]:
-    """The constants that the replacement alone reads, by their names in the mini-models."""
-    read = {cut.name(node.scope, name) for node in (*cut.prefix, *cut.before) for name in cut.reads(node)}
-    return cut.constants.keys() - read
+    return f" (inputs {_spoken(values)}, shapes {shapes})"

@@ -3,16 +3,19 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
-from surgeon.feeding.dims import SIZES, kind_of
-from surgeon.prove.cut import WHOLE, Cut
+from surgeon.feeding.dims import SIZES, is_total, kind_of
+from surgeon.prove.experiment import Experiment
 from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import wishes
+from surgeon.shaping.facts import WHOLE
 from surgeon.shaping.symbols import Size, SizeError, evaluate, symbols
+
+if TYPE_CHECKING:
+    from surgeon.prove.cut import Cut
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
 SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
@@ -23,6 +26,10 @@ LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
+LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
+ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
+BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
+MOST_BESIDE = 3  # such constants
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
 
 
@@ -30,18 +37,18 @@ _Given: TypeAlias = Mapping[str, int]
 
 
 class Sizes:
-    """What each dim of a cut's inputs is in one run: by size as the source states it."""
+    """What each dim of an experiment's inputs is in one run: by size as the source states it."""
 
-    def __init__(self, cut: Cut, chosen: Mapping[str, int]) -> None:
-        self._cut = cut
-        self._dims = list(dict.fromkeys(size for leaf in cut.leaves.values() for size in leaf.shape or ()))
-        self._shapes = [leaf.shape or () for leaf in cut.leaves.values()]
-        self._by_value = [leaf.value for leaf in cut.leaves.values() if leaf.value is not None]
+    def __init__(self, experiment: Experiment, chosen: Mapping[str, int]) -> None:
+        self._wishes, self._takes_empty = experiment.wishes, experiment.takes_empty
+        self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
+        self._shapes = [item.shape for item in experiment.inputs]
+        self._by_value = [item.value for item in experiment.inputs if item.value is not None]
         values = [item for value in self._by_value for item in value.reshape(-1)]
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
-        self._pinned = _pinned(cut)
+        self._pinned = experiment.pinned
         fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
         self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
 
@@ -59,7 +66,7 @@ class Sizes:
         for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
             for sets in self._sets(usual, small, ones, alike, larger):
                 group: list[Setting] = []
-                for by_symbol in ({**sizes, **self._chosen} for sizes in sets):
+                for by_symbol in (self._totalled({**sizes, **self._chosen}) for sizes in sets):
                     setting, dims = self._settled(by_symbol, shrunk)
                     if setting is not None and dims not in seen:
                         seen.append(dims)
@@ -82,7 +89,7 @@ class Sizes:
     def _fitted(self, sizes: _Given) -> _Given:
         """The same with those that follow from others; as they are where one cannot be computed."""
         if self._fitting is None:
-            self._fitting = Fitting(wishes(self._cut))
+            self._fitting = Fitting(self._wishes)
         try:
             return self._fitting.sizes(sizes, self._chosen)
         except SizeError:
@@ -97,10 +104,56 @@ class Sizes:
         setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
         return setting if setting is not None and setting.elements <= FULL else None
 
+    def further(self, first: "Setting") -> Iterator["Setting"]:
+        """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
+
+        All free dims that have a name one larger, where what was even is odd; all at, and one beside, constants that
+        the region speaks of; each alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes
+        follow from is changed for all; dims without a name may follow from others, and stay.
+        """
+        base = dict(first.by_symbol)
+        named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
+        alone = [name for name in named if not is_total(name)]
+        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
+        spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
+        sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        sets += [{name: 1} for name in alone]
+        for name in alone:
+            for size, most in LONG:
+                setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
+                if setting is not None and setting.elements <= most:
+                    sets.append({name: size})
+                    break
+        if self._takes_empty:
+            sets += [{name: 0} for name in alone]
+        seen = [base]
+        for sizes in sets if named else ():
+            by_symbol = self._totalled({**base, **sizes, **self._chosen})
+            setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
+            if setting is not None and by_symbol not in seen:
+                seen.append(by_symbol)
+                yield setting
+
+    def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
+        """The same with totals of past and new as the sums that they are, where both are known by name."""
+        total = [name for name in self._symbols if is_total(name) and name not in self._chosen]
+        past = next((name for name in self._symbols if kind_of(name) == "past" and not is_total(name)), None)
+        new = next((name for name in self._symbols if kind_of(name) == "sequence" and not is_total(name)), None)
+        if not total or past is None or new is None:
+            return sizes
+        return {**sizes, **dict.fromkeys(total, sizes[past] + sizes[new])}
+
     def _settled(
-        self, by_symbol: dict[str, int], shrunk: Callable[[dict[str, int]], dict[int, int]]
+        self,
+        by_symbol: dict[str, int],
+        shrunk: Callable[[dict[str, int]], Mapping[int, int]],
+        *,
+        empty: bool = False,
     ) -> tuple["Setting | None", dict[Size, int]]:
-        """A setting and the dims that it gives; None where some dim is none, or all of them are too much."""
+        """A setting and the dims that it gives; None where some dim is none, or all of them are too much.
+
+        empty: dims may be 0 that nobody asked for.
+        """
         try:
             setting = Setting(by_symbol, shrunk(by_symbol))
             dims = {size: setting.size(size) for size in self._dims}
@@ -109,10 +162,11 @@ class Sizes:
         except SizeError:
             return None, {}
         setting.elements = self._elements(setting)
+        setting.is_empty = 0 in dims.values()
         free = by_symbol.keys() - self._chosen.keys()
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
-        good = all(number > 0 or (number == 0 and size in asked) for size, number in dims.items())
+        good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in dims.items())
         return (setting if good and setting.elements <= TOO_MANY else None), dims
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
@@ -159,14 +213,20 @@ class Sizes:
 class Setting:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
-    elements: how many all inputs have.  tells: whether some dim that is free to choose is not 1, where everything
-    broadcasts.
+    elements: how many all inputs have.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
+    not 1, where everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
         self.by_symbol, self.shrunk = by_symbol, shrunk
         self.elements = 0
         self.tells = True
+        self.is_empty = False
+
+    @property
+    def told(self) -> str:
+        """The sizes of symbols that have names, in words."""
+        return ", ".join(f"{name} {size}" for name, size in sorted(self.by_symbol.items()) if not name.startswith("?"))
 
     def size(self, size: Size) -> int:
         """The number that a size is here."""
@@ -178,7 +238,7 @@ class Setting:
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
-def _pinned(cut: Cut) -> frozenset[int]:
+def pinned(cut: "Cut") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of, as dims or as values."""
     found: set[int] = set()
     for tensor in cut.constants.values():

@@ -1,12 +1,10 @@
 """How many numbers the sums of a region have: the order in which they are added up is a kernel's own."""
 
-import math
 from collections.abc import Iterator
 
 from surgeon.indexing.scope import Node
 from surgeon.prove.cut import Cut
-from surgeon.prove.sizes import Setting
-from surgeon.shaping.symbols import SizeError
+from surgeon.prove.experiment import Shape, Sum
 
 REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp"})
 # Norms, and from which axis on they take the mean of a tensor: the attribute or, as a number, the axis itself.
@@ -29,9 +27,10 @@ CONVOLUTIONS = {
 }
 
 
-def longest_sum(cut: Cut, setting: Setting) -> int:
-    """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""
-    return max((terms for node in cut.before for terms in _terms(cut, setting, node)), default=1)
+def sums(cut: Cut) -> Iterator[Sum]:
+    """The sums that the original nodes take, where their shapes are known."""
+    for node in cut.before:
+        yield from _sums(cut, node)
 
 
 def picks_by_products(cut: Cut) -> bool:
@@ -45,31 +44,26 @@ def picks_by_products(cut: Cut) -> bool:
     )
 
 
-def _terms(cut: Cut, setting: Setting, node: Node) -> Iterator[int]:
-    """The numbers in the sums of one node, where its shapes are known."""
+def _sums(cut: Cut, node: Node) -> Iterator[Sum]:
+    """The sums that one node takes."""
     if node.op in CONVOLUTIONS:
-        weight = _shape(cut, setting, node, node.inputs[CONVOLUTIONS[node.op]])
+        weight = _shape(cut, node, node.inputs[CONVOLUTIONS[node.op]])
         if weight is not None:
-            yield max(1, math.prod(weight[1:]))
+            yield Sum(weight[1:])
     if node.op not in REDUCTIONS and node.op not in NORMS:
         return
-    shapes = [_shape(cut, setting, node, name) for name in (node.inputs[0], node.outputs[0])]
-    given, made = shapes
+    given, made = (_shape(cut, node, name) for name in (node.inputs[0], node.outputs[0]))
     if given is None or made is None:
         return
     if node.op in REDUCTIONS:
-        yield max(1, math.prod(given) // max(1, math.prod(made)))
+        yield Sum(given, made)
         return
     first = NORMS[node.op]
     if isinstance(first, str):
         axis = node.attribute(first)
         first = -1 if axis is None else axis.i
-    yield max(1, math.prod(given[first:]))
+    yield Sum(given[first:])
 
 
-def _shape(cut: Cut, setting: Setting, node: Node, name: str) -> tuple[int, ...] | None:
-    facts = cut.shapes.facts(cut.origin.scope(node.scope), name)
-    try:
-        return None if facts.shape is None else tuple(setting.size(size) for size in facts.shape)
-    except SizeError:
-        return None  # it hangs on a size that has no value in this run
+def _shape(cut: Cut, node: Node, name: str) -> Shape | None:
+    return cut.shapes.facts(cut.origin.scope(node.scope), name).shape

@@ -17,7 +17,8 @@ from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.feeding.user_inputs import InputSet
 from surgeon.prove.compare import TOLERANCES, dtype_name, same_values, tolerance
 from surgeon.prove.noise import measure
-from surgeon.running.runtime import Session, SessionError
+from surgeon.running.runtime import SessionError
+from surgeon.running.whole import Whole, open_model
 
 _SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first inputs, and once on wide-ranging ones
 _VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
@@ -46,6 +47,7 @@ class Trials:
 
     made       the trials
     why        one sentence on why there are none, else empty
+    oracle     what runs the original
     left_out   why a set of made inputs of wide range tells nothing
     refused    one sentence on the user's inputs that the original does not run on
     """
@@ -65,6 +67,7 @@ class Trials:
         self.libraries = libraries
         self.made: list[Trial] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
+        self.oracle = ""
         self.left_out = ""
         self.refused = ""
         self._given = given
@@ -90,7 +93,8 @@ class Trials:
             return
         self._done = True
         try:
-            with Session(self.original, self.libraries) as session:
+            with open_model(self.original, self.libraries) as session:
+                self.oracle = session.name
                 self.made.extend(self._trials(session))
         except InputsUnknown as unknown:
             self._stop(f"Inputs cannot be made: {unknown.reason}.")
@@ -111,7 +115,7 @@ class Trials:
         self.made.clear()
         self.why, self._done = why, True
 
-    def _trials(self, session: Session) -> Iterator[Trial]:
+    def _trials(self, session: Whole) -> Iterator[Trial]:
         """Yield the trials that the original accepts."""
         if self._plan is None:
             yield from self._given_trials(session)
@@ -121,7 +125,7 @@ class Trials:
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
 
-    def _given_trials(self, session: Session) -> Iterator[Trial]:
+    def _given_trials(self, session: Whole) -> Iterator[Trial]:
         """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
         for given in self._given:
             started = time.perf_counter()
@@ -134,7 +138,7 @@ class Trials:
             self._seconds = max(self._seconds, time.perf_counter() - started)
             yield Trial(given.arrays, outputs, _unrepeated(outputs, again), {}, source=str(given))
 
-    def _usual_trials(self, session: Session, plan: InputPlan) -> Iterator[Trial]:
+    def _usual_trials(self, session: Whole, plan: InputPlan) -> Iterator[Trial]:
         """Yield the trials that the original accepts: several seeds at the first sizes, one at each of the others."""
         seeds = range(self._seed, self._seed + plan.seeds())
         found = 0
@@ -159,7 +163,7 @@ class Trials:
                 return
 
     def _trial(
-        self, session: Session, plan: InputPlan, seed: int, sizes: Mapping[str, int], *, repeat: bool = True
+        self, session: Whole, plan: InputPlan, seed: int, sizes: Mapping[str, int], *, repeat: bool = True
     ) -> Trial | None:
         """Run the original on one set of inputs, on tamer values if it refuses the usual ones or answers NaN alone."""
         answer: Trial | None = None
@@ -178,7 +182,7 @@ class Trials:
                 break
         return answer
 
-    def _wide_trials(self, session: Session, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
+    def _wide_trials(self, session: Whole, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
         """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.
 
         What the original does not stand is left out, and `left_out` says why.

@@ -5,11 +5,11 @@ first axes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.prove.cut import Cut
+from surgeon.prove.experiment import Wish
 from surgeon.shaping.symbols import Size, largest
 
 Shape = Sequence[Size]
@@ -28,19 +28,6 @@ MOVING = frozenset(
     }
 )
 DEEPEST = 24  # nodes between what counts and what reads by index
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
-
-    likely: they need not be equal, but mostly are where the node runs.
-    """
-
-    one: Size
-    other: Size
-    at_least: bool = False
-    likely: bool = False
 
 
 def wishes(cut: Cut) -> Iterator[Wish]:

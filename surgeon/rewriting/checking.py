@@ -1,7 +1,7 @@
 """The checks of a run: every site proved, the whole models compared, what is at fault rolled back, the rest written."""
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,12 +12,11 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageE
 from surgeon.file.model import Patch
 from surgeon.file.save import save
 from surgeon.indexing.local import key_of, strays_of
-from surgeon.matching.match import Mismatch
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
 from surgeon.rewriting.options import Check, CheckOptions
-from surgeon.rewriting.recipe import NOT_AGAIN
+from surgeon.rewriting.recipe import misses_beside
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
 from surgeon.rewriting.run import Run
 from surgeon.rewriting.whole_model import invalidity, model_check
@@ -198,7 +197,9 @@ class Checks:
         self.report.rolled_back += [*sites, *lost]
         self.report.sites, self.report.check = self.run.sites, None
         self.report.nodes_after = self.run.index.count_nodes()
-        self.report.misses = list(_misses_beside(self.report.rolled_back, self.run.driver.misses()))
+        self.report.misses = list(
+            misses_beside(self.report.rolled_back, self.run.driver.misses(), self.run.recipe.refused)
+        )
         self._spare_strays()
 
     def _spare_strays(self) -> None:
@@ -260,24 +261,6 @@ class _Seen(Exception):
     def __init__(self, is_wrong: bool) -> None:
         super().__init__(is_wrong)
         self.is_wrong = is_wrong
-
-
-def _misses_beside(gone: Sequence[Site], misses: Sequence[Mismatch]) -> Iterator[Mismatch]:
-    """The misses of a run without these sites that are not about them.
-
-    A rule that could have had the place of another, had that not come first, is told so once.
-    """
-    rules = {(step.rule, step.root.label) for site in gone for step in site.steps}
-    inside = {node.label for site in gone for step in site.steps for node in step.removed if node.original}
-    kept: dict[str, list[Mismatch]] = {}
-    for miss in misses:
-        if miss.reason == NOT_AGAIN and (miss.rule, miss.node) not in rules:
-            kept.setdefault(miss.rule, []).append(miss)
-        elif miss.node not in inside:
-            yield miss
-    for first, *more in kept.values():
-        others = f", and at {len(more):,} more place{'s' * (len(more) > 1)}" if more else ""
-        yield replace(first, reason=f"{first.reason}{others}; name this rule first, or alone")
 
 
 def check_expected(report: Report, expect: Mapping[str, int]) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from surgeon.errors import UsageError
+
 Check = Literal["sites", "model", "both", "none"]
 CHECKS = ("sites", "model", "both", "none")
 
@@ -16,7 +18,8 @@ class CheckOptions:
     dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers, and
     Python files that implement ops.  rtol, atol: tolerances in place of those by dtype.  inputs: for the check of the
     whole model, files of the user's own data (.npz, or folders of them) in place of random ones.  layers: compare inner
-    tensors of the whole models too.
+    tensors of the whole models too.  proof_time: seconds of processor time that the proof of one site may take.  jobs:
+    how many proofs are made at once, each in a process; None for as many as there are cores, at most four.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -26,6 +29,8 @@ class CheckOptions:
     atol: float | None = None
     inputs: Sequence[str | Path] = ()
     layers: bool = False
+    proof_time: float = 10.0
+    jobs: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):  # one path by itself is a list of one
@@ -33,6 +38,10 @@ class CheckOptions:
 
     def require(self) -> None:
         """Raise UsageError for options that mean nothing."""
+        if not 0 < self.proof_time < float("inf"):
+            raise UsageError(f"A proof cannot take {self.proof_time:g} s; give it some seconds, as in --proof-time 60.")
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"There cannot be {self.jobs} proofs at once; give one or more, as in --jobs 2.")
         if self != CheckOptions():
             from surgeon.prove.model_check import require_options
 

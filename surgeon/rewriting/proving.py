@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import onnx
@@ -10,14 +9,14 @@ import onnx
 from surgeon.errors import ModelFileError
 from surgeon.feeding.dims import require_dims
 from surgeon.file.sameness import Contents
+from surgeon.implementations import shipped
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
-from surgeon.prove.inner_values import find_inner
+from surgeon.prove.experiment import ProofOptions
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
 from surgeon.prove.site_check import SiteCheck
-from surgeon.prove.site_proof import ProofOptions
 from surgeon.rewriting.copies import makers
 from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.references import reference_functions
@@ -35,20 +34,16 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
     settings = ProofOptions(
         seed=options.seed,
         dims=options.dims,
-        custom_ops=options.custom_ops,
+        custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child stands where this process stood
+        implementations=shipped(options.custom_ops),
         rtol=options.rtol,
         atol=options.atol,
-        bodies=reference_functions(run.driver.log, run.rules),
+        proof_time=options.proof_time,
+        jobs=options.jobs or 0,
     )
-    traced = partial(
-        find_inner,
-        original,
-        run.model.skeleton,
-        seed=options.seed,
-        dims=options.dims,
-        custom_ops=options.custom_ops,
-    )
-    check = SiteCheck(run.index, settings, traced)
+    if isinstance(original, Path):
+        original = original.absolute()
+    check = SiteCheck(run.index, original, settings, reference_functions(run.driver.log, run.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.rules}
     inner = run.driver.splicer.inner

@@ -3,26 +3,34 @@
 That is how a rewrite is rolled back: an index cannot be un-edited, but the run that edited it can be had again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from surgeon.errors import Refused
 from surgeon.indexing.scope import Node
-from surgeon.matching.match import Match
+from surgeon.matching.match import Match, Mismatch
+from surgeon.rewriting.result import Site
 from surgeon.rewriting.splice import Step
 
 NOT_AGAIN = "what another rule wrote here was rolled back"
+OWN_NOT_AGAIN = "it shares nodes with a place where this rule was rolled back"
 
 
 class Recipe:
-    """Which steps to take again.  allowed: keys of steps, None for all."""
+    """Which steps to take again.  allowed: keys of steps, None for all.
+
+    refused: the nodes of matches that are not part of it, by the rule's name and the label of the match's root.
+    """
 
     def __init__(self, allowed: Iterable[int] | None = None) -> None:
+        self.refused: dict[tuple[str, str], frozenset[str]] = {}
         self._allowed = None if allowed is None else frozenset(allowed)
         self._keys: dict[Step, int] = {}
 
     def require(self, rule: str, match: Match) -> None:
         """Raise Refused for a match that is not part of the recipe."""
         if self._allowed is not None and self._key(rule, match) not in self._allowed:
+            self.refused[rule, match.root.label] = frozenset(node.label for node in match.nodes)
             raise Refused(NOT_AGAIN)
 
     def took(self, step: Step) -> None:
@@ -48,3 +56,34 @@ class Recipe:
         """A node of the source by its place in the file, a new one by the step that made it."""
         step = node.step
         return (node.origin, -1) if step is None else (self.key(step), list(step.added).index(node))
+
+
+def misses_beside(
+    gone: Sequence[Site], misses: Sequence[Mismatch], refused: Mapping[tuple[str, str], frozenset[str]]
+) -> Iterator[Mismatch]:
+    """The misses of a run without these sites that are not about them.
+
+    A rule that could have had the place of another, had that not come first, is told so once; so is one whose own
+    rewrites stood in the way.  refused: as in the run's `Recipe`.
+    """
+    steps = [step for site in gone for step in site.steps]
+    rules = {(step.rule, step.root.label) for step in steps}
+    taken = [(step.rule, {node.label for node in step.removed if node.original}) for step in steps]
+    inside = {label for _, labels in taken for label in labels}
+    kept: dict[tuple[str, str], list[Mismatch]] = {}
+    for miss in misses:
+        if miss.reason == NOT_AGAIN and (miss.rule, miss.node) not in rules:
+            nodes = refused.get((miss.rule, miss.node), frozenset())
+            takers = {rule for rule, labels in taken if labels & nodes} or {rule for rule, _ in taken}
+            if takers != {miss.rule}:
+                why = f"{NOT_AGAIN}{{}}; name this rule first, or alone"
+            elif miss.node not in inside:
+                why = f"{OWN_NOT_AGAIN}{{}}"
+            else:
+                continue
+            kept.setdefault((miss.rule, why), []).append(miss)
+        elif miss.node not in inside:
+            yield miss
+    for (_, why), (first, *more) in kept.items():
+        others = f", and at {len(more):,} more place{'s' * (len(more) > 1)}" if more else ""
+        yield replace(first, reason=why.format(others))

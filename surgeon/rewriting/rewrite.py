@@ -136,6 +136,24 @@ class _Settings:
         if self.output is None and not in_memory and not self.dry_run:
             raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
 
+    def watched(self) -> Progress | None:
+        """What the run tells its progress: with the first rewrite, proofs get ready while the rest is matched."""
+        if self.dry_run or self.check not in ("sites", "both"):
+            return self.progress
+        progress, is_started = self.progress, False
+
+        def tell(rule: str, count: int) -> None:
+            nonlocal is_started
+            if not is_started:
+                from surgeon.prove.remote import start  # not at the top: a run without proofs is spared its weight
+
+                is_started = True
+                start()
+            if progress is not None:
+                progress(rule, count)
+
+        return tell
+
 
 def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Report]:
     """Rewrite a file or a ModelProto."""
@@ -153,7 +171,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
     report.seconds, report.ep = clock.seconds, settings.ep
     with clock.phase("match"):
         report.nodes_before = index.count_nodes()
-        how = settings.target, settings.choice, settings.progress, index
+        how = settings.target, settings.choice, settings.watched(), index
         run = Run(model, flat(selection), *how, ep=settings.ep, first=first)
         report.nodes_after = index.count_nodes()
         report.sites, report.misses = run.sites, run.driver.misses()

@@ -294,9 +294,9 @@ def _require_sense(
 
 def _require_edges(who: str, kinds: Iterable[str]) -> None:
     """Raise RuleError for kinds of inputs that there are not."""
-    from surgeon.feeding.wants import EDGES  # few rules differ, and a rewrite without a check makes no inputs
+    from surgeon.feeding.wants import DECLARABLE  # few rules differ, and a rewrite without a check makes no inputs
 
-    known = sorted(kind.name.lower() for kind in EDGES)
+    known = sorted(kind.name.lower() for kind in DECLARABLE)
     for kind in kinds:
         if kind not in known:
             raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")

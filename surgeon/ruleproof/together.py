@@ -1,7 +1,7 @@
 """Two models run on the same inputs, and the outputs of the one held against those of the other."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import onnx
 
 from surgeon.feeding.inputs import Values
 from surgeon.feeding.wants import OVERFLOWING
-from surgeon.prove.judge import TensorError, change, judge, moved_by_one_ulp, worst
+from surgeon.prove.judge import TensorError, judge, worst
+from surgeon.prove.moves import Moves
 from surgeon.ruleproof.result import Finding, Standing
 from surgeon.running.oracles import Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
@@ -103,17 +104,13 @@ class _Sides:
         error = settled(None, 0.0)
         if error.ok:
             return error
-        nudged = moved_by_one_ulp(feeds)
-        try:
+        exact: np.ndarray | None = None
+        with suppress(SessionError):  # then the original serves as its own reference
             exact = self._exact(feeds)[name]
-            moved = self._exact(nudged)[name]
-        except SessionError:
-            exact = None
-            try:
-                moved = self.first.run(nudged)[name]
-            except SessionError:
-                return error
-        return settled(exact, change(original if exact is None else exact, moved, original.dtype))
+        reference = self.reference if exact is not None else None
+        answer = original if exact is None else exact
+        with Moves(self.model, {}, self.custom_ops, reference, self.first.run, ()) as moves:
+            return moves.settle(partial(settled, exact), name, answer, original.dtype, feeds)
 
     def _exact(self, feeds: Feeds) -> Feeds:
         if self.reference is None:

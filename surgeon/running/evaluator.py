@@ -19,7 +19,8 @@ from surgeon.ops.schema_tables import Schema, schema
 from surgeon.ops.walking import graphs_of
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
-from surgeon.running.runtime import SessionError, flatten
+from surgeon.running.runtime import OUT_OF_MEMORY, SessionError, flatten
+from surgeon.running.threads import one_thread
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
 """What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
@@ -51,7 +52,7 @@ class Evaluator:
     """One model under onnx's ReferenceEvaluator.  A context manager, as Session is.
 
     `implementations` computes operators by domain and name, before any that onnx knows.  Local functions are inlined.
-    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator.
+    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator, or memory.
 
     In float16 and bfloat16 each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do:
     numpy would round after every step inside the operator, and sums bfloat16 to 256 at most.
@@ -96,7 +97,7 @@ class Evaluator:
         if absent:
             raise SessionError(f"Input '{absent[0]}' is not fed: give a value for it.")
         try:
-            with _Quiet():
+            with _Quiet(), one_thread():
                 results = self._engine.run(None, dict(feeds))
         except SessionError:
             raise
@@ -157,28 +158,36 @@ def _formula_ops() -> dict[tuple[str, str], type]:
     return {key: _op(*key, partial(_by_formula, formula)) for key, formula in FORMULAS.items()}
 
 
-def _op(domain: str, name: str, compute: Callable[[NodeProto, list[Any], int], tuple[Any, ...]]) -> type:
-    """Return a class for the evaluator that computes one operator from its node, its inputs and its opset."""
+def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
+    """Return a class for the evaluator that computes one operator: `prepared` takes a node and its opset, once."""
     from onnx.reference.op_run import OpRun
 
     def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
-        return compute(self.onnx_node, list(inputs), self.run_params["opsets"].get(domain, 1))
+        if "prepared" not in vars(self):
+            self.prepared = prepared(self.onnx_node, self.run_params["opsets"].get(domain, 1))
+        results: tuple[Any, ...] = self.prepared(*inputs)
+        return results
 
     # No schema: by the class's name alone onnx would take that of an operator in another domain.
     return type(name, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": run})
 
 
-def _by_implementation(compute: Implementation, node: NodeProto, inputs: list[Any], opset: int) -> tuple[Any, ...]:
-    return compute(node, inputs)
+def _by_implementation(compute: Implementation, node: NodeProto, opset: int) -> Callable[..., tuple[Any, ...]]:
+    return lambda *inputs: compute(node, list(inputs))
 
 
-def _by_formula(formula: Callable[..., Any], node: NodeProto, inputs: list[Any], opset: int) -> tuple[Any, ...]:
-    """Compute a node by a formula; what it returns beyond the node's outputs is left out by the evaluator."""
+def _by_formula(formula: Callable[..., Any], node: NodeProto, opset: int) -> Callable[..., tuple[Any, ...]]:
+    """Return a node's formula; what it returns beyond the node's outputs is left out by the evaluator."""
     settings = attributes_of(node)
-    if "opset" in (getattr(formula, "__kwdefaults__", None) or {}):  # numpy's own functions have none
-        settings["opset"] = opset
-    result = formula(*inputs, **settings)
-    return result if isinstance(result, tuple) else (result,)
+    asked = getattr(formula, "__kwdefaults__", None) or {}  # numpy's own functions have none
+    told = {"opset": opset, "outputs": len(node.output)}
+    settings.update((name, value) for name, value in told.items() if name in asked)
+
+    def compute(*inputs: Any) -> tuple[Any, ...]:
+        result = formula(*inputs, **settings)
+        return result if isinstance(result, tuple) else (result,)
+
+    return compute
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
@@ -241,6 +250,8 @@ def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
     """Turn whatever the evaluator raises into one line, that of the cause where onnx wraps it."""
     wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
     cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
+    if isinstance(cause, MemoryError):
+        return SessionError(OUT_OF_MEMORY, missing=True)
     text = str(cause).strip()
     line = text.splitlines()[0] if text else type(cause).__name__
     unknown = isinstance(cause, NotImplementedError | ImportError) or type(cause).__name__ == "RuntimeContextError"

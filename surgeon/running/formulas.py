@@ -2,7 +2,7 @@
 
 A formula takes the node's inputs (None where one is absent) and its attributes by name, and returns an array or a
 tuple.  It computes in the dtype it is given, so that in float64 it is a reference.  `opset`, where a formula asks for
-it, is the version of the node's domain.
+it, is the version of the node's domain, and `outputs` how many outputs the node has.
 
 Sources: the text of the operator in onnx.defs (default domain) or of ONNX Runtime 1.31's schema (`com.microsoft`, and
 SimplifiedLayerNormalization, which ORT alone knows).
@@ -14,8 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.running.aten import ELEMENTWISE, erf, hardswish, mish, sigmoid
+from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
+from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
+from surgeon.running.erf import erf
+from surgeon.running.pooling import POOLINGS
+from surgeon.running.recurrent import RECURRENT
+from surgeon.running.resizing import RESIZING
 
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
@@ -328,5 +333,9 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("mmcv", "MMCVModulatedDeformConv2d"): mmcv_deform_conv2d,
     ("trt.plugins", "ModulatedDeformConv2d"): tensorrt_deform_conv2d,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
+    **CONVOLUTIONS,
+    **POOLINGS,
+    **RECURRENT,
+    **RESIZING,
 }
 """Formulas by domain and name of the operator."""

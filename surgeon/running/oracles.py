@@ -28,8 +28,9 @@ from surgeon.running.inlining import name_of, with_bodies
 from surgeon.running.kernels import COARSE_BODIES
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
+from surgeon.running.unknown import cure, unknown_ops
 
-ONNX_RUNTIME = "ONNX Runtime"
+ONNX_RUNTIME = Session.name
 NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
 OWN_PATTERN = "the rule's own pattern under ONNX Runtime"
 KERNELS = (ONNX_RUNTIME, NODE_BY_NODE)
@@ -118,7 +119,10 @@ def open_oracle(
             refusals.append(refused.line.rstrip("."))
         except GraphError as wrong:
             raise SessionError(str(wrong)) from wrong
-    raise SessionError("; ".join(dict.fromkeys(refusals)) + ".", missing=True)
+    told = list(dict.fromkeys(refusals))
+    if unknown := unknown_ops(mini, custom_ops):  # of which all say the same
+        told = [one for one in told if unknown[0][1] in one][:1] or told
+    raise SessionError(f"{'; '.join(told)}{cure(mini, custom_ops)}.", missing=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:

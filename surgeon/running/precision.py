@@ -16,6 +16,7 @@ from surgeon.running.evaluator import Evaluator
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined, with_bodies
 from surgeon.running.runtime import Session, SessionError
+from surgeon.running.shaking import shaken
 from surgeon.running.stepwise import Implementations, implemented
 
 _DOUBLE = TensorProto.DOUBLE
@@ -53,7 +54,7 @@ _QUANTISE = frozenset(
 _EXACT_KERNELS = frozenset(
     (
         *(("", "Softmax"), ("", "LogSoftmax"), ("", "LayerNormalization"), ("", "RMSNormalization")),
-        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul")),
+        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "MaxPool")),
     )
 )
 # Bodies of ONNX Runtime's that differ from the operator: Attention's, where a mask leaves nothing of a row.
@@ -165,7 +166,8 @@ class Reference:
     ReferenceEvaluator, with users' Python implementations of operators if need be; `name` says which.  `bodies` gives
     nodes, by name, the operation's reference pattern, where nothing else knows them.  `custom_ops` are files, of which
     those of Python implementations (`.py`) are run; libraries have no part in it.  `limit` is how many seconds one call
-    of an implementation may take.  Raises SessionError, with `missing`, where nothing runs it.
+    of an implementation may take.  `shakes`: what is rounded on the way is shaken, by what two inputs more say (see
+    `surgeon.running.shaking`).  Raises SessionError, with `missing`, where nothing runs it.
     """
 
     def __init__(
@@ -175,9 +177,10 @@ class Reference:
         *,
         custom_ops: Sequence[Path | str] = (),
         limit: float | None = None,
+        shakes: bool = False,
     ) -> None:
         refusals: list[str] = []
-        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals)
+        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, shakes)
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))
@@ -247,10 +250,13 @@ def _wide_models(
     custom_ops: Sequence[Path | str],
     limit: float | None,
     refusals: list[str],
+    shakes: bool,
 ) -> Iterator[_WideModel]:
     """Open in turn whatever takes the mini-model in float64; note in `refusals` what does not, and why."""
     for model in (mini, with_bodies(mini, bodies)) if bodies else (mini,):
         wide = widened(model)
+        if wide is not None and shakes:
+            wide = shaken(model, wide)
         if wide is None:
             refusals.append("it rounds by design, is random, or has no form in float64")
             continue

@@ -30,18 +30,21 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
 }
 # Domains whose operators ORT itself defines: a name that it does not know there is a mistake, not a plugin.
-_OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
+OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
 _TOO_NEW = re.compile(r".*?(?P<line>Unsupported model IR version|ONNX Runtime only \*guarantees\* support)")
+_NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+OUT_OF_MEMORY = "Running it takes more memory than there is."
 
 
 class SessionError(SurgeonError):
     """What runs models does not load or run one: ONNX Runtime, for the most part.
 
     `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
-    tell: it has no kernel for an operator, does not know the operator's domain, or is older than the model.
+    tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has not the
+    memory.
     """
 
     def __init__(self, line: str, *, missing: bool = False) -> None:
@@ -89,6 +92,8 @@ class Session:
     the shared libraries are loaded; Python implementations are not for ORT.
     Raises SessionError when ORT does not load it.
     """
+
+    name = "ONNX Runtime"
 
     def __init__(
         self,
@@ -230,11 +235,13 @@ def _refused(error: Exception) -> SessionError:
     text = str(error).strip()
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
     line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
+    if any(text_of in text for text_of in _NO_MEMORY):
+        return SessionError(OUT_OF_MEMORY, missing=True)
     newer = _TOO_NEW.match(line)
     if newer is not None:
         line = line[newer.start("line") :]
     named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
-    foreign = named is not None and named["domain"] not in _OWN_DOMAINS
+    foreign = named is not None and named["domain"] not in OWN_DOMAINS
     no_kernel = type(error).__name__ == "NotImplemented"
     return SessionError(line[:_LONGEST_LINE], missing=foreign or no_kernel or newer is not None)
 

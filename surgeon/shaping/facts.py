@@ -30,6 +30,7 @@ INTEGERS = frozenset(
         TensorProto.UINT64,
     }
 )
+WHOLE = INTEGERS | {BOOL}
 
 
 class Facts(NamedTuple):

@@ -1,0 +1,67 @@
+"""Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from surgeon.feeding.inputs import InputPlan, Values
+from surgeon.prove.experiment import Experiment
+from surgeon.prove.kinds import DIVIDING, SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.prove.pins import LARGE_PIN, sprinkle
+from surgeon.prove.sizes import Setting
+
+Feeds = dict[str, np.ndarray]
+
+
+class Feeder:
+    """Makes the inputs of one experiment.
+
+    plain: float inputs of no special role, by name.  Raises InputsUnknown for inputs that cannot be made.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        minis = experiment.minis
+        self._experiment, self._seed, self._apart = experiment, experiment.options.seed, experiment.apart
+        self._plan = InputPlan(minis.before, names=False)
+        self.plain = self._plan.edged
+        self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
+        self._made: tuple[Setting, Feeds] | None = None  # weights, once for a setting
+        self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
+        nodes = (*minis.before.graph.node, *minis.after.graph.node)
+        self._divides = any(node.op_type in DIVIDING for node in nodes)
+
+    def tries(self, values: Values, turn: int) -> bool:
+        """Whether inputs of a kind tell something here."""
+        return is_tried(self._plan, values, self._seed + turn, self._apart, divides=self._divides)
+
+    def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
+        """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
+        sizes = self._sizes(setting)
+        feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
+        if self.weights:
+            if self._made is None or self._made[0] is not setting:
+                self._made = setting, self._plan.make(self._seed, sizes, leave=feeds.keys())
+            feeds.update(self._made[1])
+        if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
+            most, added = self._largest_pin(), self._experiment.added
+            seed = self._seed + turn
+            sprinkle(feeds, self._plan, self._constants, seed, most=most, added=added, ties=turn == TIES)
+        for item in self._experiment.inputs:
+            if item.value is not None:
+                feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
+        return feeds
+
+    def weighed(self, setting: Setting, values: Values) -> Feeds:
+        """Usual inputs, but weights of a kind."""
+        feeds = self.make(setting, Values.USUAL, 0)
+        feeds.update(self._plan.make(self._seed, self._sizes(setting), values, leave=feeds.keys() - self.weights))
+        return feeds
+
+    def _sizes(self, setting: Setting) -> Mapping[str, int]:
+        return {text: setting.size(size) for text, size in self._experiment.minis.dims.items()}
+
+    def _largest_pin(self) -> float:
+        """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
+        if name_of_kind(Values.EXTREME) in self._apart:
+            return LARGE_PIN
+        return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf

@@ -1,0 +1,49 @@
+"""What a child does for proofs, and what came of it in plain values."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from surgeon.implementations import receive
+from surgeon.prove.experiment import Experiment, Trace, Traced
+from surgeon.prove.inner_values import find_inner
+from surgeon.prove.site_proof import run_experiment
+from surgeon.running.child import Note
+from surgeon.running.plain import to_plain
+
+
+def prove(experiment: Experiment, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Run an experiment in this process; the proof as plain values.  Notes each step, should it be the last."""
+    _know(experiment.options.implementations)
+    return to_plain(run_experiment(experiment, note)), []
+
+
+def trace(asked: Trace, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Run a model once; the dtype and the shape of each inner tensor that was found, and why others were not."""
+    options = asked.options
+    _know(options.implementations)
+    found = find_inner(
+        asked.model,
+        asked.skeleton,
+        asked.names,
+        seed=options.seed,
+        dims=options.dims,
+        custom_ops=options.custom_ops,
+    )
+    tensors = {name: (_dtype_of(array), array.shape) for name, array in found.values.items()}
+    return to_plain(Traced(tensors, found.refusal)), []
+
+
+_known: list[bytes] = []  # the implementations that this process was last sent
+
+
+def _know(implementations: bytes) -> None:
+    """Know what the user's process knows of implementations, and nothing else."""
+    if implementations and _known != [implementations]:
+        receive(implementations)
+        _known[:] = [implementations]
+
+
+def _dtype_of(array: np.ndarray) -> int:
+    return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))

@@ -1,0 +1,55 @@
+"""Which kinds of inputs a region is run on, in which order, and which of them tell something of it."""
+
+from collections.abc import Collection
+
+from surgeon.feeding.hiding import hides_endlessly
+from surgeon.feeding.inputs import InputPlan, Values
+from surgeon.feeding.wants import MASKED_KINDS
+
+SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
+# At the first sizes, and at the others.
+FIRST = (
+    *((Values.USUAL, turn) for turn in range(4)),
+    (Values.WIDE, 0),
+    (Values.LARGE, 1),
+    (Values.ZEROS, 0),
+    (Values.DENORMALS, 0),
+    (Values.CONSTANT_ROWS, 0),
+    *((Values.OFFSET, turn) for turn in range(2)),
+    (Values.SMALL, 0),
+    (Values.FAR, 0),
+    *((Values.EXTREME, turn) for turn in range(2)),
+    *((Values.NON_FINITE, turn) for turn in range(2)),
+    *((Values.MAGNITUDES, turn) for turn in range(2)),
+    *((Values.HOLES, turn) for turn in range(3)),
+    *((Values.HIDDEN_ROWS, turn) for turn in range(4)),
+    (Values.BACKWARDS, 0),
+    (Values.LIMITS, 0),
+)
+OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
+FURTHER = ((Values.USUAL, 0),)
+WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
+_TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+DIVIDING = frozenset(("Div", "Mod"))
+
+
+def name_of_kind(values: Values) -> str:
+    """What rules and reports call a kind of inputs."""
+    return values.name.lower()
+
+
+def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str], *, divides: bool) -> bool:
+    """Whether inputs of a kind tell something: they differ from the usual ones, and no rule differs there on purpose.
+
+    apart: the kinds for which a rule does.  divides: whether there is a division, which integers near their limits
+    may take past them.
+    """
+    if name_of_kind(values) in apart:
+        return False
+    if values is Values.MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
+        return False
+    if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
+        return False
+    if values is Values.LIMITS and divides:
+        return False
+    return values in _TELLING or plan.answers_to(values)

@@ -1,0 +1,35 @@
+"""Classes of magnitude: which numbers of a tensor are like each other, so that each is judged beside its like."""
+
+import numpy as np
+
+BINADES = 8  # powers of two that one class spans
+_ORDINARY = 2.0**7  # times what a tenth of all numbers are below: the largest that are no fills, no one-off
+_TENTH = 0.1
+
+
+class Classes:
+    """The finite numbers of one tensor, flat, by magnitude.
+
+    scale: for each element the largest magnitude of its class.  largest: of all.  usual: of all but those that are far
+    above the others: what hides a score is no datum.  Zeros are a class of their own.
+    """
+
+    def __init__(self, magnitude: np.ndarray, finite: np.ndarray) -> None:
+        """Sort magnitudes, float64 of any shape; what is not `finite` belongs to no class that matters."""
+        counted = magnitude[finite & (magnitude > 0)]
+        self.largest = float(counted.max(initial=0.0))
+        tenth = float(np.quantile(counted, _TENTH)) if counted.size else 0.0
+        self.usual = min(self.largest, _ORDINARY * tenth)
+        with np.errstate(all="ignore"):
+            powers = np.frexp(self.largest)[1] - np.frexp(magnitude)[1]
+        numbers = np.where(magnitude > 0, powers // BINADES, -1)
+        _, self._numbers = np.unique(numbers, return_inverse=True)
+        self._numbers = self._numbers.reshape(magnitude.shape)
+        self._finite = finite
+        self.scale = self.largest_of(magnitude)
+
+    def largest_of(self, values: np.ndarray) -> np.ndarray:
+        """For each element the largest of these values over the finite elements of its class."""
+        found = np.zeros(int(self._numbers.max(initial=-1)) + 1)
+        np.maximum.at(found, self._numbers[self._finite], values[self._finite])
+        return np.asarray(found[self._numbers])

@@ -1,0 +1,131 @@
+"""Experiments run in children, and what it means where one ends its child."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from onnx import ModelProto
+
+from surgeon.implementations import bound
+from surgeon.ops.walking import nodes_of
+from surgeon.prove.experiment import REPLACEMENT, Experiment, Trace, Traced
+from surgeon.prove.proof import SiteProof
+from surgeon.prove.result import Outcome
+from surgeon.running import children
+from surgeon.running.children import GUARD, Answer, Failure, Result, Task, memory_limit
+from surgeon.running.plain import from_plain
+from surgeon.shaping.symbols import symbols
+
+MODULE = "surgeon.prove.in_child"
+LESS_MEMORY = "use a machine with more"
+MORE = 6  # times the limit are proposed where a proof takes longer, and given to a run of the whole model
+MOST_SENT = (1 << 31) - 1  # bytes of a model that protobuf writes
+_TRACE_WITHOUT = {
+    "time": "took too long",
+    "clock": "took too long",
+    "memory": "takes more memory than there is",
+}
+# What says something of a side that ends its process where the other did not; others may come of a lack of memory.
+_OF_THE_NODES = frozenset({"SIGFPE", "SIGILL"})
+
+
+def start() -> None:
+    """Let a child start, if none is there: it is ready when there is something to prove."""
+    children.start(MODULE)
+
+
+def stays(experiment: Experiment) -> bool:
+    """Whether an operator of either side has an implementation that runs in this process and in no other."""
+    own = bound(experiment.options.custom_ops)
+    models = (experiment.minis.before, experiment.minis.after) if own else ()
+    return any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
+
+
+def run_here(experiment: Experiment) -> SiteProof:
+    """The proof of an experiment that stays: without limits, and what ends it ends this process."""
+    from surgeon.prove.site_proof import run_experiment  # not at the top: what runs models is for children
+
+    return run_experiment(experiment)
+
+
+def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
+    """The proofs of experiments, in order; they are asked for one by one, while children run those before."""
+    asked: list[Experiment] = []
+
+    def tasks() -> Iterator[Task]:
+        for experiment in experiments:
+            asked.append(experiment)
+            yield _task(experiment)
+
+    results = children.run(tasks(), jobs or children.usual_jobs())
+    again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
+    if again:  # some kernels crash on a tensor without elements: what else was tried still counts
+        without = [replace(asked[place], takes_empty=False) for place in again]
+        more = children.run((_task(experiment) for experiment in without), jobs or children.usual_jobs())
+        for place, result in zip(again, more, strict=True):
+            results[place] = result
+    return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
+
+
+def _task(experiment: Experiment) -> Task:
+    return Task(f"{MODULE}:prove", experiment, experiment.options.proof_time)
+
+
+def _ended_on_empty(result: Result) -> bool:
+    """Whether an experiment ended its child on a tensor without elements."""
+    return isinstance(result, Failure) and isinstance(result.noted, dict) and bool(result.noted.get("empty"))
+
+
+def traced(trace: Trace) -> Traced:
+    """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
+    if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
+        return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
+    seconds = trace.options.proof_time * MORE
+    (result,) = children.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
+    if isinstance(result, Answer):
+        with suppress(ValueError):
+            return from_plain(Traced, result.value)
+    why = _TRACE_WITHOUT.get(result.why) if isinstance(result, Failure) else None
+    how = f" with {result.how}" if isinstance(result, Failure) and result.how else ""
+    return Traced({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
+
+
+def _proof(experiment: Experiment, result: Result) -> SiteProof:
+    if isinstance(result, Failure):
+        return _without_answer(experiment, result)
+    try:
+        return from_plain(SiteProof, result.value)
+    except ValueError as error:
+        return SiteProof(Outcome.UNPROVED, f"the process that ran its nodes gave no proof: {error}")
+
+
+def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
+    noted = failure.noted if isinstance(failure.noted, dict) else {}
+    side = str(noted.get("side") or "its proof")
+    if failure.why in ("time", "clock"):
+        return SiteProof(Outcome.UNPROVED, _too_long(experiment, failure, noted))
+    if failure.why == "memory":
+        why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory"
+        cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
+        return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
+    why = f"{side} ends the process that runs it{f' with {failure.how}' if failure.how else ''}"
+    if side == REPLACEMENT and failure.how in _OF_THE_NODES:
+        return SiteProof(Outcome.FAILED, f"{why}, where the original does not")
+    return SiteProof(Outcome.UNPROVED, why)
+
+
+def _too_long(experiment: Experiment, failure: Failure, noted: dict[str, Any]) -> str:
+    """What was reached in the time, and what to do."""
+    seconds, agreed = experiment.options.proof_time, noted.get("agreed")
+    took = f"{seconds:g} s" if failure.why == "time" else f"{seconds * GUARD:g} s by the clock"
+    until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
+    cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
+    return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
+
+
+def _smaller(experiment: Experiment) -> list[str]:
+    """Which dims can be given sizes, as a cure; none where none is free."""
+    free = {name for item in experiment.inputs for size in item.shape for name in symbols(size)}
+    names = [name for name in sorted(free) if not name.startswith("?")][:2]  # a "?" begins those that have no name
+    return [f"smaller sizes ({' '.join(f'--dim {name}=2' for name in names)})"] if names else []

@@ -1,0 +1,162 @@
+"""A process that works for another: it calls the functions that it is named, and ends when nobody asks any more.
+
+Run by its path, with the number of an open file in which it notes what it does, or none.  A request on standard input
+(see `pipes`) names a function, and brings its argument pickled: whoever started this process is trusted.  An answer is
+JSON and arrays of numbers: what a model has done to this process stays in it.
+
+    {"function": "module:name", "seconds": 10.0, "memory": 1 << 32}    and one array: the argument, pickled
+    {"answer": {...}} and arrays | {"error": "MemoryError", "text": "...", "trace": "..."}
+
+A function takes the argument, and one to note what it is at; it returns what JSON can hold, and arrays.  It is given
+`seconds` of processor time, where the platform can count them, and then ended by SIGPROF.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import mmap
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+NOTES = 4096  # bytes of what is noted
+_PULSE = 1.0  # seconds between two looks at whether the parent lives, should somebody else hold the pipe open
+_PACKAGE = "surgeon"
+
+Note = Callable[[Any], None]
+Function = Callable[[Any, Note], tuple[dict[str, Any], Sequence[Any]]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer requests until the input ends.  What is printed goes to standard error."""
+    _postpone_package()
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    _settle_signals()
+    inbox: queue.SimpleQueue[tuple[dict[str, Any], list[Any]]] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
+    threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
+    note = _notebook(int(arguments[0])) if arguments else _nothing
+    while True:
+        header, arrays = inbox.get()
+        if "prepare" in header:
+            importlib.import_module(header["prepare"])
+        else:
+            _send(answers, *_answer(header, arrays, note))
+
+
+def _settle_signals() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent says what it means
+    if hasattr(signal, "SIGPROF"):
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    with contextlib.suppress(ImportError):  # on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _postpone_package() -> None:
+    """Run the package's own file only when one of its public names is asked for: most work needs few of its modules."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no package {_PACKAGE}")
+    package, loader = importlib.util.module_from_spec(spec), spec.loader
+
+    def load(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        del package.__getattr__
+        loader.exec_module(package)
+        return getattr(package, name)
+
+    package.__getattr__ = load  # type: ignore[method-assign]
+    sys.modules[_PACKAGE] = package
+
+
+def _receive(requests: IO[bytes], inbox: "queue.SimpleQueue[tuple[dict[str, Any], list[Any]]]") -> None:
+    """Hand on what is asked, and end this process, also in the middle of its work, when nobody asks any more."""
+    from surgeon.running.pipes import read
+
+    while (request := read(requests)) is not None:
+        inbox.put(request)
+    os._exit(0)
+
+
+def _die_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PULSE)
+    os._exit(0)
+
+
+def _send(answers: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
+    from surgeon.running.pipes import write
+
+    write(answers, header, arrays)
+
+
+def _notebook(file: int) -> Note:
+    """Notes in a file that the parent reads when this process has ended; the last one counts."""
+    page = mmap.mmap(file, NOTES)
+
+    def note(value: Any) -> None:
+        data = json.dumps(value).encode()
+        if len(data) < NOTES:
+            page[: len(data) + 1] = data + b"\0"
+
+    return note
+
+
+def _nothing(_: Any) -> None:
+    """Note nothing, where the parent cannot read it."""
+
+
+def _answer(header: dict[str, Any], arrays: list[Any], note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
+    """Call one function."""
+    try:
+        note({})
+        _allow_memory(header["memory"])
+        module, _, name = header["function"].partition(":")
+        function: Function = getattr(importlib.import_module(module), name)
+        argument = pickle.loads(arrays[0].tobytes())
+        with _alarm(header["seconds"]):
+            answer, made = function(argument, note)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
+        return {"error": type(error).__name__, "text": str(error), "trace": traceback.format_exc()}, []
+    return {"answer": answer}, made
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """End this process by SIGPROF when it has worked so long, all its threads together."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _allow_memory(size: int) -> None:
+    """Let this process have so many bytes of memory of its own."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size if hard < 0 else min(size, hard), hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

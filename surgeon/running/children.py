@@ -1,0 +1,365 @@
+"""Children: processes that do what may crash, hang or take all memory, so that this one does not.
+
+They are started once and kept, and run `child.py` by its path: never the user's own script.  Each ends with this
+process, however that ends.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from surgeon.errors import UsageError
+from surgeon.running.child import NOTES
+from surgeon.running.pipes import read, write
+
+GUARD = 6.0
+"""A task may take this many times its seconds of processor time by the clock: a busy machine is slow, not the task."""
+START = 60.0
+"""Seconds that a child may take to start."""
+MOST_JOBS = 4
+_PATIENCE = 0.4  # seconds for which others wait to see whether the first child does it all: each costs as much to start
+_LEAST_MEMORY, _SHARE = 1 << 31, 4  # bytes, and the part of the machine's memory, that a child may have
+
+Why = Literal["time", "clock", "memory", "crash", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call of a function, "module:name", in a child; see `child`.  seconds: of processor time that it may take."""
+
+    function: str
+    argument: Any
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the function returned."""
+
+    value: dict[str, Any]
+    arrays: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no answer, and the last that the function noted.
+
+    why: it took its time, took too long by the clock, wanted more memory than a child may have, crashed (`how` names
+    the signal), or ended its process otherwise (`how` tells).
+    """
+
+    why: Why
+    how: str = ""
+    noted: Any = None
+
+
+Result = Answer | Failure
+
+
+def usual_jobs() -> int:
+    """How many children work at once where nobody says: as many as there are cores for this process, at most four."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_JOBS)
+
+
+def memory_limit() -> int:
+    """The bytes of memory of its own that a child may have: a quarter of the machine's, or what a container may."""
+    found = [1 << 40]
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(ValueError, OSError):  # "max" where there is no limit
+            found.append(int(Path(file).read_text(encoding="ascii")))
+    return max(min(found) // _SHARE, _LEAST_MEMORY)
+
+
+def _page() -> int | None:
+    """An open file of no name in which a child notes what it does; None where children inherit no open files."""
+    if os.name != "posix":
+        return None
+    handle, name = tempfile.mkstemp()
+    os.unlink(name)
+    os.truncate(handle, NOTES)
+    return handle
+
+
+class _Child:
+    """A running child, and both ends of the pipes to it."""
+
+    def __init__(self) -> None:
+        root = Path(__file__).resolve().parents[2]  # wherever this package was found, the child finds it too
+        paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
+        self._notes = _page()
+        shared = () if self._notes is None else (self._notes,)
+        self.popen = subprocess.Popen(
+            [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=shared,
+            # Several work at once: each with the one thread that its time is counted for.
+            env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        )
+        self._is_new, self._late = True, threading.Event()
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can be asked."""
+        return self.popen.poll() is None and not self._late.is_set()
+
+    def prepare(self, module: str) -> None:
+        """Let it import a module while nothing else is asked of it."""
+        with contextlib.suppress(OSError):  # it has ended: whoever asks next will see
+            self._write({"prepare": module}, [])
+
+    def run(self, task: Task) -> Result:
+        """Do one task.  A child that gives no answer has ended."""
+        argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
+        header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit()}
+        alarm = threading.Timer(task.seconds * GUARD + START * self._is_new, self._expire)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            self._write(header, [argument])
+            answer = None if self.popen.stdout is None else read(self.popen.stdout)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or holds no message
+            answer = None
+        finally:
+            alarm.cancel()
+        self._is_new = False
+        if answer is None:
+            return self._failure()
+        told, arrays = answer
+        if told.get("error") == "MemoryError":
+            return Failure("memory", noted=self._noted())
+        if "error" in told:
+            _raise(told)
+        return Answer(told["answer"], arrays)
+
+    def end(self, patience: float = 0.0) -> int | None:
+        """End it; return its exit code if it had ended by itself, negative for a signal."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.popen.wait(patience)
+        code = self.popen.poll()
+        if code is None:
+            self.popen.kill()
+            self.popen.wait()
+        for file in (self.popen.stdin, self.popen.stdout):
+            with contextlib.suppress(OSError):
+                if file is not None:
+                    file.close()
+        if self._notes is not None:
+            os.close(self._notes)
+            self._notes = None
+        return code
+
+    def kill(self) -> None:
+        """End it at once, also while another thread reads from it."""
+        self._late.set()
+        self.popen.kill()
+
+    def _expire(self) -> None:
+        self.kill()
+
+    def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:
+        if self.popen.stdin is not None:
+            write(self.popen.stdin, header, arrays)
+
+    def _failure(self) -> Failure:
+        """Why it gives no answer."""
+        was_late, noted = self._late.is_set(), self._noted()
+        code = self.end(patience=1.0)
+        if was_late:
+            return Failure("clock", noted=noted)
+        if code is None or code >= 0:
+            return Failure("end", "" if code is None else f"exit code {code}", noted)
+        if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
+            return Failure("time", noted=noted)
+        return Failure("crash", signal.Signals(-code).name, noted)
+
+    def _noted(self) -> Any:
+        """The last that it noted; None where that cannot be read."""
+        if self._notes is None:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads(os.pread(self._notes, NOTES, 0).partition(b"\0")[0])
+        return None
+
+
+def _raise(told: dict[str, Any]) -> None:
+    """Raise here what a function raised in a child."""
+    if told["error"] == UsageError.__name__:
+        raise UsageError(told["text"])
+    raise RuntimeError(f"{told['error']} in a child process: {told['text']}\n{told['trace']}")
+
+
+_idle: list[_Child] = []  # the last used at the end
+_lock = threading.Lock()
+
+
+def start(module: str) -> None:
+    """Let a child start, and import a module, if there is none yet: it is ready when it is needed."""
+    with _lock:
+        if any(child.lives for child in _idle):
+            return
+        child = _Child()
+        child.prepare(module)
+        _idle.append(child)
+
+
+def waiting() -> list[int]:
+    """The process numbers of the children that wait for work."""
+    with _lock:
+        return [child.popen.pid for child in _idle if child.lives]
+
+
+def _taken() -> _Child:
+    """Return an idle child, or else a new one."""
+    with _lock:
+        while _idle:
+            child = _idle.pop()
+            if child.lives:
+                return child
+            child.end()
+    return _Child()
+
+
+def _left(child: _Child) -> None:
+    """Keep a child that waits for work."""
+    if not child.lives:
+        child.end()
+        return
+    with _lock:
+        _idle.append(child)
+
+
+@atexit.register
+def stop() -> None:
+    """End the children that wait for work."""
+    with _lock:
+        while _idle:
+            _idle.pop().end()
+
+
+def _forget() -> None:
+    """What a fork of this process does with children that are not its own."""
+    global _lock
+    _lock = threading.Lock()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def run(tasks: Iterable[Task], jobs: int) -> list[Result]:
+    """Do tasks in at most `jobs` children at once; their results, in order.
+
+    The tasks are asked for one by one in this thread, while children work on those before.  What a function raises, but
+    for a lack of memory, is raised here: UsageError as such, else RuntimeError, for that is a fault of ours.
+    """
+    crew = _Crew(jobs)
+    try:
+        for task in tasks:
+            crew.add(task)
+        return crew.results()
+    finally:
+        crew.dismiss()
+
+
+@dataclass(slots=True)
+class _Crew:
+    """Threads that each ask one child, for the tasks of one `run`."""
+
+    jobs: int
+    _count: int = 0
+    _tasks: deque[tuple[int, Task]] = field(default_factory=deque)
+    _results: dict[int, Result] = field(default_factory=dict)
+    _errors: list[BaseException] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _busy: "set[_Child]" = field(default_factory=set)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _is_over: bool = False
+
+    def add(self, task: Task) -> None:
+        """Hand in a task; waits where several are waiting already."""
+        with self._changed:
+            self._wait_until(lambda: len(self._tasks) < self.jobs)
+            self._tasks.append((self._count, task))
+            self._count += 1
+            self._changed.notify_all()
+        if len(self._threads) < min(self._count, self.jobs):
+            thread = threading.Thread(target=self._work, args=(len(self._threads) * _PATIENCE,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def results(self) -> list[Result]:
+        """Wait for all of them."""
+        with self._changed:
+            self._wait_until(lambda: len(self._results) == self._count)
+        return [self._results[place] for place in range(self._count)]
+
+    def dismiss(self) -> None:
+        """Let all go; a child that still works on what nobody waits for is ended."""
+        with self._changed:
+            self._is_over = True
+            for child in self._busy:
+                child.kill()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so() and not self._errors:
+            self._changed.wait(1.0)  # not for ever: on Windows nothing would interrupt it
+        if self._errors:
+            raise self._errors[0]
+
+    def _work(self, patience: float) -> None:
+        """Do tasks until it is over.  patience: for how many seconds to leave them to the others first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over, patience)
+        child: _Child | None = None
+        while (found := self._next()) is not None:
+            place, task = found
+            try:
+                child = self._hired(child)
+                result = child.run(task)
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+                self._errors.append(error)
+            else:
+                self._results[place] = result
+            with self._changed:
+                if child is not None:
+                    self._busy.discard(child)
+                self._changed.notify_all()
+        if child is not None:
+            _left(child)
+
+    def _next(self) -> tuple[int, Task] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._tasks)
+            return None if self._is_over else self._tasks.popleft()
+
+    def _hired(self, child: "_Child | None") -> "_Child":
+        """The child that did the last task, if it lives, or another."""
+        found = child if child is not None and child.lives else _taken()
+        with self._changed:
+            self._busy.add(found)
+            if self._is_over:
+                found.kill()
+        return found

@@ -1,0 +1,67 @@
+"""Messages between two processes: a header in JSON, and arrays of numbers.
+
+A message is its header, led by its length (8 bytes, little-endian), and behind it the raw bytes of the arrays that the
+header lists under "arrays".  Nothing is unpickled.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import IO, Any
+
+import ml_dtypes
+import numpy as np
+
+_LENGTH = struct.Struct("<Q")
+_PLAIN_KINDS = "biufc"  # numpy's own numbers; ml_dtypes' are known by their module
+
+
+def write(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
+    """Write one message; None among the arrays stays None.  Raises TypeError for an array of no numbers."""
+    packed = [None if array is None else np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
+    listed = [None if array is None else [_dtype_name(array.dtype), list(array.shape)] for array in packed]
+    head = json.dumps({**header, "arrays": listed}).encode()
+    pipe.write(_LENGTH.pack(len(head)) + head)
+    for array in packed:
+        if array is not None:
+            pipe.write(array.tobytes())
+    pipe.flush()
+
+
+def read(pipe: IO[bytes]) -> tuple[dict[str, Any], list[Any]] | None:
+    """Read one message; None at the end of the pipe, also in the middle of one."""
+    start = pipe.read(_LENGTH.size)
+    if len(start) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(start)
+    head = pipe.read(length)
+    if len(head) < length:
+        return None
+    header = json.loads(head)
+    arrays: list[Any] = []
+    for item in header["arrays"]:
+        if item is None:
+            arrays.append(None)
+            continue
+        dtype, shape = _dtype(item[0]), tuple(item[1])
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        data = pipe.read(size)
+        if len(data) < size:
+            return None
+        arrays.append(np.frombuffer(bytearray(data), dtype=dtype).reshape(shape))
+    return header, arrays
+
+
+def is_numeric(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a dtype pass."""
+    return dtype.kind in _PLAIN_KINDS or dtype.type.__module__ == ml_dtypes.__name__
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    if not is_numeric(dtype):
+        raise TypeError(f"no tensor of {dtype.name}")
+    return dtype.name
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, name, None) or name)

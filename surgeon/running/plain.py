@@ -1,0 +1,55 @@
+"""Records as plain values that JSON holds, and back: an answer from another process is read by what it should be."""
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+_Record = TypeVar("_Record")
+
+
+def to_plain(value: Any) -> Any:
+    """A record as dicts, lists, numbers and text.  Fields that do not count when records are compared are left out."""
+    if dataclasses.is_dataclass(value):
+        fields = [field.name for field in dataclasses.fields(value) if field.compare]
+        return {name: to_plain(getattr(value, name)) for name in fields}
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if value is None or isinstance(value, str):
+        return value
+    return value.item() if hasattr(value, "item") else value  # numpy's numbers too
+
+
+def from_plain(kind: type[_Record], value: Any) -> _Record:
+    """The record of a dataclass that `to_plain` gave.  Raises ValueError where the values are of other kinds."""
+    made: _Record = _read(kind, value)
+    return made
+
+
+def _read(kind: Any, value: Any) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind)
+        names = [field.name for field in dataclasses.fields(kind) if field.compare]
+        if value.keys() == set(names):
+            return kind(**{name: _read(hints[name], value[name]) for name in names})
+    elif origin in (typing.Union, types.UnionType):
+        return None if value is None else _read(next(item for item in arguments if item is not type(None)), value)
+    elif origin is tuple and isinstance(value, list):
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        return tuple(_read(item, one) for item, one in zip(kinds, value, strict=True))
+    elif isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
+        return {key: _read(arguments[1], item) for key, item in value.items()}
+    elif isinstance(kind, type) and issubclass(kind, enum.Enum) and value in kind.__members__:
+        return kind[value]
+    elif kind is float and isinstance(value, int | float):
+        return float(value)
+    elif kind in (bool, int, str) and type(value) is kind:
+        return value
+    raise ValueError(f"{value!r} is no {kind}")

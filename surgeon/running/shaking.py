@@ -1,0 +1,132 @@
+"""A model whose every rounded number is shaken by units in its last place, as any order of its steps may round it.
+
+What a computation answers to that is how far rounding carries its results, and which of them jump: what compares or
+rounds a number that had to be rounded itself may fall to either side.  A number that its dtype holds exactly is not
+shaken: nobody rounds it.
+"""
+
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from surgeon.errors import GraphError
+from surgeon.running.inlining import inlined
+
+AMOUNT, TURN = "surgeon:amount", "surgeon:turn"
+"""Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
+
+_SIGNS = "surgeon:signs"
+_COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
+_STRIDE, _STEP = 1009, 37  # between turns, between tensors
+_LEAST_OPSET = 11  # of Range, and of Equal for doubles
+# What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
+_EXACT = frozenset(
+    (
+        *("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split", "Concat", "Expand"),
+        *("Gather", "GatherElements", "GatherND", "Tile", "Pad", "Neg", "Abs", "Relu", "Max", "Min", "Clip", "Where"),
+        *("Constant", "ConstantOfShape", "Sign", "Floor", "Ceil", "Round", "ReduceMax", "ReduceMin", "MaxPool"),
+        *("GlobalMaxPool", "TopK", "Dropout", "DepthToSpace", "SpaceToDepth", "Trilu", "ScatterND", "ScatterElements"),
+        *("OneHot", "EyeLike", "Range", "DequantizeLinear"),
+    )
+)
+_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
+
+
+def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
+    """Return `wide` with the numbers shaken that `narrow` rounds; None where its opset is too old, or nothing rounds.
+
+    `wide` is `narrow` in float64, local functions inlined, by the same names.  It has two inputs more, and tensors of
+    main graph alone are shaken.
+    """
+    imports = {item.domain: item.version for item in wide.opset_import}
+    if imports.get("", 0) < _LEAST_OPSET:
+        return None
+    dtypes = _dtypes(narrow)
+    found = ModelProto()
+    found.CopyFrom(wide)
+    nodes: list[NodeProto] = []
+    count = 0
+    for node in wide.graph.node:
+        nodes.append(NodeProto())
+        nodes[-1].CopyFrom(node)
+        if node.op_type in _EXACT:
+            continue
+        for place, name in enumerate(node.output):
+            if dtypes.get(name) in _FLOATS:
+                nodes[-1].output[place] = f"{name}:made"
+                nodes += _shaking(f"{name}:made", name, dtypes[name], count)
+                count += 1
+    if not count:
+        return None
+    del found.graph.node[:]
+    found.graph.node.extend(nodes)
+    found.graph.input.append(helper.make_tensor_value_info(AMOUNT, TensorProto.DOUBLE, []))
+    found.graph.input.append(helper.make_tensor_value_info(TURN, TensorProto.INT64, []))
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), _COUNT)
+    found.graph.initializer.append(numpy_helper.from_array(signs, _SIGNS))
+    return found
+
+
+def _dtypes(narrow: ModelProto) -> dict[str, int]:
+    """The dtypes of all tensors that inference tells."""
+    try:
+        model = onnx.shape_inference.infer_shapes(inlined(narrow))
+    except (onnx.shape_inference.InferenceError, GraphError):
+        return {}
+    ports = (*model.graph.value_info, *model.graph.output)
+    return {port.name: port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
+
+
+def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:
+    """Nodes that shake one tensor of float64: made + turn's sign * amount * a unit where `dtype` cannot hold it."""
+
+    def at(step: str) -> str:
+        return f"{name}:{step}"
+
+    def node(op: str, inputs: list[str], step: str) -> NodeProto:
+        return helper.make_node(op, inputs, [at(step)])
+
+    def constant(value: np.ndarray, step: str) -> NodeProto:
+        return helper.make_node("Constant", [], [at(step)], value=numpy_helper.from_array(value))
+
+    limits = ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(dtype))
+    if dtype == TensorProto.DOUBLE:  # which of its numbers were rounded, nothing wider is there to tell
+        yield node("Round", [made], "held")
+    else:
+        yield helper.make_node("Cast", [made], [at("narrow")], to=dtype)
+        yield helper.make_node("Cast", [at("narrow")], [at("held")], to=TensorProto.DOUBLE)
+    yield node("Equal", [made, at("held")], "exact")
+    yield constant(np.asarray(float(limits.eps)), "eps")
+    yield constant(np.asarray(float(limits.smallest_subnormal)), "least")
+    yield constant(np.asarray(0.0), "still")
+    yield node("Abs", [made], "magnitude")
+    yield node("Mul", [at("magnitude"), at("eps")], "unit")
+    yield node("Max", [at("unit"), at("least")], "step")
+    yield from _directions(made, name, number)
+    yield node("Mul", [at("step"), at("signs")], "signed")
+    yield node("Mul", [at("signed"), AMOUNT], "moved")
+    yield node("Where", [at("exact"), at("still"), at("moved")], "noise")
+    yield helper.make_node("Add", [made, at("noise")], [name])
+
+
+def _directions(made: str, name: str, number: int) -> Iterator[NodeProto]:
+    """Nodes that make a random sign for each element, the same for the same turn."""
+
+    def node(op: str, inputs: list[str], step: str) -> NodeProto:
+        return helper.make_node(op, inputs, [f"{name}:{step}"])
+
+    numbers = {"stride": _STRIDE, "start": _STEP * number, "count": _COUNT, "one": 1}
+    for step, value in numbers.items():
+        yield helper.make_node("Constant", [], [f"{name}:{step}"], value=numpy_helper.from_array(np.asarray(value)))
+    yield node("Size", [made], "size")
+    yield node("Shape", [made], "shape")
+    yield node("Mul", [TURN, f"{name}:stride"], "turned")
+    yield node("Add", [f"{name}:turned", f"{name}:start"], "first")
+    yield node("Add", [f"{name}:first", f"{name}:size"], "last")
+    yield node("Range", [f"{name}:first", f"{name}:last", f"{name}:one"], "places")
+    yield node("Mod", [f"{name}:places", f"{name}:count"], "place")
+    yield node("Gather", [_SIGNS, f"{name}:place"], "flat")
+    yield node("Reshape", [f"{name}:flat", f"{name}:shape"], "signs")

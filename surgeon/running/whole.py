@@ -1,0 +1,87 @@
+"""A whole model on what runs it: ONNX Runtime, or where that has no kernel users' Python implementations beside it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+import onnx
+from onnx import ModelProto
+
+from surgeon.file.model import Model
+from surgeon.implementations import Implementation
+from surgeon.running.runtime import Session, SessionError
+from surgeon.running.stepwise import Stepwise, implemented
+from surgeon.running.unknown import cure
+
+MOST_BYTES = 1 << 30
+"""Of a model's file and data up to which it runs in pieces: they are held in memory, and weights several times."""
+
+
+class Whole(Protocol):
+    """What runs a whole model.  `name` tells people what that is; `outputs` may be set, as fewer."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Raises SessionError."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_model(model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), *, optimised: bool = False) -> Whole:
+    """Return what runs a whole model.  A context manager: leave it, or its memory stays in use.
+
+    custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which serve like those
+    that are registered.  optimised: with ONNX Runtime's own optimisations.
+
+    Raises SessionError; with `missing` where nothing runs it that is here, saying what to do.  Raises UsageError for a
+    Python file that cannot be run, and for an implementation that cannot be sent to its process.
+    """
+    try:
+        return Session(model, custom_ops, optimised=optimised)
+    except SessionError as refused:
+        if not refused.missing:
+            raise
+        return _in_pieces(model, custom_ops, optimised, refused)
+
+
+def _in_pieces(
+    model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool, refused: SessionError
+) -> Whole:
+    """A model for which ONNX Runtime lacks a kernel, where implementations make up for it."""
+    with Model.open(model) as opened:
+        skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
+    found = implemented(skeleton, custom_ops)
+    if found and size > MOST_BYTES:
+        raise SessionError(
+            f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB runs "
+            f"as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
+            missing=True,
+        )
+    if not found:
+        raise SessionError(f"{refused.line.rstrip('.')}{cure(skeleton, custom_ops, has_rules=False)}.", missing=True)
+    whole = onnx.load(str(model)) if isinstance(model, Path) else model
+    return _pieces(whole, found, custom_ops, optimised)
+
+
+def _pieces(
+    whole: ModelProto, found: Sequence[Implementation], custom_ops: Sequence[Path | str], optimised: bool
+) -> Whole:
+    try:
+        engine = Stepwise(whole, found, custom_ops, in_stretches=True, optimised=optimised)
+    except SessionError as refused:
+        if not refused.missing:
+            raise
+        what_to_do = cure(whole, custom_ops, has_rules=False)
+        raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True) from refused
+    engine.name = f"{Session.name} and the {engine.name}"
+    return engine

@@ -1,0 +1,109 @@
+"""Where the windows of a convolution or a pooling lie, axis by axis.
+
+Source: the texts of Conv, ConvTranspose, MaxPool and AveragePool in onnx.defs; where they leave a case open (padding
+that would be negative, windows that begin in the padding), what ONNX Runtime 1.31 does.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+Array = Any  # np.ndarray of one of several dtypes, which numpy's types cannot say
+Slices = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The windows along one spatial axis, all in elements.
+
+    size: of the axis without its padding.  count: of windows.  kernel: how many elements a window looks at, `dilation`
+    apart.  stride: from window to window.  head, tail: padding before and behind.
+    """
+
+    size: int
+    count: int
+    kernel: int
+    stride: int
+    dilation: int
+    head: int
+    tail: int
+
+    @property
+    def extent(self) -> int:
+        """How far a window reaches, its gaps included."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def behind(self) -> int:
+        """How much padding the last window asks for; negative where it ends before the axis does."""
+        return (self.count - 1) * self.stride + self.extent - self.head - self.size
+
+    def reach(self, tap: int) -> tuple[slice, slice]:
+        """Return the windows whose element number `tap` lies within the axis, and the places of these elements."""
+        moved = tap * self.dilation - self.head
+        first = max(0, -(moved // self.stride))
+        past = min(self.count, (self.size - 1 - moved) // self.stride + 1)
+        if past <= first:
+            return slice(0, 0), slice(0, 0)
+        start = first * self.stride + moved
+        return slice(first, past), slice(start, start + (past - first - 1) * self.stride + 1, self.stride)
+
+
+def windows(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    auto_pad: str = "NOTSET",
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> list[Axis]:
+    """Return the windows of a convolution or a pooling along each spatial axis.
+
+    sizes, kernel, strides, dilations: one number an axis.  pads: all heads, then all tails.
+    Raises ValueError where their numbers do not fit together, and where a kernel spans more than its axis.
+    """
+    rank = len(sizes)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pads = pads or [0] * (2 * rank)
+    if not rank == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
+        raise ValueError(f"{rank} spatial axes have kernel {kernel}, strides {strides}, dilations {dilations}")
+    found = []
+    for place, size in enumerate(sizes):
+        rule = (size, kernel[place], strides[place], dilations[place])
+        found.append(_axis(*rule, pads[place], pads[rank + place], auto_pad, bool(ceil_mode)))
+    return found
+
+
+def _axis(size: int, kernel: int, stride: int, dilation: int, head: int, tail: int, auto_pad: str, ceil: bool) -> Axis:
+    if min(kernel, stride, dilation) < 1:
+        raise ValueError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be at least 1")
+    extent = (kernel - 1) * dilation + 1
+    if auto_pad.startswith("SAME"):
+        count = -(-size // stride)
+        head, tail = halves(max(0, (count - 1) * stride + extent - size), auto_pad)
+        return Axis(size, count, kernel, stride, dilation, head, tail)
+    if auto_pad == "VALID":
+        head = tail = 0
+    free = size + head + tail - extent
+    count = (-(-free // stride) if ceil else free // stride) + 1
+    if ceil and (count - 1) * stride >= size + head:  # a window that begins behind the axis is none
+        count -= 1
+    if count < 0 or (free < 0 and not ceil):  # ONNX Runtime's division rounds such a count up, or it refuses
+        raise ValueError(f"a kernel that spans {extent} does not fit into {size} elements and their padding")
+    return Axis(size, count, kernel, stride, dilation, head, tail)
+
+
+def halves(total: int, auto_pad: str) -> tuple[int, int]:
+    """Split padding into that before and that behind: an odd element lies behind for SAME_UPPER alone."""
+    less = total // 2
+    return (less, total - less) if auto_pad == "SAME_UPPER" else (total - less, less)
+
+
+def taps(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
+    """Yield each place in the kernel, the windows for which it lies within the array, and where it lies for them."""
+    for tap in product(*(range(axis.kernel) for axis in axes)):
+        reached = [axis.reach(number) for axis, number in zip(axes, tap, strict=True)]
+        yield tap, tuple(into for into, _ in reached), tuple(out_of for _, out_of in reached)

@@ -1,0 +1,93 @@
+"""What children are asked to do in tests."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from surgeon.errors import UsageError
+
+
+def double(argument, note):
+    """Numbers and arrays come back."""
+    return {"number": 2 * argument["number"], "pid": os.getpid()}, [2 * argument["array"]]
+
+
+def spin(argument, note):
+    """Never ends, and takes all the processor time that it gets."""
+    note({"at": argument})
+    number = 0
+    while True:
+        number += 1
+
+
+def sleep(argument, note):
+    """Takes no processor time."""
+    note({"at": argument})
+    time.sleep(argument)
+    return {"pid": os.getpid()}, []
+
+
+def meet(argument, note):
+    """Waits until as many are here."""
+    folder, count = Path(argument[0]), argument[1]
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < count:
+        time.sleep(0.01)
+    return {"pid": os.getpid()}, []
+
+
+def work(argument, note):
+    """Takes some processor time."""
+    start = time.process_time()
+    while time.process_time() - start < argument:
+        pass
+    return {"pid": os.getpid()}, []
+
+
+def hog(argument, note):
+    """Wants more memory than any machine has."""
+    note({"at": argument})
+    kept = []
+    while True:
+        kept.append(np.ones(1 << 27, np.uint8))
+
+
+def crash(argument, note):
+    """Ends its process by a signal."""
+    note({"at": argument})
+    os.kill(os.getpid(), argument)
+    time.sleep(10)
+
+
+def leave(argument, note):
+    """Ends its process by itself."""
+    os._exit(argument)
+
+
+def babble(argument, note):
+    """Writes what is no message where answers go."""
+    for handle in range(3, 20):
+        try:
+            os.write(handle, b"\x10\0\0\0\0\0\0\0no JSON at all !!")
+        except OSError:
+            continue
+    os._exit(0)
+
+
+def misuse(argument, note):
+    """Finds a fault of the user's."""
+    raise UsageError(argument)
+
+
+def fail(argument, note):
+    """Has a fault of our own."""
+    raise LookupError(argument)
+
+
+def public_names(argument, note):
+    """What a user's file that runs in a child sees of the package."""
+    import surgeon
+
+    return {"name": surgeon.rule.__name__, "all": len(surgeon.__all__)}, []

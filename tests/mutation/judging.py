@@ -1,0 +1,142 @@
+"""Whether a mutant that a proof let pass is wrong: both models run under ONNX Runtime on inputs that proofs do not use.
+
+The rule's own replacement, unchanged, runs beside them: by how much it differs from the original is what rounding does,
+and where it differs on purpose the mutant may too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+
+from tests.mutation.feeds import make, settings
+
+PLACES = {np.dtype(np.float16): 8, np.dtype(ml_dtypes.bfloat16): 4}  # units in the last place that are rounding
+MOST_PLACES, NOISE = 256, 16  # of other dtypes; times what the unchanged replacement differs by
+DECLARED = {
+    "non_finite": ("non_finite",),
+    "extreme": ("exponents", "middle"),
+    "zeros": ("zeros",),
+    "denormals": ("exponents",),
+    "small": ("tiny", "exponents"),
+    "constant_rows": ("rows",),
+    "offset": ("large", "middle"),
+}
+"""By the kind of input for which a rule says that it differs the kinds here that hold such."""
+SAME, HOLE, UNTRIED = "no difference found", "HOLE", "not run"
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the second look found: SAME, HOLE or UNTRIED, where it shows, and how many sets of inputs ran."""
+
+    kind: str
+    reason: str = ""
+    runs: int = 0
+
+
+def judge(
+    original: onnx.ModelProto, right: onnx.ModelProto, mutant: onnx.ModelProto, apart: Collection[str] = ()
+) -> Opinion:
+    """Run all three on the same inputs; a hole is a difference that neither rounding nor the rule explains.
+
+    apart: the kinds of inputs for which the rule says that it differs (`surgeon.rule`), which are left out.
+    """
+    try:
+        sessions = [_session(model) for model in (original, right, mutant)]
+    except Exception as error:  # noqa: BLE001  ONNX Runtime raises classes of its own, and what kernels raise
+        return Opinion(UNTRIED, _line(error))
+    runs, why, names = 0, "no inputs ran", [item.name for item in original.graph.output]
+    left_out = {kind for one in apart for kind in DECLARED.get(one, ())}
+    for setting in settings(original):
+        if setting.kind in left_out:
+            continue
+        feeds = make(original, setting)
+        if feeds is None:
+            continue
+        answers: list[list[np.ndarray[Any, Any]]] = []
+        for at, session in enumerate(sessions):
+            try:
+                answers.append(session.run(None, feeds))
+            except Exception as error:  # noqa: BLE001
+                if at == 2:
+                    return Opinion(HOLE, f"it does not run: {_line(error)} ({setting})", runs)
+                why = _line(error)
+                break
+        if len(answers) == 3:
+            runs += 1
+            for name, reason in zip(names, _differences(answers, "non_finite" in apart), strict=True):
+                if reason:
+                    return Opinion(HOLE, f"{name!r} {reason} ({setting})", runs)
+    return Opinion(SAME, f"{runs} sets of inputs", runs) if runs else Opinion(UNTRIED, why)
+
+
+def _session(model: onnx.ModelProto) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _differences(answers: list[list[np.ndarray[Any, Any]]], finite: bool) -> Iterator[str]:
+    for original, right, mutant in zip(*answers, strict=True):
+        yield difference(original, right, mutant, finite=finite)
+
+
+def difference(original: Any, right: Any, mutant: Any, *, finite: bool = False) -> str:
+    """How a mutant's answer differs from the original's, beyond what the unchanged replacement's does; "" if not.
+
+    finite: only finite numbers tell, as the rule differs for others.
+    """
+    if not isinstance(original, np.ndarray) or original.shape != right.shape or original.dtype != right.dtype:
+        return ""  # nothing to hold against
+    if original.shape != mutant.shape or original.dtype != mutant.dtype:
+        return f"is {mutant.dtype}{list(mutant.shape)} and not {original.dtype}{list(original.shape)}"
+    if original.dtype.kind not in "fV":
+        odd = (original == right) & (original != mutant)
+        return f"differs at {int(odd.sum())} of {odd.size}" if odd.any() else ""
+    a, b, c = (np.asarray(item, np.float64) for item in (original, right, mutant))
+    with np.errstate(all="ignore"):
+        told = "" if finite and not np.isfinite(a).all() else _unlike(a, b, c)
+        return told or _far(a, b, c, original.dtype)
+
+
+def _unlike(a: Any, b: Any, c: Any) -> str:
+    """NaN and infinity at other places."""
+    same = (np.isnan(a) == np.isnan(b)) & (np.isinf(a) == np.isinf(b)) & (~np.isinf(a) | (a == b))
+    odd = same & ((np.isnan(a) != np.isnan(c)) | (np.isinf(a) != np.isinf(c)) | (np.isinf(a) & (a != c)))
+    if not odd.any():
+        return ""
+    place = np.unravel_index(int(odd.argmax()), odd.shape)
+    return f"is {c[place]:.4g} and not {a[place]:.4g} at {int(odd.sum())} of {odd.size}"
+
+
+def _far(a: Any, b: Any, c: Any, dtype: np.dtype[Any]) -> str:
+    """Finite numbers too far apart.  What rounding does is taken from numbers of about the same magnitude."""
+    eps, tiny = float(ml_dtypes.finfo(dtype).eps), float(ml_dtypes.finfo(dtype).tiny)
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    if not finite.any():
+        return ""
+    own, noise, gap = np.abs(a), np.where(finite, np.abs(b - a), 0.0), np.where(finite, np.abs(c - a), 0.0)
+    decade = np.floor(np.log10(np.maximum(own, tiny)) / 2)
+    worst = np.zeros_like(own)
+    for one in np.unique(decade[finite]):
+        worst[decade == one] = noise[finite & (decade <= one)].max(initial=0.0)
+    allowed = PLACES.get(dtype, MOST_PLACES) * (eps * own + tiny * eps) + NOISE * worst
+    odd = finite & (gap > allowed)
+    if not odd.any():
+        return ""
+    place = np.unravel_index(int(np.where(odd, gap / np.maximum(allowed, 1e-300), 0).argmax()), odd.shape)
+    return f"is {c[place]:.6g} and not {a[place]:.6g} (ours {b[place]:.6g}) at {int(odd.sum())} of {odd.size}"
+
+
+def _line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+

@@ -1,0 +1,45 @@
+"""The evaluator's products run on one thread, and the number of threads is what it was before."""
+
+import numpy as np
+import pytest
+
+from surgeon.running import threads
+from surgeon.running.threads import one_thread
+from tests.single_ops import by_formula
+
+
+@pytest.fixture
+def switches():
+    found = threads._switches()
+    if found is None:
+        pytest.skip("numpy has no OpenBLAS of its own here")
+    told, tell = found
+    before = told()
+    tell(3)
+    yield told
+    tell(before)
+
+
+def test_one_thread_inside_and_as_many_as_before_after(switches):
+    with one_thread():
+        assert switches() == 1
+    assert switches() == 3
+    with pytest.raises(ValueError, match="broken"), one_thread():
+        raise ValueError("broken")
+    assert switches() == 3
+
+
+def test_the_evaluator_computes_on_one_thread(switches, monkeypatch):
+    from surgeon.running import convolution
+
+    seen = []
+    product = np.matmul
+    monkeypatch.setattr(convolution.np, "matmul", lambda *inputs: [seen.append(switches()), product(*inputs)][1])
+    by_formula("Conv", {"x": np.ones((1, 1, 3)), "w": np.ones((1, 1, 2))})
+    assert seen == [1]
+
+
+def test_without_an_openblas_nothing_happens(monkeypatch, switches):
+    monkeypatch.setattr(threads, "_switches", lambda: None)
+    with one_thread():
+        assert switches() == 3
