@@ -18,18 +18,16 @@ DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double p
 def number_of(match: Match, dtype: Any) -> Any:
     """What stands for a hidden score in an operation of a dtype: −∞, or the least number, which leaves most of a row.
 
-    With masks beside it, the number stays what it was, so that keys that they hide too come behind those that they do
-    not.  Refuses a number beside which scores count, where a row may be hidden by both.
+    With a mask that may hide keys too, the number stays what it was, so that keys that both hide come behind those that
+    one of them does.  Refuses a number beside which scores count, where a row may be hidden by both.
     """
-    low = match["low"]
+    low, least = match["low"], float(finfo(dtype).min)
     require(low < LOWEST, f"{low} in the place of a score hides nothing")
-    beside = masks_of(match)
     if not np.isfinite(low):
         return np.array(low, dtype)
-    least = float(finfo(dtype).min)
-    if not beside:
+    if not hides_more(match):
         return np.array(least, dtype)
-    is_told = all(is_mild(mask) for mask in beside) and shows_rows(*condition_of(match))
+    is_told = all(is_mild(mask) for mask in masks_of(match)) and shows_rows(*condition_of(match))
     require(
         is_told or least <= low < DROWNS,
         f"a row that the condition hides together with a mask would not be the same: beside {low:g} scores still count",
@@ -38,8 +36,16 @@ def number_of(match: Match, dtype: Any) -> Any:
 
 
 def masks_of(match: Match) -> list[Tensor]:
-    """What is added to the scores before and behind the condition."""
+    """What is added to the scores, before and behind the condition."""
     return [match[name] for name in ("mask", "second") if name in match.bound]
+
+
+def hides_more(match: Match) -> bool:
+    """Whether hidden scores may differ: by a mask behind the condition, or as one before it hides those that are left.
+
+    A mild mask before the condition does neither: what the condition hides is all one number.
+    """
+    return "second" in match.bound or ("mask" in match.bound and not is_mild(match["mask"]))
 
 
 def is_mild(mask: Tensor) -> bool:
@@ -56,7 +62,7 @@ def queries(g: Graph, match: Match, dtype: Any) -> Tensor:
     """The queries, zero in rows that the condition may hide whole, where the least number of a dtype leaves scores."""
     q: Tensor = match["q"]
     is_lost = "low" not in match.bound or not np.isfinite(match["low"]) or float(finfo(dtype).min) < DROWNS
-    if is_lost or masks_of(match) or shows_rows(*condition_of(match)):
+    if is_lost or hides_more(match) or shows_rows(*condition_of(match)):
         return q
     condition, is_kept = condition_of(match)
     numbers = g.cast(condition, to="int32")
@@ -74,8 +80,8 @@ def shows_rows(mask: Tensor, shown: Any) -> bool:
     if choice is None or not sizes:
         return False
     truths = [value == shown if isinstance(shown, bool) else value > shown for value in (choice.inside, choice.outside)]
-    if all(truths):
-        return True
+    if truths[0] == truths[1]:
+        return truths[0]
     bounds = choice.bounds if truths[0] else () if choice.opposite is None else choice.opposite.bounds
     first = [bound._replace(offset=0, strides=(0,) * len(sizes)) for bound in bounds[:1]]
     ends = [end for bound in bounds if (end := end_of(bound, sizes)) is not None]

@@ -37,7 +37,10 @@ KINDS = {
     "kept, a mask before": "w = Add(z, m) x = Where(c, w, low)",
     "two masks": "w = Add(z, m) f = Where(c, zero, low) x = Add(w, f)",
     "kept, a bias before": "w = Add(z, slope) x = Where(c, w, low)",
-    "causal, a bias before": f"{FUTURE} w = Add(z, slope) x = Where(future, w, low)",
+    "kept, a bias behind": "w = Where(c, z, low) x = Add(w, slope)",
+    "causal, a bias behind": f"{FUTURE} w = Where(future, z, low) x = Add(w, slope)",
+    "kept, in float32": "zw = Cast<to = 1>(z) x = Where(c, zw, least)",
+    "kept, capped": "d = Div(z, cap) h = Tanh(d) w = Mul(h, cap) x = Where(c, w, low)",
     "scaled with its mask": "w = Add(s0, m) x = Mul(w, scale)",
 }
 """From the scores z, which are s0 times a scale, to what softmax takes: c is a condition, m is added."""
@@ -47,7 +50,7 @@ BESIDE = (
     "causal, padding added before",
     "kept, a mask behind",
     "kept, a mask before",
-    "kept, a bias before",
+    "kept, a bias behind",
 )
 """Kinds of a condition and a mask that may hide a row together, for all that the graph shows."""
 
@@ -101,10 +104,13 @@ class Masked:
     is_guarded: bool = False
     opset: int = 17
 
-    @property
-    def is_unclear(self) -> bool:
-        """Whether a condition and a mask may hide a row whole with a number beside which scores still count."""
-        may_hide = self.kind in BESIDE or (self.kind == "causal, a bias before" and self.layout not in ("past", "self"))
+    def is_left(self, target: str) -> bool:
+        """Whether nothing is to be done: a condition and a mask may hide a row whole, with a number beside which scores
+        still count; or the runtime's op that caps scores does not take as many keys.
+        """
+        if self.kind == "kept, capped" and target == "ort":
+            return self.layout != "self"
+        may_hide = self.kind in BESIDE or (self.kind == "causal, a bias behind" and self.layout not in ("past", "self"))
         return may_hide and np.isfinite(self.low) and (self.dtype == "float16" or self.low > -1e30)
 
     @property
@@ -121,7 +127,8 @@ class Masked:
         axes = ", ".join(self.sides)
         reads = {"c": f"bool[{axes}] c", "m": f"{n}[{axes}] m"}
         read = [text for name, text in reads.items() if f"{name}," in self._hides() or f"{name})" in self._hides()]
-        soft = "p0 = Softmax<axis = -1>(x)"
+        soft = "p1 = Softmax<axis = -1>(x)"
+        soft += f" p0 = Cast<to = {1 if n == 'float' else 10}>(p1)" if "float32" in self.kind else " p0 = Identity(p1)"
         soft += " nn = IsNaN(p0) w0 = Where(nn, zero, p0)" if self.is_guarded else " w0 = Identity(p0)"
         scaled = "z = Mul(s0, scale)" if "z" in self._hides().replace("zq", "").replace("zk", "") else ""
         body = f"{parts} s0 = MatMul(q, kt) {scaled} {self._hides()} {soft} y0 = MatMul(w0, v) {end}"
@@ -137,10 +144,11 @@ class Masked:
 
     def _constants(self, rank: int) -> dict[str, np.ndarray]:
         n = NUMBERS[self.dtype]
-        numbers = {"scale": 0.5, "zero": 0, "low": self.low, "slope": [0.25]}
+        numbers = {"scale": 0.5, "zero": 0, "low": self.low, "slope": [0.25], "cap": 30}
         whole = {"nil": 0, "one": 1, "place_s": rank - 2, "place_t": rank - 1, "last": [1], "third": [2]}
         shapes = {"split": [0, 0, 4, 8], "joined": [0, 0, 32], "copies": [1, 1, 2, 1, 1], "whole": [0, 4, -1, 8]}
         real = {name: np.array(number, n) for name, number in numbers.items()}
+        real["least"] = np.array(np.finfo(np.float32).min)
         return real | {name: np.array(number, np.int64) for name, number in {**whole, **shapes}.items()}
 
     def _hides(self) -> str:
