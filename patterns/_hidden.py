@@ -79,8 +79,9 @@ def shows_rows(mask: Tensor, shown: Any) -> bool:
     choice, sizes = mask.choice, mask.sizes
     if choice is None or not sizes:
         return False
-    truths = [value == shown if isinstance(shown, bool) else value > shown for value in (choice.inside, choice.outside)]
-    if truths[0] == truths[1]:
+    pair = (choice.inside, choice.outside)
+    truths = [bool(value == shown if isinstance(shown, bool) else value > shown) for value in pair]
+    if truths[0] is truths[1]:
         return truths[0]
     bounds = choice.bounds if truths[0] else () if choice.opposite is None else choice.opposite.bounds
     first = [bound._replace(offset=0, strides=(0,) * len(sizes)) for bound in bounds[:1]]

@@ -8,7 +8,6 @@ from surgeon.matching.search import Found, Search
 from surgeon.shaping.elements import Elements
 from surgeon.shaping.seen import elements_of
 
-
 BESIDE = ("condition", "untaken")  # what the inputs are called that are not handed on
 Choice = tuple[int, tuple[int, ...]]  # the place of the input that a node hands on, and those of all others
 
