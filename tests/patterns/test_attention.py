@@ -115,7 +115,7 @@ SPARES = [
     Case(attention, "scores times 0", why="a scale of 0", model=graph(f"a = MatMul(q, k) x = Mul(a, zero) {END}")),
     Case(attention, "scores times 0, for the standard op", why="a scale of 0", target="onnx",
          model=graph(f"a = MatMul(q, k) x = Mul(a, zero) {END}", opset=23)),
-    Case(masked_attention, "a row that a condition and a mask may hide together", why="beside -65504 scores still count",
+    Case(masked_attention, "a row that both may hide together", why="beside -65504 scores still count",
          model=graph(f"{HIDDEN.replace('x =', 'w =')} x = Add(w, m) {END}", half(INPUTS), 17, "float16[b, 4, s, 6]",
                      HALVES)),
     Case(attention, "an opset without Attention", graph(MASKED), target="onnx", why="opset 23"),
