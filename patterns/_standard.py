@@ -10,6 +10,8 @@ from patterns._hidden import LOWEST, condition_of, masks_of, queries, shows_rows
 from patterns._masks import bias_of, fitted, given
 from surgeon import Graph, Match, Tensor
 
+COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
+
 
 def standard(g: Graph, match: Match) -> Tensor:
     """ONNX's own op, of [batch, heads, rows, columns]; one head has no axis of heads in the model."""
@@ -41,9 +43,8 @@ def put_in(g: Graph, match: Match, dtype: Any) -> Any:
     """What is added to the scores, or the condition itself where it alone hides some of them with −∞."""
     has_nan = "guarded" not in match.bound
     if masks_of(match) or "low" not in match.bound:
-        masks = given(match)
-        has_nan &= len(masks) > 1 or not shows_rows(masks[0], LOWEST)
-        return seen(g, bias_of(g, match, dtype), dtype, has_nan)
+        masks, added = given(match), bias_of(g, match, dtype)
+        return added if len(masks) == 1 and shows_rows(masks[0], LOWEST) else seen(g, added, dtype, has_nan)
     condition, is_kept = condition_of(match)
     if np.isfinite(match["low"]):
         return bias_of(g, match, dtype, limits(dtype)[1])
@@ -70,7 +71,7 @@ def seen(g: Graph, added: Tensor, dtype: Any, has_nan: bool = True) -> Tensor:
     """
     if dtype == np.float16:
         most = g.reduce_max(added, [-1], keepdims=1)
-        return g.sub(added, g.where(g.less(most, np.array(LOWEST, dtype)), most, np.zeros((), dtype)))
+        return g.sub(added, g.where(g.less(most, np.array(COARSE, dtype)), most, np.zeros((), dtype)))
     least, above = limits(dtype)
     made: Tensor = g.where(g.equal(added, least), above, added)
     if has_nan:

@@ -114,6 +114,11 @@ class Masked:
         return may_hide and np.isfinite(self.low) and (self.dtype == "float16" or self.low > -1e30)
 
     @property
+    def is_wide(self) -> bool:
+        """Whether softmax is taken in float32, whatever the dtype."""
+        return "float32" in self.kind
+
+    @property
     def sides(self) -> list[str]:
         """The axes of what hides."""
         keys = {"past": "total", "self": "s"}.get(self.layout, "t")
@@ -127,9 +132,9 @@ class Masked:
         axes = ", ".join(self.sides)
         reads = {"c": f"bool[{axes}] c", "m": f"{n}[{axes}] m"}
         read = [text for name, text in reads.items() if f"{name}," in self._hides() or f"{name})" in self._hides()]
-        soft = "p1 = Softmax<axis = -1>(x)"
-        soft += f" p0 = Cast<to = {1 if n == 'float' else 10}>(p1)" if "float32" in self.kind else " p0 = Identity(p1)"
-        soft += " nn = IsNaN(p0) w0 = Where(nn, zero, p0)" if self.is_guarded else " w0 = Identity(p0)"
+        soft = "p0 = Softmax<axis = -1>(x)"
+        soft += " nn = IsNaN(p0) p1 = Where(nn, nought, p0)" if self.is_guarded else " p1 = Identity(p0)"
+        soft += f" w0 = Cast<to = {1 if n == 'float' else 10}>(p1)" if self.is_wide else " w0 = Identity(p1)"
         scaled = "z = Mul(s0, scale)" if "z" in self._hides().replace("zq", "").replace("zk", "") else ""
         body = f"{parts} s0 = MatMul(q, kt) {scaled} {self._hides()} {soft} y0 = MatMul(w0, v) {end}"
         header = f'<ir_version: 10, opset_import: ["" : {self.opset}, "com.microsoft" : 1]> g'
@@ -149,6 +154,7 @@ class Masked:
         shapes = {"split": [0, 0, 4, 8], "joined": [0, 0, 32], "copies": [1, 1, 2, 1, 1], "whole": [0, 4, -1, 8]}
         real = {name: np.array(number, n) for name, number in numbers.items()}
         real["least"] = np.array(np.finfo(np.float32).min)
+        real["nought"] = np.array(0, np.float32 if self.is_wide else n)
         return real | {name: np.array(number, np.int64) for name, number in {**whole, **shapes}.items()}
 
     def _hides(self) -> str:
