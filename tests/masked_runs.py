@@ -52,7 +52,7 @@ def faults(one: Masked, target: str) -> Iterator[str]:
     is_found = any("Attention" in node.op_type for node in made.graph.node)
     if is_found == one.is_left(target):
         reasons = "; ".join(miss.reason for miss in report.misses if "attention" in miss.rule)
-        yield f"found, though it cannot be kept as it is" if is_found else f"not found: {reasons}"
+        yield "found, though it cannot be kept as it is" if is_found else f"not found: {reasons}"
     if not is_found:
         return
     before, after = session(model), session(made)
