@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from patterns._axes import Array, first_axis, from_axis, narrowed, over_named_axes, require_spans, scale_or_ones
-from patterns._numbers import widened
+from patterns._numbers import for_epsilon, widened
 from surgeon import Graph, Tensor, require, rule
 
 
@@ -70,7 +70,7 @@ def rms_norm(
     Numerics: rounding only; half precision is computed in float32.
     """
     first, factor = _first_and_scale(x, scale, axes, axis)
-    return g.simplified_layer_normalization(x, factor, axis=first, epsilon=epsilon)
+    return g.simplified_layer_normalization(for_epsilon(g, x, epsilon), factor, axis=first, epsilon=epsilon)
 
 
 @rms_norm.on("onnx", opset=23, pattern=standard)
@@ -83,7 +83,7 @@ def _(
     epsilon: float = 0.0,
 ) -> Tensor:
     first, factor = _first_and_scale(x, scale, axes, axis)
-    return g.rms_normalization(x, factor, axis=first, epsilon=epsilon)
+    return g.rms_normalization(for_epsilon(g, x, epsilon), factor, axis=first, epsilon=epsilon)
 
 
 @rms_norm.on("decomposed", is_pattern=False)
