@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from surgeon.errors import RuleError
 from surgeon.indexing.scope import Node, qualified
+from surgeon.matching.algebra import DEPTH, LAST, OPENS, SUMS, Law
 from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
 from surgeon.matching.chain import Chain, Matcher, Next, Term
 from surgeon.matching.chain_nodes import ordered
 from surgeon.matching.chain_search import chain_matcher
-from surgeon.matching.flatten import Flat, flatten
+from surgeon.matching.flatten import PRODUCT, SUM, Flat, flatten
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
 from surgeon.matching.standing_in import other_op
@@ -169,8 +170,39 @@ class _Compiler:
                 operation.where,
                 operation.op,
                 flat.is_division,
+                self.laws(value),
+                frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
+                flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
             )
         )
+
+    @_once
+    def laws(self, value: Output) -> frozenset[Law]:
+        """What algebra may do to the operands of a product, by what the pattern wants them to be."""
+        flat = self.flat(value)
+        if flat is None or flat.family is not PRODUCT:
+            return frozenset()
+        heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
+        found: set[Law] = {"factor"} if heads & SUMS else set()
+        if "Sigmoid" in heads:
+            found |= {"sigmoid", "factor"}
+        if any(self._holds_tanh(item) for item, _ in flat.operands):
+            found.add("tanh")
+        return frozenset(found)
+
+    def _is_factored(self, value: Value) -> bool:
+        """Whether a value is a product that may be multiplied out."""
+        heads = self.heads(value)
+        return heads is not None and "Mul" in heads and not heads.isdisjoint(SUMS)
+
+    def _holds_tanh(self, value: Value) -> bool:
+        """Whether a value is a sum with tanh in it."""
+        if isinstance(value, Named):
+            return self._holds_tanh(value.value)
+        if isinstance(value, AnyOf):
+            return any(self._holds_tanh(form) for form in value.forms)
+        flat = self.flat(value) if isinstance(value, Output) else None
+        return flat is not None and flat.family is SUM and any(self.heads(item) == {"Tanh"} for item, _ in flat.operands)
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
         """Sorts variables: those that something else binds too come first, those that take any tensor last."""
@@ -277,7 +309,9 @@ class _Compiler:
         if not isinstance(value, Output) or is_wildcard(value.operation):
             return None
         flat = self.flat(value)
-        return flat.family if flat else frozenset({qualified(value.operation.domain, value.operation.op)})
+        if flat is None:
+            return frozenset({qualified(value.operation.domain, value.operation.op)})
+        return flat.family | SUMS if "factor" in self.laws(value) else flat.family
 
     @_once
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
@@ -300,7 +334,11 @@ class _Compiler:
             below = value.operation.inputs
         own = self.heads(value)
         found = frozenset({own}) if own is not None else frozenset()
-        return found.union(*(self.required(item) for item in below))
+        groups = found.union(*(self.required(item) for item in below))
+        for law in self.laws(value):
+            wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
+            groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
+        return groups
 
     def allowed(self) -> frozenset[str] | None:
         """All ops of the pattern, those it looks through included."""
@@ -311,6 +349,8 @@ class _Compiler:
                 if heads is None:
                     return None
                 found |= heads
+                for law in self.laws(value):
+                    found |= OPENS[law] | LAST[law]
         return frozenset(found)
 
     @_once
@@ -324,7 +364,8 @@ class _Compiler:
             return 0
         flat = self.flat(value)
         if flat is not None:
-            return len(flat.operands) + 2 + max((self.depth(item) for item, _ in flat.operands), default=0)
+            spare = DEPTH if self.laws(value) else 2
+            return len(flat.operands) + spare + max((self.depth(item) for item, _ in flat.operands), default=0)
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
 
 
