@@ -10,11 +10,12 @@ What stands on the right is in no model.  It is made of virtual nodes, which one
 are found by the name of what they make, and a match leaves them out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import isclose
 from typing import Literal, NamedTuple
 
-from surgeon.indexing.scope import Node
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.chain import Chain, Folded
 from surgeon.matching.chain_nodes import operands_of
 from surgeon.matching.flatten import PRODUCT, SUM
@@ -30,7 +31,9 @@ LAST: dict[Law, frozenset[str]] = {  # ops that may stand where the pattern has 
     "tanh": frozenset({"Sigmoid"}),
     "sigmoid": frozenset({"Sigmoid", "Tanh", "Exp"}),
 }
-DEPTH = 4  # products within a product that are looked into for a common factor
+MULTIPLIES = PRODUCT | TRANSPARENT
+LOOKED_INTO = TRANSPARENT | {"Tanh", "Exp", "Constant"}
+DEPTH = 2  # products within a product that are looked into for a common factor
 EXACT = 1e-6  # two numbers of float32 that are meant to be equal
 
 
@@ -74,6 +77,9 @@ def by_laws(state: State, chain: Chain, place: Signed, go_on: Callable[[Opening]
     trace, producers = state.trace, state.producers
     if trace is not None and trace.excuse is not None:
         return False
+    node = producers.get(place[0])
+    if node is not None and node.op in SUMS and not promises(state.index, state.scope, producers, node):
+        return False
     state.trace = None
     mark = len(state.nodes)
     for opening in _openings(state, chain, *place):
@@ -89,10 +95,11 @@ def by_laws(state: State, chain: Chain, place: Signed, go_on: Callable[[Opening]
 def merged(state: State, chain: Chain, leaves: tuple[Signed, ...], go_on: Callable[[tuple[Signed, ...]], bool]) -> bool:
     """Go on with each two operands of a sum that have a factor in common taken for one."""
     producers = state.producers
+    inside = [_inside(state, name) for name, _ in leaves]
     for place, (first, one) in enumerate(leaves):
         for other in range(place + 1, len(leaves)):
             second, two = leaves[other]
-            if next(_common(_factors(state, first), _factors(state, second)), None) is None:
+            if inside[place].isdisjoint(inside[other]) or next(_common(_factors(state, first), _factors(state, second)), None) is None:
                 continue
             rest = tuple(leaf for spot, leaf in enumerate(leaves) if spot not in (place, other))
             if go_on(((_signed_sum(state, (first, one), (second, two))), *rest)):
@@ -104,6 +111,38 @@ def merged(state: State, chain: Chain, leaves: tuple[Signed, ...], go_on: Callab
 def real(nodes: list[Node]) -> list[Node]:
     """Nodes without the virtual ones."""
     return [node for node in nodes if not isinstance(node, Virtual)]
+
+
+def promises(index: Index, scope: Scope, producers: Mapping[str, Node], node: Node) -> bool:
+    """A quick look, which spares most sums the search: a factor in common, a number to be rid of, tanh or exp."""
+    below: list[set[str]] = []
+    for operand in node.inputs:
+        source = producers.get(operand)
+        if source is None or source.op not in PRODUCT:
+            if source is not None and source.op in LOOKED_INTO:
+                return True
+            below.append({operand})
+            continue
+        inside = {operand, *source.inputs}
+        for item in source.inputs:
+            deeper = producers.get(item)
+            if deeper is None or deeper.op in LOOKED_INTO:
+                if deeper is not None or index.constants.scalar(scope, item) is not None:
+                    return True
+            elif deeper.op in PRODUCT:
+                inside.update(deeper.inputs)
+        below.append(inside)
+    return not below[0].isdisjoint(below[1])
+
+
+def _inside(state: State, name: str) -> set[str]:
+    """The tensors that a product is made of, as far as a quick look sees."""
+    found, level = {name}, [name]
+    for _ in range(DEPTH):
+        sources = [state.producers.get(item) for item in level]
+        level = [item for node in sources if node is not None and node.op in MULTIPLIES for item in node.inputs]
+        found.update(level)
+    return found
 
 
 def _openings(state: State, chain: Chain, name: str, sign: int) -> Iterator[Opening]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from surgeon.errors import RuleError
@@ -28,6 +28,15 @@ Attributes = Callable[[State, Node], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Spelling:
+    """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
+
+    heads: tuple[frozenset[str] | None, ...]
+    required: frozenset[frozenset[str]]
+    allowed: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """A pattern ready to run.
 
@@ -36,7 +45,8 @@ class Compiled:
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
-    the pattern in each chain, by where the state keeps its node.  shared: where the state keeps nodes that may stay.
+    the pattern in each chain, by where the state keeps its node.  spell: makes what `spelling` says.  by_laws: those of
+    the heads of the first output that algebra alone makes one.  shared: where the state keeps nodes that may stay.
     wild: globs of the domain and op of the first output, where it has such.  search: what finds the places in place of
     all that.
     """
@@ -50,9 +60,16 @@ class Compiled:
     depth: int
     is_plain: bool
     sizes: dict[int, int]
+    spell: Callable[[], Spelling]
+    by_laws: frozenset[str] = frozenset()
     shared: frozenset[int] = frozenset()
     wild: tuple[str, str] | None = None
     search: Search | None = None
+
+    @property
+    def spelling(self) -> Spelling:
+        """Heads, required and allowed for a person, who knows the pattern as it is written."""
+        return self.spell()
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -70,6 +87,8 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         max(map(compiler.depth, pattern.outputs)) + 2,
         _is_plain(pattern.outputs),
         {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
+        cache(partial(_spelling, compiler)),
+        compiler.added_heads(root),
         _shared(compiler),
         _wild(root),
     )
@@ -79,7 +98,14 @@ def compile_search(search: Search) -> Compiled:
     """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
     pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
     nothing = frozenset[frozenset[str]]()
-    return Compiled(pattern, (), ((),), (frozenset(),), nothing, frozenset(), 0, False, {}, search=search)
+    none = Spelling((frozenset(),), nothing, frozenset())
+    return Compiled(pattern, (), ((),), none.heads, nothing, none.allowed, 0, False, {}, lambda: none, search=search)
+
+
+def _spelling(compiler: "_Compiler") -> Spelling:
+    """What a pattern asks for without the laws of algebra."""
+    plain, outputs = _Compiler(compiler.pattern, compiler), compiler.pattern.outputs
+    return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 
 def _wild(root: Value) -> tuple[str, str] | None:
@@ -115,13 +141,16 @@ def _once(method: Callable[["_Compiler", Any], Answer]) -> Callable[["_Compiler"
 
 
 class _Compiler:
-    """Remembers the matcher of each value, so that a shared one is compiled once."""
+    """Remembers the matcher of each value, so that a shared one is compiled once.
 
-    def __init__(self, pattern: Pattern) -> None:
-        self.pattern = pattern
-        self.values = list(walk(pattern.outputs))
-        self.uses = _uses(pattern)
-        self.flats: dict[int, Flat | None] = {}
+    of: the compiler of the same pattern, where this one is to know no algebra.
+    """
+
+    def __init__(self, pattern: Pattern, of: "_Compiler | None" = None) -> None:
+        self.pattern, self.has_laws = pattern, of is None
+        self.values = list(walk(pattern.outputs)) if of is None else of.values
+        self.uses = _uses(pattern) if of is None else of.uses
+        self.flats: dict[int, Flat | None] = {} if of is None else of.flats
         self.matchers: dict[int, Matcher] = {}
         self.answers: dict[tuple[str, int], Any] = {}
 
@@ -180,7 +209,7 @@ class _Compiler:
     def laws(self, value: Output) -> frozenset[Law]:
         """What algebra may do to the operands of a product, by what the pattern wants them to be."""
         flat = self.flat(value)
-        if flat is None or flat.family is not PRODUCT:
+        if flat is None or flat.family is not PRODUCT or not self.has_laws:
             return frozenset()
         heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
         found: set[Law] = {"factor"} if heads & SUMS else set()
@@ -312,6 +341,14 @@ class _Compiler:
         if flat is None:
             return frozenset({qualified(value.operation.domain, value.operation.op)})
         return flat.family | SUMS if "factor" in self.laws(value) else flat.family
+
+    def added_heads(self, value: Value) -> frozenset[str]:
+        """Those of the heads that only algebra adds."""
+        if isinstance(value, Named):
+            return self.added_heads(value.value)
+        if not isinstance(value, Output) or "factor" not in self.laws(value):
+            return frozenset()
+        return SUMS
 
     @_once
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.algebra import real
+from surgeon.matching.algebra import promises, real
 from surgeon.matching.blockers import blocking, escapes, is_closed, passed_by, staying, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
@@ -142,6 +142,9 @@ def find(
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
+                continue
+            if root.op in compiled.by_laws and not promises(index, scope, scope.producers, root):
+                tried.add(root)
                 continue
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
             attempt.run(root)
