@@ -125,10 +125,25 @@ def centred(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
 
 
 @word
+def mean_of_squares(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """The mean of x² over axes, which stay with size 1: of squares, or by a reduction that squares."""
+    inner, count = g.named(x), g.any_number()
+    summed = g.div(_kept(g, g.reduce_sum_square, inner, axes), count)
+    return g.any_of(mean_over(g, square(g, x), axes), g.such_that(summed, counts_axes, count, inner, axes))
+
+
+@word
 def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
-    inner = maybe_wider(g, centred(g, maybe_wider(g, x), axes))
-    return maybe_narrower(g, mean_over(g, square(g, inner), axes))
+    """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype.
+
+    Or the mean of x² less the square of the mean, as flax and jax write it; where rounding makes that negative, it may
+    be cut off at zero.
+    """
+    wide = maybe_wider(g, x)
+    inner = maybe_wider(g, centred(g, wide, axes))
+    difference = g.sub(mean_of_squares(g, wide, axes), square(g, mean_over(g, wide, axes)))
+    cut = relu_of(g, difference)
+    return maybe_narrower(g, g.any_of(mean_of_squares(g, inner, axes), difference, cut))
 
 
 def is_wider(cast: gs.Tensor, x: gs.Tensor) -> None:

@@ -6,8 +6,8 @@ Where a product is wanted, one operand of the model may stand for several:
     tanh     σ(z) is ½·(1 + tanh(z/2))
     sigmoid  n + n·tanh(z) is 2n·σ(2z), and 1/(1 + exp(z)) is σ(−z)
 
-What stands on the right is in no model.  It is made of virtual nodes, which one attempt to match sees and no other: they
-are found by the name of what they make, and a match leaves them out.
+What stands on the right is in no model.  It is made of virtual nodes, which one attempt to match sees and no other:
+they are found by the name of what they make, and a match leaves them out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -99,7 +99,7 @@ def merged(state: State, chain: Chain, leaves: tuple[Signed, ...], go_on: Callab
     for place, (first, one) in enumerate(leaves):
         for other in range(place + 1, len(leaves)):
             second, two = leaves[other]
-            if inside[place].isdisjoint(inside[other]) or next(_common(_factors(state, first), _factors(state, second)), None) is None:
+            if inside[place].isdisjoint(inside[other]) or not _have_common(state, first, second):
                 continue
             rest = tuple(leaf for spot, leaf in enumerate(leaves) if spot not in (place, other))
             if go_on(((_signed_sum(state, (first, one), (second, two))), *rest)):
@@ -281,6 +281,10 @@ def _common(left: dict[str, Factor], right: dict[str, Factor]) -> Iterator[str]:
             yield name
 
 
+def _have_common(state: State, first: str, second: str) -> bool:
+    return next(_common(_factors(state, first), _factors(state, second)), None) is not None
+
+
 def _rest(state: State, factor: Factor, sign: int) -> Scaled:
     """What stands beside a factor, as a number and one tensor."""
     number, eps = float(sign), 0.0
@@ -306,7 +310,8 @@ def _rest(state: State, factor: Factor, sign: int) -> Scaled:
 
 def _scaled(state: State, name: str, sign: int) -> Scaled:
     """A tensor as a number times the rest, where it is multiplied by numbers."""
-    number, eps, nodes = float(sign), 0.0, []
+    number, eps = float(sign), 0.0
+    nodes: list[Node] = []
     for _ in range(DEPTH):
         known = state.scalar(name)
         if known is not None:

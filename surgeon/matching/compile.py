@@ -148,8 +148,8 @@ class _Compiler:
 
     def __init__(self, pattern: Pattern, of: "_Compiler | None" = None) -> None:
         self.pattern, self.has_laws = pattern, of is None
-        self.values = list(walk(pattern.outputs)) if of is None else of.values
-        self.uses = _uses(pattern) if of is None else of.uses
+        self.values: list[Value] = list(walk(pattern.outputs)) if of is None else of.values
+        self.uses: dict[int, int] = _uses(pattern) if of is None else of.uses
         self.flats: dict[int, Flat | None] = {} if of is None else of.flats
         self.matchers: dict[int, Matcher] = {}
         self.answers: dict[tuple[str, int], Any] = {}
@@ -231,7 +231,9 @@ class _Compiler:
         if isinstance(value, AnyOf):
             return any(self._holds_tanh(form) for form in value.forms)
         flat = self.flat(value) if isinstance(value, Output) else None
-        return flat is not None and flat.family is SUM and any(self.heads(item) == {"Tanh"} for item, _ in flat.operands)
+        if flat is None or flat.family is not SUM:
+            return False
+        return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
         """Sorts variables: those that something else binds too come first, those that take any tensor last."""
