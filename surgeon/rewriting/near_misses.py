@@ -189,7 +189,7 @@ def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, li
 
 def misses_of_pattern(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
-    missing = _absent("", compiled, [scope])
+    missing = _absent(index, "", compiled, [scope])
     if missing is not None and next(possible_roots(compiled, scope, 1), None) is None:
         yield missing
     else:
@@ -223,14 +223,15 @@ def lacking(index: Index, rule: Rule, target: str) -> list[Mismatch]:
     for scope, plan in found:
         for compiled in plan.sources:
             scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
-    told = (_absent(rule.name, compiled, among) for compiled, among in scopes.values())
+    told = (_absent(index, rule.name, compiled, among) for compiled, among in scopes.values())
     return [miss for miss in told if miss is not None]
 
 
-def _absent(rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
+def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
     if compiled.search is not None:
         pattern = compiled.pattern
-        return Mismatch(rule, pattern.name, "", compiled.search.absent, pattern.where, 0, kind="absent")
+        why = compiled.search.why_none(index, scopes)
+        return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
     groups = sorted(compiled.spelling.required, key=_order)
     missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:

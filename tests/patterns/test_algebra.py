@@ -1,4 +1,4 @@
-"""What models write multiplied out, with tanh for the sigmoid, or with moments about zero: laws that all rules share."""
+"""What models write multiplied out, with tanh for the sigmoid, or with moments about zero: laws for all rules."""
 
 import pytest
 
