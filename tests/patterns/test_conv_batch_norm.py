@@ -85,7 +85,8 @@ FIRES = [
          model=parse('<ir_version: 8, opset_import: ["" : 17]> agraph (float[1, 32, 5, 5] x) => (float[1, 24, 3, 3] y) '
                      "<int64[4] shape = {24, 32, 3, 3}, int64[1] one = {24}> "
                      "{ w = ConstantOfShape<value = float[1] {0.02}>(shape) "
-                     "s = ConstantOfShape<value = float[1] {2}>(one) b = ConstantOfShape(one) c = Conv(x, w) y = BatchNormalization(c, s, b, b, s) }")),
+                     "s = ConstantOfShape<value = float[1] {2}>(one) b = ConstantOfShape(one) "
+                     "c = Conv(x, w) y = BatchNormalization(c, s, b, b, s) }")),
     Case(conv_batch_norm, "variances down to 1e-5 and large scales",
          small([conv(), norm()],
                {**statistics(6, least=0.0), "variance": np.float32([1e-5, 2e-5, 1e-4, 1e-6, 1, 0]),
