@@ -27,6 +27,17 @@ LAST = "axes = [-1], keepdims = 1"
 MEANS = f"m = ReduceMean<{LAST}>(x) x2 = Mul(x, x) s2 = ReduceMean<{LAST}>(x2) m2 = Mul(m, m) "
 ABOUT_ZERO = MEANS + "v0 = Sub(s2, m2) v = Max(zero, v0) "
 ABOUT_MEAN = f"m = ReduceMean<{LAST}>(x) d = Sub(x, m) p = Mul(d, d) v = ReduceMean<{LAST}>(p) "
+FLAX = (  # means without their axes, the variance from them, and only then the axes back, as numpy's expand_dims does
+    "s1 = ReduceSum<keepdims = 0>(x, a) m0 = Div(s1, eight) x2 = Mul(x, x) s2 = ReduceSum<keepdims = 0>(x2, a) "
+    "v2 = Div(s2, eight) m2 = Mul(m0, m0) v0 = Sub(v2, m2) v1 = Max({cut}, v0) {back} ve = Add(v, e) q = Sqrt(ve) "
+    "r = Reciprocal(q) f = Mul(r, s) d = Sub(x, m) n = Mul(d, f) y = Add(n, b)"
+)
+WITH_AXES = (
+    FACTORS
+    + ", int64[1] a = {-1}, int64[3] wide = {2, 5, 1}, int64[3] tall = {2, 1, 8}, int64[3] other = {2, 8, 1}, float eighth = {0.125}"
+)
+FIXED = "(float[2, 5, 8] x) => (float[2, 5, 8] y)"
+SHARED = "s1 = ReduceSum<keepdims = 1>(x, a) m = Mul(s1, eighth) d = Sub(x, m) p = Mul(d, d) "
 ROOT = "ve = Add(v, e) q = Sqrt(ve) "
 
 
@@ -164,6 +175,34 @@ FIRES = [
             f"v = Sub(s2, m2) {ROOT} d = Sub(x, m) n = Div(d, q) k = Mul(n, w) y = Add(k, o)",
             "float e = {1e-5}, float[3, 1, 1] w = {1, 2, 3}, float[3, 1, 1] o = {3, 2, 1}",
             "(float[n, 3, h, 4] x) => (float[n, 3, h, 4] y)",
+        ),
+    ),
+    Case(
+        layer_norm,
+        "flax: the axes put back behind the variance",
+        rows(FLAX.format(cut="zero", back="m = Unsqueeze(m0, a) v = Unsqueeze(v1, a)"), WITH_AXES),
+    ),
+    Case(
+        layer_norm,
+        "flax: the axes put back by Reshape",
+        rows(FLAX.format(cut="zero", back="m = Reshape(m0, wide) v = Reshape(v1, wide)"), WITH_AXES, FIXED),
+    ),
+    Case(
+        layer_norm,
+        "sums times 1/n",
+        rows(
+            SHARED + f"s2 = ReduceSum<keepdims = 1>(p, a) v = Mul(eighth, s2) {ROOT} n = Div(d, q) k = Mul(n, s) "
+            "y = Add(k, b)",
+            WITH_AXES,
+        ),
+    ),
+    Case(
+        layer_norm,
+        "of a mean over other axes, as ConvNeXt v2 and BEiT pool",
+        rows(
+            "x = ReduceMean<axes = [2, 3], keepdims = 0>(w) " + ABOUT_MEAN + f"{ROOT} n = Div(d, q) k = Mul(n, s) "
+            "y = Add(k, b)",
+            head="(float[n, 8, h, 4] w) => (float[n, 8] y)",
         ),
     ),
     Case(
@@ -311,6 +350,32 @@ SPARES = [
         model=rows(
             ABOUT_MEAN + ROOT + "r = Reciprocal(q) f = Mul(r, s) i = Mul(x, f) j = Mul(m, r) o = Sub(b, j) "
             "y = Add(i, o)"
+        ),
+    ),
+    Case(
+        layer_norm,
+        "the variance put back along another axis",
+        why="",
+        model=rows(
+            FLAX.format(cut="zero", back="m = Reshape(m0, other) v = Reshape(v1, tall)"),
+            WITH_AXES,
+            "(float[2, 8, 8] x) => (float[2, 8, 8] y)",
+        ),
+    ),
+    Case(
+        layer_norm,
+        "the flat variance cut off at two",
+        why="",
+        model=rows(FLAX.format(cut="two", back="m = Unsqueeze(m0, a) v = Unsqueeze(v1, a)"), WITH_AXES),
+    ),
+    Case(
+        layer_norm,
+        "times another share",
+        why="must be divided by 8",
+        model=rows(
+            SHARED + f"s2 = ReduceSum<keepdims = 1>(p, a) v = Mul(ninth, s2) {ROOT} n = Div(d, q) k = Mul(n, s) "
+            "y = Add(k, b)",
+            WITH_AXES + ", float ninth = {0.11111111}",
         ),
     ),
     Case(
