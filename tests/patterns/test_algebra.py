@@ -34,7 +34,8 @@ FLAX = (  # means without their axes, the variance from them, and only then the 
 )
 WITH_AXES = (
     FACTORS
-    + ", int64[1] a = {-1}, int64[3] wide = {2, 5, 1}, int64[3] tall = {2, 1, 8}, int64[3] other = {2, 8, 1}, float eighth = {0.125}"
+    + ", int64[1] a = {-1}, int64[3] wide = {2, 5, 1}, float eighth = {0.125}"
+    + ", int64[3] tall = {2, 1, 8}, int64[3] other = {2, 8, 1}"
 )
 FIXED = "(float[2, 5, 8] x) => (float[2, 5, 8] y)"
 SHARED = "s1 = ReduceSum<keepdims = 1>(x, a) m = Mul(s1, eighth) d = Sub(x, m) p = Mul(d, d) "
