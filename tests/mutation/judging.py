@@ -18,6 +18,7 @@ import onnxruntime
 from tests.mutation.feeds import Feeds, Setting, make, settings
 
 PLACES = {np.dtype(np.float16): 8, np.dtype(ml_dtypes.bfloat16): 4}  # units in the last place that are rounding
+CANCELLED = 1e4
 MOST_PLACES, NOISE = 256, 16  # of other dtypes; times what the unchanged replacement differs by
 DECLARED = {
     "non_finite": ("non_finite",),
@@ -129,7 +130,9 @@ def _far(a: Any, b: Any, c: Any, dtype: np.dtype[Any]) -> str:
     worst = np.zeros_like(own)
     for one in np.unique(decade[finite]):
         worst[decade == one] = noise[finite & (decade <= one)].max(initial=0.0)
-    allowed = PLACES.get(dtype, MOST_PLACES) * (eps * own + tiny * eps) + NOISE * worst
+    row = np.where(finite, own, 0.0).max(axis=-1, keepdims=True, initial=0.0) if own.ndim else own
+    beside = np.minimum(row, CANCELLED * own)  # what a sum loses of a number that is small beside others of its row
+    allowed = PLACES.get(dtype, MOST_PLACES) * (eps * own + tiny * eps) + NOISE * (worst + eps * beside)
     odd = finite & (gap > allowed)
     if not odd.any():
         return ""
