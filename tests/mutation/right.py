@@ -1,0 +1,122 @@
+"""Rewrites that are right: by algebra, by ONNX's own bodies of its functions, and from each form of a word to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import onnx
+
+import surgeon
+from surgeon import Rule
+from surgeon.errors import SurgeonError
+from tests.mutation import algebra
+from tests.mutation.building import initializers, model_of, rule_of, signed, written
+from tests.mutation.words import all_words, forms, rule_of_form
+
+OPSETS = (18, 21)
+
+
+@dataclass(frozen=True)
+class Right:
+    """One rewrite.  make: builds its model and rule, which may take a while.  source: where it comes from."""
+
+    source: str
+    name: str
+    make: Callable[[], tuple[onnx.ModelProto, Rule]]
+
+
+def outcome(one: Right) -> tuple[str, str]:
+    """What the proof says: "proved", "unproved" or "failed"; "not written" where the rewrite is none, with why."""
+    try:
+        model, rule = one.make()
+        _, report = surgeon.rewrite(model, rule, target="onnx", check="sites", keep_going=True)
+    except SurgeonError as error:
+        return "not written", f"{type(error).__name__}: {error}"
+    sites = [*report.sites, *report.rolled_back]
+    if sites:
+        return sites[0].outcome, sites[0].reason
+    return "not written", report.misses[0].reason if report.misses else "nothing matched"
+
+
+def rights(*, bodies: bool = True) -> Iterator[Right]:
+    """All of them.  bodies: those of ONNX's functions too, whose cases onnx takes seconds to collect."""
+    yield from by_algebra()
+    yield from by_words()
+    if bodies:
+        yield from by_bodies()
+
+
+def by_algebra() -> Iterator[Right]:
+    """Each pair of formulas in each dtype and shape."""
+    for at, pair in enumerate(algebra.pairs()):
+        for dtype in pair.dtypes:
+            for turn, shape in enumerate(pair.shapes):
+                opset = OPSETS[(at + turn) % len(OPSETS)]
+                name = f"{pair.name}: {dtype}{list(shape)}, opset {opset}"
+                yield Right("algebra", name, partial(_of_pair, pair, dtype, shape, opset))
+
+
+def _of_pair(pair: algebra.Pair, dtype: str, shape: Any, opset: int) -> tuple[onnx.ModelProto, Rule]:
+    names = list(_names(pair.left))
+    kinds = {"x": dtype, "b": "bool", "i": "int64"}
+    inputs = {name: (kinds[kind], ("k",) if kind == "i" else shape) for name, kind in zip(names, pair.takes, strict=True)}
+    model = model_of(pair.left, inputs, pair.gives or dtype, opset)
+    return model, rule_of(signed(_named(pair.left), names), signed(_named(pair.right), list(_names(pair.right))), "right")
+
+
+def _names(function: Any) -> tuple[str, ...]:
+    code = function.__code__
+    return tuple(code.co_varnames[1 : code.co_argcount - len(function.__defaults__ or ())])
+
+
+def _named(function: Any) -> Any:
+    return lambda g, **captures: function(g, **captures)
+
+
+def by_words() -> Iterator[Right]:
+    """From each form of a word to each other."""
+    for word in all_words():
+        for dtype in algebra.FLOATS:
+            made = forms(word, dtype)
+            for one, before in enumerate(made):
+                for other, after in enumerate(made):
+                    if one != other:
+                        name = f"{word}: {dtype}, form {one} to form {other}"
+                        yield Right("words", name, partial(_of_forms, word, before, after))
+
+
+def _of_forms(word: str, before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[onnx.ModelProto, Rule]:
+    return before, rule_of_form(word, after)
+
+
+def by_bodies() -> Iterator[Right]:
+    """ONNX's test cases of ops that have a body: the op by its body, as onnx writes it out for the case."""
+    from tests.onnx_cases import onnx_cases
+
+    cases = {case.name: case for case in onnx_cases()}
+    for name, case in cases.items():
+        plain = cases.get(name.partition("_expanded")[0])
+        if "_expanded" in name and plain is not None and len(plain.model.graph.node) == 1:
+            yield Right("bodies", name.removeprefix("test_"), partial(_of_case, plain.model, case.model))
+
+
+def _of_case(before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[onnx.ModelProto, Rule]:
+    node = before.graph.node[0]
+    inputs = [name for name in node.input if name]
+    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    count = len(node.output)
+
+    def pattern(g: Any, **captures: Any) -> Any:
+        given = [captures[name] if name else None for name in node.input]
+        kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        made = g.op(kind, *given, outputs=count, **attributes)
+        made = list(made) if isinstance(made, (list, tuple)) else [made]
+        kept = [item for item, name in zip(made, node.output, strict=False) if name]
+        return kept if len(kept) > 1 else kept[0]
+
+    outputs = [name for name in node.output if name]
+    body = written(after.graph.node, initializers(after.graph), inputs, outputs)
+    return before, rule_of(signed(pattern, inputs), body, "right")
