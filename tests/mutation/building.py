@@ -27,7 +27,9 @@ def model_of(
 ) -> onnx.ModelProto:
     """A model that computes a function of its inputs, which have dtypes and shapes; its output has a dtype."""
     graph = home(opset=opset)
-    graph.inputs = [gs.Variable(name, dtype=np.dtype(kind), shape=list(shape)) for name, (kind, shape) in inputs.items()]
+    graph.inputs = [
+        gs.Variable(name, dtype=np.dtype(kind), shape=list(shape)) for name, (kind, shape) in inputs.items()
+    ]
     made = function(graph, *graph.inputs)
     return exported(graph, list(made) if isinstance(made, (list, tuple)) else [made], dtype)
 
@@ -44,20 +46,34 @@ def exported(graph: Graph, results: Sequence[Any], dtype: Any) -> onnx.ModelProt
     return onnx.shape_inference.infer_shapes(model)
 
 
-def written(nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Any], inputs: Sequence[str], outputs: Sequence[str]) -> Function:
+def written(
+    nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Any], inputs: Sequence[str], outputs: Sequence[str]
+) -> Function:
     """A replacement that writes these nodes, for captures named as the inputs are."""
 
     def replacement(g: Any, **captures: Any) -> Any:
         known: dict[str, Any] = {"": None, **captures}
         for node in nodes:
+            if node.op_type == "Constant":
+                known[node.output[0]] = g.literal(_constant(node))
+                continue
             given = [known[name] if name in known else g.literal(constants[name]) for name in node.input]
             attributes = {item.name: _value(item) for item in node.attribute}
             made = g.emit(node.domain, node.op_type, given, attributes, len(node.output))
-            known.update(zip(node.output, made, strict=True))
+            known.update((name, tensor) for name, tensor in zip(node.output, made, strict=True) if name)
         results = [known[name] if name in known else g.identity(g.literal(constants[name])) for name in outputs]
         return results if len(results) > 1 else results[0]
 
     return signed(replacement, inputs)
+
+
+def _constant(node: onnx.NodeProto) -> Any:
+    """What a Constant node holds, as an array."""
+    (item,) = node.attribute
+    value = _value(item)
+    if item.type == onnx.AttributeProto.TENSOR:
+        return numpy_helper.to_array(value)
+    return np.asarray(value, np.float32 if item.name.startswith("value_float") else None)
 
 
 def _value(item: onnx.AttributeProto) -> Any:
@@ -80,9 +96,12 @@ def signed(function: Function, names: Sequence[str]) -> Function:
     return made
 
 
-def rule_of(pattern: Function, replacement: Function, name: str = "planted") -> Rule:
-    """A rule that fires on nodes of the source alone."""
-    return rule(patterns=[pattern], conditions=[is_original], name=name, target="onnx", is_pattern=False)(replacement)
+def rule_of(
+    pattern: Function, replacement: Function, name: str = "planted", differs: Mapping[str, str] | None = None
+) -> Rule:
+    """A rule that fires on nodes of the source alone.  differs: as for `surgeon.rule`."""
+    settings: dict[str, Any] = {"target": "onnx", "is_pattern": False, "differs": differs}
+    return rule(patterns=[pattern], conditions=[is_original], name=name, **settings)(replacement)
 
 
 def initializers(graph: onnx.GraphProto) -> dict[str, Any]:

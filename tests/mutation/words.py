@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon import Graph, Rule, words as vocabulary
+from surgeon import Graph, Rule
+from surgeon import words as vocabulary
 from tests.mutation.building import exported, initializers, rule_of, written
 
 OPSET = 18
