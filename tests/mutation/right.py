@@ -22,8 +22,11 @@ TABLES = (formulas, formulas_of_shapes)
 RANDOM = frozenset(("Bernoulli",))
 WORSE = frozenset(("LayerNormalization", "GroupNormalization", "MeanVarianceNormalization", "DynamicQuantizeLinear"))
 """Ops whose bodies are less than they: E[x²] − E[x]² loses the digits of what is far from zero, a scale may be 0."""
+OTHERWISE = frozenset(("Clip", "DynamicQuantizeLinear"))
+"""Ops whose kernel in ONNX Runtime differs from the body: it limits infinity without a limit; a scale of 0 is 1."""
+OVERFLOWING = ("Attention", "FlexAttention", "LinearAttention", "CausalConvWithState")
 SPREADS = "what overflows, or is no number, may spread to other numbers of its row"
-DIFFERS = {op: {"extreme": SPREADS, "non_finite": SPREADS} for op in ("Attention", "FlexAttention", "LinearAttention")}
+DIFFERS = {op: {"extreme": SPREADS, "non_finite": SPREADS} for op in OVERFLOWING}
 """What rules of such ops say of themselves, as the built-in ones do."""
 WORSE_FORMS = {"softplus_of": "Log", "relu_of": "Clip", "negative_part": "Clip"}
 """Forms of words, by an op, that overflow or end at the largest number where the others do not: none is written."""
@@ -43,7 +46,7 @@ def outcome(one: Right) -> tuple[str, str]:
     try:
         model, rule = one.make()
         _, report = surgeon.rewrite(model, rule, target="onnx", check="sites", keep_going=True)
-    except SurgeonError as error:
+    except (SurgeonError, RecursionError) as error:
         return "not written", f"{type(error).__name__}: {error}"
     sites = [*report.sites, *report.rolled_back]
     if sites:
@@ -117,7 +120,11 @@ def by_bodies() -> Iterator[Right]:
         if "_expanded" not in name or plain is None or len(plain.model.graph.node) != 1:
             continue
         op, title = plain.model.graph.node[0].op_type, name.removeprefix("test_")
-        if op not in RANDOM:
+        if any(
+            item.HasField("g") for node in (*plain.model.graph.node, *case.model.graph.node) for item in node.attribute
+        ):
+            continue  # graphs in attributes read tensors around them, which a replacement names otherwise
+        if op not in RANDOM | OTHERWISE:
             yield Right("bodies", f"{title}, by the op", partial(_of_case, plain.model, case.model, True))
         if op not in RANDOM | WORSE:
             yield Right("bodies", f"{title}, by its body", partial(_of_case, plain.model, case.model, False))
