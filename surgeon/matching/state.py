@@ -36,7 +36,19 @@ class Several(tuple[str, ...]):
 class State:
     """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
 
-    __slots__ = ("bound", "index", "made", "nodes", "producers", "scalars", "scope", "steps", "trace", "virtual", "visited")
+    __slots__ = (
+        "bound",
+        "index",
+        "made",
+        "nodes",
+        "producers",
+        "scalars",
+        "scope",
+        "steps",
+        "trace",
+        "virtual",
+        "visited",
+    )
 
     def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
         self.index, self.scope, self.trace = index, scope, trace
