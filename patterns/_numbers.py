@@ -19,8 +19,9 @@ def widened(g: Graph, x: Tensor) -> Tensor:
 
 
 def for_epsilon(g: Graph, x: Tensor, epsilon: float) -> Tensor:
-    """x, multiplied so that its norm with a node's ε is the one with this ε: attributes are float32, too coarse for a
-    double.  With x times s, (x − mean) / √(variance + ε) needs s² · ε.
+    """x times a number, so that its norm with the ε that a node can be told is the norm of x with this ε.
+
+    Attributes are float32, too coarse for doubles; s · (x − mean) / √(s² · variance + ε) is the same for ε / s².
     """
     if x.dtype != "float64" or not 0 < epsilon < 1e30:
         return x
