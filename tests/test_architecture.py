@@ -23,13 +23,13 @@ FLOORS = (
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
     "upgrading: lossless",
-    "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search captures "
-    "arguments standing_in search captured compile templates blockers roots match",
+    "matching: pattern recording trace state advice flatten chain chain_findings chain_nodes algebra chain_search "
+    "captures arguments needs standing_in search captured compile templates blockers roots match",
     "running: runtime kernels inlining aten deformable formulas evaluator worker stepwise precision oracles",
     "feeding: dims scopes roles wants edges filling inputs user_inputs",
     "prove: compare judge changes result noise trials verdict exposing layers model_check structure bisect "
     "inner_values proof region twins cut mini pins wishes fitting sizes sums signature site_proof site_check",
-    "searches: equal_initializers repeats neutral decided gathers folding placeholders",
+    "searches: branches equal_initializers repeats neutral decided gathers folding placeholders",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
     "whole_model proving checking rewrite explain",
