@@ -191,19 +191,7 @@ def _cut(
         if len(leaves) > wanted:
             return state.trace is not None and state.missed(number_of_operands(state, chain, (*leaves, (name, sign))))
         if node is not None and node.op in chain.opens:
-            if _cut(state, chain, pending, (*leaves, (name, sign)), constants, then):
-                return True
-
-            def enter(
-                opening: Opening,
-                pending: tuple[tuple[str, int], ...] = pending,
-                leaves: tuple[tuple[str, int], ...] = leaves,
-                constants: tuple[Folded, ...] = constants,
-            ) -> bool:
-                more = (*constants, *opening.constants)
-                return _cut(state, chain, (*opening.operands, *pending), leaves, more, then)
-
-            return by_laws(state, chain, (name, sign), enter)
+            return _kept_or_equal(state, chain, (name, sign), pending, leaves, constants, then)
         if node is None or not (node.op in chain.family or node.op in TRANSPARENT):
             if state.trace is not None and node is not None and is_namesake(chain, node):
                 opened = partial(_opened, state, chain, node, sign, pending, leaves, constants, then)
@@ -239,6 +227,26 @@ def _cut(
             del state.nodes[mark:]
         return False
     return _settle(state, chain, leaves, constants, then)
+
+
+def _kept_or_equal(
+    state: State,
+    chain: Chain,
+    operand: tuple[str, int],
+    pending: tuple[tuple[str, int], ...],
+    leaves: tuple[tuple[str, int], ...],
+    constants: tuple[Folded, ...],
+    then: Next,
+) -> bool:
+    """Take an operand of a product for a leaf, and else for what it is equal to by algebra."""
+    if _cut(state, chain, pending, (*leaves, operand), constants, then):
+        return True
+
+    def enter(opening: Opening) -> bool:
+        more = (*constants, *opening.constants)
+        return _cut(state, chain, (*opening.operands, *pending), leaves, more, then)
+
+    return by_laws(state, chain, operand, enter)
 
 
 def _settle(

@@ -380,6 +380,36 @@ SPARES = [
         ),
     ),
     Case(
+        swish,
+        "tanh beside another number than one",
+        why="",
+        model=small("h = Mul(x, k) t = Tanh(h) a = Add(t, two) m = Mul(x, a) y = Mul(m, half)"),
+    ),
+    Case(
+        instance_norm,
+        "the square of a mean over other axes",
+        why="",
+        target="onnx",
+        model=rows(
+            "m = ReduceMean<axes = [2, 3]>(x) x2 = Mul(x, x) s2 = ReduceMean<axes = [2, 3]>(x2) "
+            f"l = ReduceMean<axes = [1]>(x) m2 = Mul(l, l) v = Sub(s2, m2) {ROOT} d = Sub(x, m) n = Div(d, q) "
+            "k = Mul(n, w) y = Add(k, o)",
+            "float e = {1e-5}, float[3, 1, 1] w = {1, 2, 3}, float[3, 1, 1] o = {3, 2, 1}",
+            "(float[n, 3, 6, 4] x) => (float[n, 3, 6, 4] y)",
+        ),
+    ),
+    Case(
+        layer_norm_channels_first,
+        "a mean over other axes taken off",
+        why="",
+        model=rows(
+            "m = ReduceMean<axes = [1]>(x) x2 = Mul(x, x) s2 = ReduceMean<axes = [1]>(x2) m2 = Mul(m, m) "
+            f"v = Sub(m2, s2) {ROOT} d = Sub(x, m) n = Div(d, q) k = Mul(n, w) y = Add(k, o)",
+            "float e = {1e-5}, float[3, 1, 1] w = {1, 2, 3}, float[3, 1, 1] o = {3, 2, 1}",
+            "(float[n, 3, h, 4] x) => (float[n, 3, h, 4] y)",
+        ),
+    ),
+    Case(
         rms_norm,
         "no division by n",
         why="",
