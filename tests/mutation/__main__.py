@@ -25,9 +25,7 @@ def main() -> int:
         return _planted(options.planted, options.record)
     if options.right:
         return _right(options)
-    subjects = {one.name: one for one in fixtures()}
-    if options.exports:
-        subjects.update((one.name, one) for one in exports())
+    subjects = {one.name: one for one in (exports() if options.exports else fixtures())}
     if options.show:
         return _show(subjects, options.show)
     mutants = _mutants(subjects, options)
@@ -56,7 +54,9 @@ def _options() -> argparse.Namespace:
         "--planted", nargs="?", const="", help="the wrong rules written by hand: all, or one by its name"
     )
     parser.add_argument("--record", action="store_true", help="choose the sample anew, and write what the tests expect")
-    parser.add_argument("--exports", action="store_true", help="real exports too (made on first use)")
+    parser.add_argument(
+        "--exports", action="store_true", help="real exports in place of the fixtures (made on first use)"
+    )
     parser.add_argument("--most", type=int, default=MOST, help="mutants of each rule (default %(default)s)")
     parser.add_argument("--rule", default="", help="this rule alone")
     parser.add_argument("--kind", default="", help="this kind of change alone")
