@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 # one, so that sums of some hundred do not.
 _HUGE = (0.55, 0.8)
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
+_FACTORS = 1 / 3  # of the exponents
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
@@ -45,6 +46,7 @@ def edge_values(
         Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
         Values.SMALL: lambda: _small(narrow, shape, random),
         Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, random),
+        Values.FACTORS: lambda: _magnitudes(narrow, shape, random, _FACTORS),
         Values.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
@@ -138,10 +140,13 @@ def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.nda
     return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
-def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
-    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers."""
+def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
+    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers.
+
+    part: of the exponents, those nearest to zero.
+    """
     limits = ml_dtypes.finfo(dtype)
-    least, most = int(limits.minexp), int(limits.maxexp) - 1
+    least, most = part * int(limits.minexp), part * (int(limits.maxexp) - 1)
     count = math.prod(shape)
     places = (random.permutation(count) + random.random(count)) / max(count, 1)
     made = np.exp2(least + (most - least) * places).reshape(shape)

@@ -4,17 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from surgeon.errors import RuleError
 from surgeon.indexing.scope import Node, qualified
+from surgeon.matching.algebra import DEPTH, LAST, OPENS, SUMS, Law
 from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
 from surgeon.matching.chain import Chain, Matcher, Next, Term
 from surgeon.matching.chain_nodes import ordered
 from surgeon.matching.chain_search import chain_matcher
-from surgeon.matching.flatten import Flat, flatten
+from surgeon.matching.flatten import PRODUCT, SUM, Flat, flatten
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
 from surgeon.matching.standing_in import other_op
@@ -27,6 +28,15 @@ Attributes = Callable[[State, Node], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Spelling:
+    """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
+
+    heads: tuple[frozenset[str] | None, ...]
+    required: frozenset[frozenset[str]]
+    allowed: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """A pattern ready to run.
 
@@ -35,7 +45,8 @@ class Compiled:
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
-    the pattern in each chain, by where the state keeps its node.  shared: where the state keeps nodes that may stay.
+    the pattern in each chain, by where the state keeps its node.  spell: makes what `spelling` says.  by_laws: those of
+    the heads of the first output that algebra alone makes one.  shared: where the state keeps nodes that may stay.
     wild: globs of the domain and op of the first output, where it has such.  search: what finds the places in place of
     all that.
     """
@@ -49,9 +60,16 @@ class Compiled:
     depth: int
     is_plain: bool
     sizes: dict[int, int]
+    spell: Callable[[], Spelling]
+    by_laws: frozenset[str] = frozenset()
     shared: frozenset[int] = frozenset()
     wild: tuple[str, str] | None = None
     search: Search | None = None
+
+    @property
+    def spelling(self) -> Spelling:
+        """Heads, required and allowed for a person, who knows the pattern as it is written."""
+        return self.spell()
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -69,6 +87,8 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         max(map(compiler.depth, pattern.outputs)) + 2,
         _is_plain(pattern.outputs),
         {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
+        cache(partial(_spelling, compiler)),
+        compiler.added_heads(root),
         _shared(compiler),
         _wild(root),
     )
@@ -78,7 +98,14 @@ def compile_search(search: Search) -> Compiled:
     """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
     pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
     nothing = frozenset[frozenset[str]]()
-    return Compiled(pattern, (), ((),), (frozenset(),), nothing, frozenset(), 0, False, {}, search=search)
+    none = Spelling((frozenset(),), nothing, frozenset())
+    return Compiled(pattern, (), ((),), none.heads, nothing, none.allowed, 0, False, {}, lambda: none, search=search)
+
+
+def _spelling(compiler: "_Compiler") -> Spelling:
+    """What a pattern asks for without the laws of algebra."""
+    plain, outputs = _Compiler(compiler.pattern, compiler), compiler.pattern.outputs
+    return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 
 def _wild(root: Value) -> tuple[str, str] | None:
@@ -114,13 +141,16 @@ def _once(method: Callable[["_Compiler", Any], Answer]) -> Callable[["_Compiler"
 
 
 class _Compiler:
-    """Remembers the matcher of each value, so that a shared one is compiled once."""
+    """Remembers the matcher of each value, so that a shared one is compiled once.
 
-    def __init__(self, pattern: Pattern) -> None:
-        self.pattern = pattern
-        self.values = list(walk(pattern.outputs))
-        self.uses = _uses(pattern)
-        self.flats: dict[int, Flat | None] = {}
+    of: the compiler of the same pattern, where this one is to know no algebra.
+    """
+
+    def __init__(self, pattern: Pattern, of: "_Compiler | None" = None) -> None:
+        self.pattern, self.has_laws = pattern, of is None
+        self.values: list[Value] = list(walk(pattern.outputs)) if of is None else of.values
+        self.uses: dict[int, int] = _uses(pattern) if of is None else of.uses
+        self.flats: dict[int, Flat | None] = {} if of is None else of.flats
         self.matchers: dict[int, Matcher] = {}
         self.answers: dict[tuple[str, int], Any] = {}
 
@@ -169,8 +199,41 @@ class _Compiler:
                 operation.where,
                 operation.op,
                 flat.is_division,
+                self.laws(value),
+                frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
+                flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
             )
         )
+
+    @_once
+    def laws(self, value: Output) -> frozenset[Law]:
+        """What algebra may do to the operands of a product, by what the pattern wants them to be."""
+        flat = self.flat(value)
+        if flat is None or flat.family is not PRODUCT or not self.has_laws:
+            return frozenset()
+        heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
+        found: set[Law] = {"factor"} if heads & SUMS else set()
+        if "Sigmoid" in heads:
+            found |= {"sigmoid", "factor"}
+        if any(self._holds_tanh(item) for item, _ in flat.operands):
+            found.add("tanh")
+        return frozenset(found)
+
+    def _is_factored(self, value: Value) -> bool:
+        """Whether a value is a product that may be multiplied out."""
+        heads = self.heads(value)
+        return heads is not None and "Mul" in heads and not heads.isdisjoint(SUMS)
+
+    def _holds_tanh(self, value: Value) -> bool:
+        """Whether a value is a sum with tanh in it."""
+        if isinstance(value, Named):
+            return self._holds_tanh(value.value)
+        if isinstance(value, AnyOf):
+            return any(self._holds_tanh(form) for form in value.forms)
+        flat = self.flat(value) if isinstance(value, Output) else None
+        if flat is None or flat.family is not SUM:
+            return False
+        return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
         """Sorts variables: those that something else binds too come first, those that take any tensor last."""
@@ -278,7 +341,17 @@ class _Compiler:
         if not isinstance(value, Output) or is_wildcard(value.operation):
             return None
         flat = self.flat(value)
-        return flat.family if flat else frozenset({qualified(value.operation.domain, value.operation.op)})
+        if flat is None:
+            return frozenset({qualified(value.operation.domain, value.operation.op)})
+        return flat.family | SUMS if "factor" in self.laws(value) else flat.family
+
+    def added_heads(self, value: Value) -> frozenset[str]:
+        """Those of the heads that only algebra adds."""
+        if isinstance(value, Named):
+            return self.added_heads(value.value)
+        if not isinstance(value, Output) or "factor" not in self.laws(value):
+            return frozenset()
+        return SUMS
 
     @_once
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
@@ -301,7 +374,11 @@ class _Compiler:
             below = value.operation.inputs
         own = self.heads(value)
         found = frozenset({own}) if own is not None else frozenset()
-        return found.union(*(self.required(item) for item in below))
+        groups = found.union(*(self.required(item) for item in below))
+        for law in self.laws(value):
+            wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
+            groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
+        return groups
 
     def allowed(self) -> frozenset[str] | None:
         """All ops of the pattern, those it looks through included."""
@@ -312,6 +389,8 @@ class _Compiler:
                 if heads is None:
                     return None
                 found |= heads
+                for law in self.laws(value):
+                    found |= OPENS[law] | LAST[law]
         return frozenset(found)
 
     @_once
@@ -325,7 +404,8 @@ class _Compiler:
             return 0
         flat = self.flat(value)
         if flat is not None:
-            return len(flat.operands) + 2 + max((self.depth(item) for item, _ in flat.operands), default=0)
+            spare = DEPTH if self.laws(value) else 2
+            return len(flat.operands) + spare + max((self.depth(item) for item, _ in flat.operands), default=0)
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
 
 

@@ -1,0 +1,1 @@
+"""Models that others made, and what rewriting them costs: `python -m tests.real_models`."""
