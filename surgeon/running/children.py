@@ -32,7 +32,9 @@ machine is slow, not the task."""
 START = 60.0
 """Seconds that a child may take to start."""
 MOST_JOBS = 4
-_PATIENCE = 0.4  # seconds for which others wait to see whether the first child does it all: each costs as much to start
+# One more child is started when those before have worked for so many seconds, as it costs to start, or after so many
+# by the clock: what is done sooner needs no other.
+_WORTH, _PATIENCE = 0.5, 5.0
 _LEAST_MEMORY, _SHARE = 1 << 31, 4  # bytes, and the part of the machine's memory, that a child may have
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
@@ -49,10 +51,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the function returned."""
+    """What the function returned.  seconds: of processor time that it took."""
 
     value: dict[str, Any]
     arrays: list[Any]
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class _Child:
             return Failure("memory", noted=self._noted())
         if "error" in told:
             _raise(told)
-        return Answer(told["answer"], arrays)
+        return Answer(told["answer"], arrays, float(told["seconds"]))
 
     def end(self, patience: float = 0.0) -> int | None:
         """End it; return its exit code if it had ended by itself, negative for a signal."""
@@ -306,6 +309,7 @@ class _Crew:
     _busy: "set[_Child]" = field(default_factory=set)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _is_over: bool = False
+    _spent: float = 0.0
 
     def add(self, task: Task) -> None:
         """Hand in a task; waits where several are waiting already."""
@@ -315,7 +319,7 @@ class _Crew:
             self._count += 1
             self._changed.notify_all()
         if len(self._threads) < min(self._count, self.jobs):
-            thread = threading.Thread(target=self._work, args=(len(self._threads) * _PATIENCE,), daemon=True)
+            thread = threading.Thread(target=self._work, args=(len(self._threads),), daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -341,10 +345,10 @@ class _Crew:
         if self._errors:
             raise self._errors[0]
 
-    def _work(self, patience: float) -> None:
-        """Do tasks until it is over.  patience: for how many seconds to leave them to the others first."""
+    def _work(self, others: int) -> None:
+        """Do tasks until it is over.  others: how many children may do it all, if they are quick."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_over, patience)
+            self._changed.wait_for(lambda: self._is_over or self._spent >= others * _WORTH, others * _PATIENCE)
         child: _Child | None = None
         while (found := self._next()) is not None:
             place, task = found
@@ -355,6 +359,7 @@ class _Crew:
                 self._errors.append(error)
             else:
                 self._results[place] = result
+                self._spent += result.seconds if isinstance(result, Answer) else task.seconds
             with self._changed:
                 if child is not None:
                     self._busy.discard(child)
