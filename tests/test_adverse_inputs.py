@@ -65,7 +65,8 @@ def test_integers_come_near_their_limits(dtype: str):
 
 @pytest.mark.parametrize("dtype", ["float", "float16", "bfloat16"])
 def test_magnitudes_are_all_there(dtype: str):
-    made = plan(f"g ({dtype}[b, s] x) => ({dtype}[b, s] y) {{ y = Neg(x) }}").make(0, {"b": 3, "s": 4}, Values.MAGNITUDES)
+    negated = plan(f"g ({dtype}[b, s] x) => ({dtype}[b, s] y) {{ y = Neg(x) }}")
+    made = negated.make(0, {"b": 3, "s": 4}, Values.MAGNITUDES)
     powers = np.log2(np.abs(made["x"].astype(np.float64))).ravel()
     assert np.isfinite(powers).all()
     steps = np.diff(np.sort(powers))

@@ -47,6 +47,11 @@ def adds_products(ops: Iterable[str]) -> bool:
     return any(part in op for op in ops for part in _ADDING_PRODUCTS)
 
 
+def reads_places(ops: Iterable[str]) -> bool:
+    """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
+    return any("eform" in op or op in ("GridSample", "RoiAlign") for op in ops)
+
+
 def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
     """Whether one of these operators is computed to an absolute precision."""
     return not _OF_ONE.isdisjoint(ops)

@@ -139,13 +139,16 @@ class Sizes:
                 yield setting
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
-        """The same with totals of past and new as the sums that they are, where both are known by name."""
+        """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
         total = [name for name in self._symbols if is_total(name) and name not in self._chosen]
+        if not total:
+            return sizes
         past = next((name for name in self._symbols if kind_of(name) == "past" and not is_total(name)), None)
         new = next((name for name in self._symbols if kind_of(name) == "sequence" and not is_total(name)), None)
-        if not total or past is None or new is None:
-            return sizes
-        return {**sizes, **dict.fromkeys(total, sizes[past] + sizes[new])}
+        if past is not None and new is not None:
+            return {**sizes, **dict.fromkeys(total, sizes[past] + sizes[new])}
+        fitted = self._fitted(sizes)
+        return {**sizes, **{name: fitted[name] for name in total}}
 
     def _settled(
         self,

@@ -115,7 +115,15 @@ class _Reader:
         return () if value is None else (*value.reshape(-1),)
 
     def _concat(self) -> Iterator[Wish]:
+        """Equal sizes but along one axis, where they add up to what the source states of the result."""
         shapes = [shape for shape in self.shapes if shape]
+        made = self._shape(self.node.scope, self.node.outputs[0])
+        if made and len(shapes) == len(self.shapes):
+            axis = self._attribute("axis", 0) % len(made)
+            total: Size = 0
+            for shape in shapes:
+                total = total + shape[axis]
+            yield Wish(made[axis], total)
         for one, other in pairwise(shapes):
             axis = self._attribute("axis", 0) % len(one)
             pairs = enumerate(zip(one, other, strict=False))

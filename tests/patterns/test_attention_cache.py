@@ -204,3 +204,18 @@ def test_attention_shares_heads_and_takes_the_past():
     made, _ = surgeon.rewrite(model, [grouped_attention, standard_attention_cache], target="onnx")
     assert [node.op_type for node in made.graph.node] == ["Concat", "Attention"]
     assert list(made.graph.node[1].output) == ["y", "keys", "values"]
+
+
+def test_a_total_of_its_own_name_is_past_and_new():
+    """What the file calls the length of the keys behind the past is a sum, at sizes of 1 too."""
+    text = """g (float[b, 4, s, 8] q, float[b, 4, s, 8] k0, float[b, 4, s, 8] v0, float[b, 4, p, 8] pk,
+        float[b, 4, p, 8] pv, float[b, 1, s, total_sequence_length] m)
+        => (float[b, 4, s, 8] y, float[b, 4, total_sequence_length, 8] k, float[b, 4, total_sequence_length, 8] v)
+        <float c = {0.5}> { k = Concat<axis = 2>(pk, k0) v = Concat<axis = 2>(pv, v0)
+        kt = Transpose<perm = [0, 1, 3, 2]>(k) s0 = MatMul(q, kt) z = Mul(s0, c) x = Add(z, m)
+        w = Softmax<axis = -1>(x) y = MatMul(w, v) }"""
+    imports = '["" : 17, "com.microsoft" : 1]'
+    model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: {imports}> {text}")
+    _, report = surgeon.rewrite(model, "transformers")
+    assert report.outcome == "proved"
+    assert report.count("attention_cache") == 1
