@@ -48,7 +48,7 @@ class Result:
 
 
 def mutants_of(subject: Subject) -> Iterator[Mutant]:
-    """All mutants of a subject whose rules are proved as they are."""
+    """All mutants of a subject."""
     for spot in spots(subject):
         found: list[str] = []
 

@@ -177,7 +177,6 @@ def _other_values(name: str, value: Any, spec: Any) -> Iterator[Any]:
         "mode": ("constant", "reflect", "edge", "linear", "cubic", "nearest"),
         "auto_pad": ("SAME_UPPER", "SAME_LOWER", "VALID"),
         "direction": ("LEFT", "RIGHT"),
-        "rounding_mode": (),
     }
     if name in FLAGS:
         yield 1 - int(value or 0)
@@ -214,23 +213,8 @@ def _nodes(canvas: Canvas) -> Iterator[Mutation]:
 
 
 IDEMPOTENT = frozenset(
-    (
-        "Identity",
-        "Relu",
-        "Abs",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Cast",
-        "Reshape",
-        "Expand",
-        "Max",
-        "Min",
-        "Clip",
-        "And",
-        "Or",
-    )
-)
+    ("Identity", "Relu", "Abs", "Floor", "Ceil", "Round", "Cast", "Reshape", "Expand", "Max", "Min", "Clip", "And", "Or")
+)  # fmt: skip
 """Ops that, done once more with the same other inputs, change nothing."""
 
 
