@@ -120,7 +120,8 @@ class Experiment:
     outputs: that the region hands on; empty: those of them without elements whatever the inputs.  added: constants that
     the replacement alone reads.  pinned: numbers that constants and attributes speak of.  wishes: what nodes want of
     sizes.  sums: of the original nodes.  picks_by_products: whether a softmax of products is among those.  weights: the
-    bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  slack, apart: as in a Region.
+    bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for
+    another of the same form is proved in full.  slack, apart: as in a Region.
     """
 
     minis: MiniModels
@@ -137,6 +138,7 @@ class Experiment:
     picks_by_products: bool = False
     weights: int = 0
     takes_empty: bool = True
+    brief: bool = False
     slack: float = 0.0
     apart: frozenset[str] = frozenset()
 
