@@ -9,6 +9,7 @@ GROUPS = {
     "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
     "cleanup": (
         "constant_folding",
+        "constant_if",
         "no_ops",
         "no_op_shapes",
         "no_op_parts",

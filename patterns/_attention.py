@@ -7,6 +7,7 @@ import numpy as np
 from onnx import helper
 
 from patterns._grouped import grouped, require_grouped
+from patterns._hidden import queries
 from patterns._layouts import HEADS_FIRST, heads_of_rows
 from patterns._masks import bias_of, fitted, given
 from surgeon import Graph, Match, Tensor, require
@@ -37,18 +38,21 @@ def has_heads(q: Tensor, kt: Tensor, v: Tensor) -> None:
         q.rank == kt.rank == v.rank and q.rank in (3, 4),
         "queries, keys or values have other axes than batch, head, row, column",
     )
+    batches = [x.sizes and x.sizes[0] for x in (q, kt, v)]
+    require(None not in batches and len(set(batches)) == 1, "the batches of queries, keys and values may differ")
     if q.rank == 4:
         alike = kt.shape[1] == v.shape[1] and kt.shape[1] in (1, q.shape[1])
         require(alike, "queries, keys and values have different numbers of heads")
         fixed = (q.shape[1], q.shape[3], v.shape[3])
         require(all(isinstance(size, int) for size in fixed), "the number of heads, or their size, is unknown")
-    else:
-        require(q.sizes and kt.sizes and v.sizes and q.sizes[0] == kt.sizes[0] == v.sizes[0], "the batches differ")
 
 
 def scale_of(match: Match) -> float:
     """The number that the scores are multiplied with in all."""
-    return float(prod(match[name] for name in ("left", "right", "scale") if name in match.bound))
+    scale = float(prod(match[name] for name in ("left", "right", "scale") if name in match.bound))
+    least, most = (float(number) for number in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
+    require(least <= abs(scale) <= most, f"a scale of {scale:g} cannot be told to an op, for which 0 means its own")
+    return scale
 
 
 def result_dtype(match: Match) -> Any:
@@ -72,9 +76,13 @@ def in_dtype(g: Graph, x: Tensor, wanted: Any, own: Any = None) -> Tensor:
     return x if (x.dtype if own is None else own) == wanted else g.cast(x, to=wanted)
 
 
-def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any) -> Tensor:
-    """The heads of a tensor beside each other in its last axis; one head alone is copied for all."""
-    rows = g.transpose(x, perm=perm) if x.shape[perm[2]] == heads else copied(g, x, perm, heads)
+def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any, made: Any = None) -> Tensor:
+    """The heads of a tensor beside each other in its last axis; one head alone is copied for all.
+
+    made: what a rule made of the tensor, of its shape and dtype, to be taken in its place.
+    """
+    own = x if made is None else made
+    rows = g.transpose(own, perm=perm) if x.shape[perm[2]] == heads else copied(g, x, perm, heads)
     return in_dtype(g, g.reshape(rows, [0, 0, heads * x.shape[perm[3]]]), dtype, x.dtype)
 
 
@@ -109,9 +117,9 @@ def fused(g: Graph, match: Match) -> Tensor:
     dtype = dtype_of(match)
     bias = bias_of(g, match, dtype)
     bias = None if bias is None else fitted(g, bias, given(match), q, kt)
-    layouts = ((q, HEADS_FIRST), (kt, [0, 3, 1, 2]), (v, HEADS_FIRST))
     heads, scale = q.shape[1], scale_of(match)
-    ours, keys, values = (joined(g, x, perm, heads, dtype) for x, perm in layouts)
+    ours = joined(g, q, HEADS_FIRST, heads, dtype, queries(g, match, dtype))
+    keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((kt, [0, 3, 1, 2]), (v, HEADS_FIRST)))
     if "cap" in match.bound:
         require(q.shape[3] == v.shape[3], "GroupQueryAttention wants keys and values of one size")
         require_grouped(q.sizes and q.sizes[2], kt.sizes and kt.sizes[3], q.shape[3])
@@ -127,7 +135,7 @@ def of_one_head(g: Graph, match: Match, q: Tensor, kt: Tensor, v: Tensor) -> Ten
     dtype = dtype_of(match)
     bias = bias_of(g, match, dtype)
     bias = None if bias is None else fitted(g, bias, given(match), q, kt)
-    parts = (q, g.transpose(kt, perm=[0, 2, 1]), v)
-    ours, keys, values = (in_dtype(g, x, dtype) for x in parts)
+    parts = ((queries(g, match, dtype), q), (g.transpose(kt, perm=[0, 2, 1]), kt), (v, v))
+    ours, keys, values = (in_dtype(g, made, dtype, x.dtype) for made, x in parts)
     made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=1, scale=scale_of(match))
     return finished(g, match, made, dtype)

@@ -70,7 +70,9 @@ def said(g: Graph, match: Match, is_wide: bool = False) -> Said:
         widths = tuple(prod(side) for side in sides)
         parts = zip(sources, (heads, groups, groups), widths, shifts_of(g, match, widths, dtype), strict=True)
         q, k, v = (in_heads(g, x, number, width // number, dtype, shift) for x, number, width, shift in parts)
-    scale = numbers.get("scale", 0.0) or (widths[0] // heads) ** -0.5
+    scale = numbers.get("scale", 0.0)
+    if "scale" not in numbers or (scale == 0 and "node" not in match.bound):  # for ONNX Runtime's own, 0 is no scale
+        scale = (widths[0] // heads) ** -0.5
     bias = match["bias"] if "bias" in match.bound else None
     if bias is not None and bias.dtype != np.bool_:
         bias = in_dtype(g, bias, dtype)

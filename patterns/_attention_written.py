@@ -8,6 +8,7 @@ import numpy as np
 from patterns._attention import in_dtype
 from patterns._attention_nodes import NODES
 from patterns._attention_said import Said, said
+from patterns._hidden import LOWEST, shows_rows
 from patterns._layouts import rows_of_heads, size_of
 from patterns._standard import seen
 from surgeon import Graph, Match, Tensor, require
@@ -21,7 +22,10 @@ def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
 def as_onnx(g: Graph, match: Match) -> Tensor:
     """The same as Attention."""
     found = said(g, match)
-    mask = found.bias if found.bias is None or found.is_condition else seen(g, found.bias, found.dtype)
+    given = match["bias"] if "bias" in match.bound else None
+    mask = found.bias
+    if mask is not None and not found.is_condition:
+        mask = seen(g, mask, found.dtype, has_nan=given is not None and not shows_rows(given, LOWEST))
     numbers: dict[str, Any] = {"scale": found.scale}
     numbers |= {"softcap": found.cap} if found.cap else {}
     numbers |= {"is_causal": 1} if found.is_causal else {}

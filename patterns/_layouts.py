@@ -29,3 +29,11 @@ def rows_of_heads(g: Graph, x: Tensor, width: int) -> Tensor:
 def heads_of_rows(g: Graph, x: Tensor, heads: int, columns: int) -> Tensor:
     """[batch, heads, rows, columns] of heads that are joined."""
     return g.transpose(g.reshape(x, [0, 0, heads, columns]), perm=HEADS_FIRST)
+
+
+def may_spread(x: Tensor, *others: Tensor) -> bool:
+    """Whether tensors that meet x element by element may give the result more axes or elements than x has."""
+    if x.sizes is None or any(other.sizes is None or len(other.sizes) > len(x.sizes) for other in others):
+        return True
+    pairs = (zip(other.sizes[::-1], x.sizes[::-1], strict=False) for other in others)
+    return any(size not in (1, own) for sizes in pairs for size, own in sizes)

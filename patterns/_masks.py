@@ -3,26 +3,26 @@
 from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo
 
+from patterns._hidden import condition_of, masks_of, number_of
 from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
 
-LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below
 
+def bias_of(g: Graph, match: Match, dtype: Any, number: Any = None) -> Any:
+    """What is added to the scores, if anything: masks as they are, and a low number where a condition hides scores.
 
-def bias_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
-    """What is added to the scores: masks as they are, or zero and a low number where a condition chose between them."""
-    found: list[Tensor] = [match[name] for name in ("mask", "second") if name in match.bound]
-    parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in found]
-    if "low" in match.bound:
-        low = match["low"]
-        require(low < LOWEST, f"{low} in the place of a score hides nothing")
-        lowest = np.array(max(low, float(finfo(dtype).min)) if np.isfinite(low) else low, dtype)
-        zero = np.array(0, dtype)
-        is_kept = "kept" in match.bound
-        parts.append(g.where(match["kept"], zero, lowest) if is_kept else g.where(match["hidden"], lowest, zero))
-    return None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
+    The condition hides what was added before it too.  number: the low one, where it is not as `number_of` says.
+    """
+    parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in masks_of(match)]
+    if "low" not in match.bound:
+        return None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
+    condition, is_kept = condition_of(match)
+    low = number_of(match, dtype)
+    put = low if number is None else number
+    seen = parts.pop(0) if "mask" in match.bound else np.zeros((), dtype)
+    made = g.where(condition, seen, put) if is_kept else g.where(condition, put, seen)
+    return g.add(made, *parts) if parts else made
 
 
 def given(match: Match) -> list[Tensor]:
@@ -31,12 +31,13 @@ def given(match: Match) -> list[Tensor]:
 
 
 def require_fits(mask: Tensor, q: Tensor) -> None:
-    """A mask must not have more batches or heads than the scores."""
-    require(mask.rank is not None and mask.rank <= 4, "the number of the mask's axes is unknown")
-    batch, heads = [*[1] * (4 - mask.rank), *mask.shape][:2]
-    require(heads in (1, q.shape[1]), f"the mask has {heads} heads where the queries have {q.shape[1]}")
-    sizes = [size for size in (batch, q.shape[0]) if isinstance(size, int)]
-    require(len(sizes) < 2 or batch in (1, q.shape[0]), f"the mask has a batch of {batch}, the queries {q.shape[0]}")
+    """A mask must not have more batches, heads or rows than the queries, which would be repeated for them."""
+    require(mask.sizes is not None and q.sizes is not None, "the shape of the mask or of the queries is unknown")
+    require(len(mask.sizes) <= len(q.sizes), "the mask has more axes than the scores")
+    sizes = (*[1] * (len(q.sizes) - len(mask.sizes)), *mask.sizes)
+    told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
+    for name, own, wanted in zip(told, sizes, q.sizes, strict=False):
+        require(own in (1, wanted), f"the mask has {own} {name} where the queries have {wanted}")
 
 
 def fitted(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) -> Tensor:
@@ -44,11 +45,10 @@ def fitted(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) -
 
     Queries of three axes have one head and no axis for it, and so have the masks.
     """
+    for mask in masks:
+        require_fits(mask, q)
     if q.rank == 4:
-        for mask in masks:
-            require_fits(mask, q)
         return whole(g, bias, masks, q, kt)
-    require(all(mask.rank is not None and mask.rank < 4 for mask in masks), "a mask has more axes than the scores")
     rank = max(mask.rank for mask in masks)
     return spread(g, g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank))), q, kt)
 

@@ -1,7 +1,9 @@
 """What numbers become in the attributes of a node."""
 
 from collections.abc import Callable
-from math import isfinite
+from math import isfinite, sqrt
+
+import numpy as np
 
 from surgeon import Graph, Match, Tensor, require
 
@@ -14,6 +16,18 @@ def no_double(x: Tensor) -> None:
 def widened(g: Graph, x: Tensor) -> Tensor:
     """x, cast to float32 where it is of half precision, as norms are computed."""
     return g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
+
+
+def for_epsilon(g: Graph, x: Tensor, epsilon: float) -> Tensor:
+    """x times a number, so that its norm with the ε that a node can be told is the norm of x with this ε.
+
+    Attributes are float32, too coarse for doubles; s · (x − mean) / √(s² · variance + ε) is the same for ε / s².
+    """
+    if x.dtype != "float64" or not 0 < epsilon < 1e30:
+        return x
+    told = float(np.float32(epsilon))
+    require(told > 0, f"the node cannot be told an epsilon of {epsilon:g}")
+    return x if told == epsilon else g.mul(x, np.array(sqrt(told / epsilon)))
 
 
 def in_float(g: Graph, x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:

@@ -6,8 +6,11 @@ import numpy as np
 from ml_dtypes import finfo
 
 from patterns._attention import dtype_of, finished, in_dtype, scale_of
-from patterns._masks import LOWEST, fitted, given
-from surgeon import Graph, Match, Tensor, require
+from patterns._hidden import LOWEST, condition_of, masks_of, queries, shows_rows
+from patterns._masks import bias_of, fitted, given
+from surgeon import Graph, Match, Tensor
+
+COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
 
 
 def standard(g: Graph, match: Match) -> Tensor:
@@ -16,8 +19,9 @@ def standard(g: Graph, match: Match) -> Tensor:
     dtype = dtype_of(match)
     mask = mask_of(g, match, dtype)
     capped: dict[str, Any] = {"softcap": match["cap"]} if "cap" in match.bound else {}
-    turned = (q, g.transpose(kt, perm=[*range(q.rank - 2), q.rank - 1, q.rank - 2]), match["v"])
-    ours, keys, values = (in_dtype(g, x, dtype) for x in turned)
+    own = queries(g, match, dtype)
+    turned = ((own, q), (g.transpose(kt, perm=[*range(q.rank - 2), q.rank - 1, q.rank - 2]), kt), (match["v"],) * 2)
+    ours, keys, values = (in_dtype(g, made, dtype, x.dtype) for made, x in turned)
     if q.rank == 3:
         ours, keys, values = (g.unsqueeze(x, [1]) for x in (ours, keys, values))
     made = g.attention(ours, keys, values, mask, scale=scale_of(match), **capped)
@@ -32,21 +36,21 @@ def mask_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
     q, kt, masks = match["q"], match["kt"], given(match)
     if not masks:
         return None
-    return fitted(g, bias_of(g, match, dtype), masks, q, kt)
+    return fitted(g, put_in(g, match, dtype), masks, q, kt)
 
 
-def bias_of(g: Graph, match: Match, dtype: Any) -> Any:
+def put_in(g: Graph, match: Match, dtype: Any) -> Any:
     """What is added to the scores, or the condition itself where it alone hides some of them with −∞."""
-    masks = [in_dtype(g, match[name], dtype) for name in ("mask", "second") if name in match.bound]
-    added = seen(g, g.add(*masks) if len(masks) == 2 else masks[0], dtype) if masks else np.zeros((), dtype)
-    if "low" not in match.bound:
-        return added
-    low, is_kept = match["low"], "kept" in match.bound
-    require(low < LOWEST, f"{low} in the place of a score hides nothing")
-    if low == -np.inf and not masks:
-        return match["kept"] if is_kept else g.not_(match["hidden"])
-    put = np.array(max(low, float(limits(dtype)[1])) if np.isfinite(low) else low, dtype)
-    return g.where(match["kept"], added, put) if is_kept else g.where(match["hidden"], put, added)
+    has_nan = "guarded" not in match.bound
+    if masks_of(match) or "low" not in match.bound:
+        masks, added = given(match), bias_of(g, match, dtype)
+        return added if len(masks) == 1 and shows_rows(masks[0], LOWEST) else seen(g, added, dtype, has_nan)
+    condition, is_kept = condition_of(match)
+    if np.isfinite(match["low"]):
+        return bias_of(g, match, dtype, limits(dtype)[1])
+    if has_nan and not shows_rows(condition, is_kept):
+        return seen(g, bias_of(g, match, dtype), dtype)
+    return condition if is_kept else g.not_(condition)
 
 
 def limits(dtype: Any) -> tuple[Any, Any]:
@@ -55,16 +59,22 @@ def limits(dtype: Any) -> tuple[Any, Any]:
     return least, np.nextafter(least, np.zeros((), dtype))
 
 
-def seen(g: Graph, added: Tensor, dtype: Any) -> Tensor:
+def seen(g: Graph, added: Tensor, dtype: Any, has_nan: bool = True) -> Tensor:
     """What is added to the scores, where a row that it hides whole stays what it is.
 
     ONNX Runtime's kernel takes the least number of a dtype for −∞, and makes a row of it zero.  Added to the scores of
     a whole row in float32, that number leaves nothing of them, and the row becomes the mean of the values: the number
     above it does so too.  In float16 they keep some of their differences, all of which softmax sees once what the whole
     row has in common is taken off again.
+
+    has_nan: softmax of a row of −∞ is to be NaN, which the operator by itself makes zero; −∞ less −∞ is NaN.
     """
-    if dtype != np.float16:
-        least, above = limits(dtype)
-        return g.where(g.equal(added, least), above, added)
-    most = g.reduce_max(added, [-1], keepdims=1)
-    return g.sub(added, g.where(g.less(most, np.array(LOWEST, dtype)), most, np.zeros((), dtype)))
+    if dtype == np.float16:
+        most = g.reduce_max(added, [-1], keepdims=1)
+        return g.sub(added, g.where(g.less(most, np.array(COARSE, dtype)), most, np.zeros((), dtype)))
+    least, above = limits(dtype)
+    made: Tensor = g.where(g.equal(added, least), above, added)
+    if has_nan:
+        most = g.reduce_max(added, [-1], keepdims=1)
+        made = g.add(made, g.sub(most, most))
+    return made

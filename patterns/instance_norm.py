@@ -6,6 +6,7 @@ import numpy as np
 
 from patterns._axes import over_named_axes
 from patterns._moments import normalised, per_channel, require_spatial, scaled_and_shifted
+from patterns._numbers import for_epsilon
 from surgeon import Constant, Graph, Tensor, require, rule
 
 
@@ -58,7 +59,8 @@ def instance_norm(
     Numerics: rounding only; but ONNX Runtime multiplies x before it takes the mean off, which for a single number (one
     pixel, where the result is the bias alone) loses digits, so the sizes behind the channels must be fixed.
     """
-    return g.instance_normalization(x, per_channel(x, scale, 1), per_channel(x, bias, 0), epsilon=epsilon)
+    told = for_epsilon(g, x, epsilon)
+    return g.instance_normalization(told, per_channel(x, scale, 1), per_channel(x, bias, 0), epsilon=epsilon)
 
 
 @instance_norm.on("decomposed", is_pattern=False)

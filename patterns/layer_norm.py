@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from patterns._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
-from patterns._numbers import widened
+from patterns._numbers import for_epsilon, widened
 from surgeon import Graph, Tensor, require, rule
 
 
@@ -65,7 +65,8 @@ def layer_norm(
     first = first_axis(x, axes)
     require(axis is None or from_axis(x, axis)[0] == first, "mean and mean of squares must be over the same axes")
     require_spans(x, first, scale, bias)
-    return g.layer_normalization(x, scale_or_ones(x, scale, first), bias, axis=first, epsilon=epsilon)
+    told = for_epsilon(g, x, epsilon)
+    return g.layer_normalization(told, scale_or_ones(x, scale, first), bias, axis=first, epsilon=epsilon)
 
 
 @layer_norm.on("decomposed", is_pattern=False)

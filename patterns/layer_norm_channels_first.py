@@ -1,6 +1,7 @@
 """Layer normalisation over the channels of a picture (Liu et al., ConvNeXt, arXiv:2201.03545)."""
 
 from patterns._axes import Array
+from patterns._numbers import for_epsilon
 from patterns.layer_norm import normalised
 from surgeon import Graph, Tensor, require, rule
 
@@ -24,7 +25,7 @@ def layer_norm_channels_first(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, 
         require(factor.dtype == x.dtype, "scale and bias must have the dtype of the input")
         fits = factor.shape in ((channels, *[1] * (rank - 2)), (1, channels, *[1] * (rank - 2)))
         require(fits, "scale and bias must run along the channels alone")
-    last = g.transpose(x, perm=[0, *range(2, rank), 1])
+    last = g.transpose(for_epsilon(g, x, epsilon), perm=[0, *range(2, rank), 1])
     normal = g.layer_normalization(last, _vector(g, scale), _vector(g, bias), axis=-1, epsilon=epsilon)
     return g.transpose(normal, perm=[0, rank - 1, *range(1, rank - 1)])
 

@@ -4,7 +4,7 @@ from patterns._attention import NON_FINITE, fused, has_heads, scores, weighted
 from patterns._standard import standard
 from surgeon import Graph, Match, Tensor, rule
 
-DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score too large for its dtype is not hidden, and spoils its row"}
+DIFFERS = {"non_finite": NON_FINITE, "extreme": "hidden keys stay hidden where all others have lower scores than they"}
 
 
 def by_condition(
@@ -34,9 +34,11 @@ def by_condition(
 def masked_attention(g: Graph, match: Match) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 
-    What: as `attention`, where a condition puts a low number in the place of scores.  The number is added to them
-    instead, so that a score beside which it is not small is no longer hidden.
-    Numerics: rounding only, for scores that the dtype holds.
+    What: as `attention`, where a condition puts a low number in the place of scores.  The least number of the dtype is
+    added to them instead.  In float32 it leaves nothing of a score; in float16 it would, so that queries are set to
+    zero where the condition hides all keys, unless the graph shows that it never does.  Where a mask is added as well,
+    and the number is one beside which scores count, a row that both hide could not be kept as it is: nothing is done.
+    Numerics: rounding only, for scores above the low number.
     """
     return fused(g, match)
 

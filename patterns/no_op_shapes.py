@@ -21,7 +21,14 @@ def flattened(g: Graph, x: Tensor, **attributes: Any) -> Tensor:
     return g.capture("y", g.flatten(x, **attributes))
 
 
-@rule(patterns=[reshaped, flattened], conditions=[keeps_sizes], target="any")
+def asks_for_sizes(x: Tensor, shape: Tensor | None = None) -> None:
+    """A target that is known says so too, and not just what a file states of the result."""
+    asked = None if shape is None else shape.elements
+    pairs = zip(asked or (), x.sizes, strict=False)
+    require(all(size in (0, -1, own) for size, own in pairs), "the result need not have the shape of the input")
+
+
+@rule(patterns=[reshaped, flattened], conditions=[keeps_sizes, asks_for_sizes], target="any")
 def no_op_reshape(g: Graph, x: Tensor) -> Tensor:
     """Take out reshapes to the shape that a tensor has already.
 
@@ -57,12 +64,27 @@ def no_op_transpose(g: Graph, x: Tensor) -> Tensor:
     return x
 
 
-def expanded(g: Graph, x: Tensor, by: Tensor) -> Tensor:
+def expanded(g: Graph, x: Tensor, shape: Tensor) -> Tensor:
+    """x repeated along axes of one element."""
+    return g.expand(x, shape)
+
+
+def tiled(g: Graph, x: Tensor, repeats: Tensor) -> Tensor:
     """x repeated along axes."""
-    return g.capture("y", g.any_of(g.expand(x, by), g.tile(x, by)))
+    return g.tile(x, repeats)
 
 
-@rule(patterns=[expanded], conditions=[keeps_sizes], target="any")
+def repeats_nothing(x: Tensor, shape: Tensor | None = None, repeats: Tensor | None = None) -> None:
+    """What it is repeated by says so, not the shape that a file states of the result."""
+    asked: Any = repeats if shape is None else shape
+    require(x.sizes is not None and asked.elements is not None, "how often the input is repeated is unknown")
+    kept = x.sizes if repeats is None else (1,) * len(x.sizes)
+    pairs = zip(asked.elements[::-1], kept[::-1], strict=False)
+    is_kept = len(asked.elements) <= len(kept) and all(size in (1, own) for size, own in pairs)
+    require(is_kept, "the result need not have the shape of the input")
+
+
+@rule(patterns=[expanded, tiled], conditions=[repeats_nothing], target="any")
 def no_op_expand(g: Graph, x: Tensor) -> Tensor:
     """Take out Expand and Tile nodes that repeat nothing.
 

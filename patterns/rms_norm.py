@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from patterns._axes import Array, first_axis, from_axis, narrowed, over_named_axes, require_spans, scale_or_ones
-from patterns._numbers import widened
+from patterns._numbers import for_epsilon, widened
 from surgeon import Graph, Tensor, require, rule
 
 
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:
     """x / √(mean(x²) + ε), perhaps in a wider dtype."""
     wide = g.maybe_wider(x)
-    squares = g.mean_over(g.square(wide), axes)
+    squares = g.mean_of_squares(wide, axes)
     return g.over_root(g.mul(wide, *factors) if factors else wide, g.any_of(g.add(squares, epsilon), squares))
 
 
 def sandwiched(g: Graph, x: Tensor, scale: Tensor, axes: list[int], epsilon: float) -> Tensor:
     """x / √(mean(x²) + ε) · scale between two casts, where the one of the scale is folded into it."""
     wide = g.cast(x, to=1)
-    normal = g.mul(g.over_root(wide, g.add(g.mean_over(g.square(wide), axes), epsilon)), scale)
+    normal = g.mul(g.over_root(wide, g.add(g.mean_of_squares(wide, axes), epsilon)), scale)
     return g.any_of(g.cast(normal, to=10), g.cast(normal, to=16))
 
 
@@ -70,7 +70,7 @@ def rms_norm(
     Numerics: rounding only; half precision is computed in float32.
     """
     first, factor = _first_and_scale(x, scale, axes, axis)
-    return g.simplified_layer_normalization(x, factor, axis=first, epsilon=epsilon)
+    return g.simplified_layer_normalization(for_epsilon(g, x, epsilon), factor, axis=first, epsilon=epsilon)
 
 
 @rms_norm.on("onnx", opset=23, pattern=standard)
@@ -83,7 +83,7 @@ def _(
     epsilon: float = 0.0,
 ) -> Tensor:
     first, factor = _first_and_scale(x, scale, axes, axis)
-    return g.rms_normalization(x, factor, axis=first, epsilon=epsilon)
+    return g.rms_normalization(for_epsilon(g, x, epsilon), factor, axis=first, epsilon=epsilon)
 
 
 @rms_norm.on("decomposed", is_pattern=False)
@@ -95,5 +95,5 @@ def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
 def written_out(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """The normalisation from primitives; of half precision in float32, and scaled in the dtype of x."""
     wide = widened(g, x)
-    normal = g.over_root(wide, g.add(g.mean_over(g.square(wide), axes), epsilon))
+    normal = g.over_root(wide, g.add(g.mean_of_squares(wide, axes), epsilon))
     return g.mul(g.cast(normal, to=x.dtype) if wide is not x else normal, scale)

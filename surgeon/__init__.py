@@ -27,6 +27,7 @@ from surgeon.graph import Constant, Graph, Tensor, register_helpers
 from surgeon.implementations import implements
 from surgeon.matching.match import Match, Mismatch
 from surgeon.ops.torch_schemas import torch_schema
+from surgeon.rewriting.expansion import emit_body
 from surgeon.rewriting.explain import explain
 from surgeon.rewriting.functions import LocalFunction, function
 from surgeon.rewriting.options import CheckOptions
@@ -61,6 +62,7 @@ __all__ = [
     "check",
     "compare",
     "draw",
+    "emit_body",
     "explain",
     "find",
     "function",

@@ -99,6 +99,8 @@ class Graph(gs.Graph):
         """The mean over the last axis, which stays with size 1."""
     def centred(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """x less its mean over axes; the mean perhaps taken in a wider dtype."""
+    def mean_of_squares(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """The mean of x² over axes, which stay with size 1: of squares, or by a reduction that squares."""
     def variance_over(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
     def maybe_wider(self, x: Tensor) -> Tensor:

@@ -240,22 +240,21 @@ _Record = tuple[str, str, Path | None, bool, bool, bytes | None, str]
 
 
 def shipped(custom_ops: Sequence[Path | str] = ()) -> bytes:
-    """Return all that this process knows of implementations, for `receive` in a process that works for it.
+    """Return what is registered here and by the files among `custom_ops`, for `receive` in a process of our own.
 
-    What the files among `custom_ops` register goes along, so that they need not be run there.  A function that does not
-    travel is no error here, but where it is asked for.  Raises UsageError as `load` does.
+    These files need not be run there.  A function that does not travel is no error here, but where it is asked for.
+    Raises UsageError as `load` does.
     """
     given = {Path(path).resolve(): load(path) for path in custom_ops if is_python(path)}
-    known = _loaded | {file: (_version(file), found) for file, found in given.items()}
-    files = [(file, version, [_record(one) for one in found]) for file, (version, found) in known.items()]
+    files = [(file, _version(file), [_record(one) for one in found]) for file, found in given.items()]
     return pickle.dumps((search_path(), [_record(one) for one in _registered.values()], files))
 
 
 def receive(data: bytes) -> None:
     """Know the implementations of the process that this one works for, and no others.
 
-    data: of `shipped`.  Functions are unpacked when they are called; the files that the other process has loaded are
-    not run, unless they were edited since.
+    data: of `shipped`.  Functions are unpacked when they are called; the files that the other process was given are not
+    run, unless they were edited since or their functions cannot be pickled.
     """
     path, registered, files = pickle.loads(data)
     sys.path[:] = dict.fromkeys((*path, *sys.path))
@@ -265,7 +264,7 @@ def receive(data: bytes) -> None:
     _loaded.update((file, (version, [*map(_of_record, found)])) for file, version, found in files)
 
 
-def staying(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
+def bound(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
     """The operators, by domain and name, whose implementations run in the user's own process and in no other.
 
     Raises UsageError as `load` does.

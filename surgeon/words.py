@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import require
 
+SHARE = 1e-6  # of one by the number of elements of a mean, in float32
 FLOAT, FLOAT16, DOUBLE, BFLOAT16 = 1, 10, 11, 16  # as TensorProto.DataType has them
 
 _words: dict[str, Callable[..., Any]] = {}
@@ -70,20 +71,36 @@ def keeps_axes(kept: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> None:
 
 def counts_axes(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
     """Refuse a number, which divides a sum over axes of x, that is not the number of elements summed."""
+    count = _count(x, axes)
+    require(count == number, f"the sum must be divided by {count}")
+
+
+def shares_axes(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
+    """Refuse a number, which multiplies a sum over axes of x, that is not one by the number of elements summed."""
+    count = _count(x, axes)
+    require(abs(count * number - 1) < SHARE, f"the sum must be divided by {count}")
+
+
+def _count(x: gs.Tensor, axes: Sequence[int]) -> int:
     require(x.shape is not None, "the shape of what is summed must be known")
     sizes = [x.shape[axis] for axis in axes]
     require(all(isinstance(size, int) for size in sizes), "the sizes of the axes of a sum must be known")
-    require(math.prod(sizes) == number, f"the sum must be divided by {math.prod(sizes)}")
+    return math.prod(sizes)
 
 
-def _kept(g: Any, reduce: Callable[..., Any], x: Any, axes: Any) -> Any:
-    """A reduction whose axes stay with size 1: kept by it, or put back behind it."""
-    flat = reduce(x, axes=axes, keepdims=0)
+def _put_back(g: Any, flat: Any, x: Any, axes: Any) -> Any:
+    """A tensor that a reduction of x left without its axes, with these as axes of size 1; x has a name."""
     put_back = g.reshape(flat, g.any_tensor())
+    reshaped = g.any_of(put_back, g.expand(put_back, g.any_tensor()))
+    return g.any_of(g.unsqueeze(flat, axes=axes), g.such_that(reshaped, keeps_axes, x, axes))
+
+
+def _share(g: Any, total: Any, x: Any, axes: Any) -> Any:
+    """A sum over axes of x by the number of elements summed; x has a name."""
+    count, share = g.any_number(), g.any_number()
     return g.any_of(
-        reduce(x, axes=axes, keepdims=1),
-        g.unsqueeze(flat, axes=axes),
-        g.such_that(g.any_of(put_back, g.expand(put_back, g.any_tensor())), keeps_axes, x, axes),
+        g.such_that(g.div(total, count), counts_axes, count, x, axes),
+        g.such_that(g.mul(total, share), shares_axes, share, x, axes),
     )
 
 
@@ -107,9 +124,17 @@ def _in_float(g: Any, reduce: Callable[..., Any], x: gs.Tensor, axes: Any) -> li
 @word
 def mean_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
     """The mean over axes, which stay with size 1: by one reduction, or a sum divided by the number of elements."""
-    inner, count = g.named(x), g.any_number()
-    summed = g.such_that(g.div(_kept(g, g.reduce_sum, inner, axes), count), counts_axes, count, inner, axes)
-    return g.any_of(_kept(g, g.reduce_mean, inner, axes), summed)
+    x = g.named(x)
+    flat = g.reduce_sum(x, axes=axes, keepdims=0)
+    total = g.any_of(g.reduce_sum(x, axes=axes, keepdims=1), _put_back(g, flat, x, axes))
+    mean = g.reduce_mean(x, axes=axes, keepdims=1)
+    return g.any_of(mean, _put_back(g, _flat_mean(g, x, axes), x, axes), _share(g, total, x, axes))
+
+
+def _flat_mean(g: Any, x: Any, axes: Any) -> Any:
+    """The mean over axes, which go; x has a name."""
+    total = g.reduce_sum(x, axes=axes, keepdims=0)
+    return g.any_of(g.reduce_mean(x, axes=axes, keepdims=0), _share(g, total, x, axes))
 
 
 @word
@@ -125,10 +150,26 @@ def centred(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
 
 
 @word
+def mean_of_squares(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """The mean of x² over axes, which stay with size 1: of squares, or by a reduction that squares."""
+    x = g.named(x)
+    return g.any_of(mean_over(g, square(g, x), axes), _share(g, g.reduce_sum_square(x, axes=axes, keepdims=1), x, axes))
+
+
+@word
 def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
-    inner = maybe_wider(g, centred(g, maybe_wider(g, x), axes))
-    return maybe_narrower(g, mean_over(g, square(g, inner), axes))
+    """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype.
+
+    Or the mean of x² less the square of the mean, as flax and jax write it; where rounding makes that negative, it may
+    be cut off at zero, and its axes may be put back behind that.
+    """
+    wide = g.named(maybe_wider(g, x))
+    inner = maybe_wider(g, centred(g, wide, axes))
+    squared = g.named(square(g, wide))
+    kept = g.sub(mean_of_squares(g, wide, axes), square(g, mean_over(g, wide, axes)))
+    flat = g.sub(_flat_mean(g, squared, axes), square(g, _flat_mean(g, wide, axes)))
+    put_back = _put_back(g, g.any_of(flat, relu_of(g, flat)), wide, axes)
+    return maybe_narrower(g, g.any_of(mean_of_squares(g, inner, axes), kept, relu_of(g, kept), put_back))
 
 
 def is_wider(cast: gs.Tensor, x: gs.Tensor) -> None:

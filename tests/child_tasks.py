@@ -90,4 +90,4 @@ def public_names(argument, note):
     """What a user's file that runs in a child sees of the package."""
     import surgeon
 
-    return {"name": surgeon.rule.__name__, "all": len(surgeon.__all__)}, []
+    return {"all": len(surgeon.__all__), "name": surgeon.rule.__name__}, []

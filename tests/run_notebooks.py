@@ -22,7 +22,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 MARK = re.compile(r"^# %%(?: (\[markdown\]))?[^\n]*\n?", re.MULTILINE)
-TIMEOUT = 300  # seconds for one cell
+TIMEOUT = 600  # seconds for one cell, so that one that hangs ends
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},

@@ -11,10 +11,10 @@ from surgeon.running.runtime import Session
 
 
 def one_node(op, feeds, *, opset=22, outputs=1, domain="", **attributes):
-    """A model of one node on inputs of any shape; an input of None is absent.  Outputs are y0, y1, ..."""
+    """A model of one node on inputs like these; an input of None is absent.  Outputs are y0, y1, ..."""
     given = {name: array for name, array in feeds.items() if array is not None}
     inputs = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim)
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in given.items()
     ]
     names = [f"y{place}" for place in range(outputs)]

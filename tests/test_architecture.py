@@ -24,15 +24,16 @@ FLOORS = (
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
     "upgrading: lossless",
-    "matching: work pattern recording trace state advice flatten chain chain_findings chain_nodes chain_search "
-    "captures arguments standing_in search captured compile templates blockers roots match",
-    "running: runtime threads kernels inlining aten deformable activations windows convolution pooling recurrent "
-    "formulas evaluator pipes child children plain serving worker stepwise unknown whole shaking precision oracles",
+    "matching: work pattern recording trace state advice flatten chain chain_findings chain_nodes algebra "
+    "chain_search captures arguments needs standing_in search captured compile templates blockers roots match",
+    "running: runtime threads kernels inlining erf aten deformable activations windows convolution pooling recurrent "
+    "resizing formulas evaluator pipes child children plain serving worker stepwise unknown whole shaking precision "
+    "oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
     "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
     "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
     "fitting sizes forms sums preparing signature kinds feeder site_proof in_child remote site_check",
-    "searches: equal_initializers repeats neutral decided gathers folding placeholders",
+    "searches: branches equal_initializers repeats neutral decided gathers folding placeholders",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
     "whole_model proving checking rewrite explain",

@@ -54,10 +54,12 @@ def test_a_library_that_cannot_be_loaded_is_refused(tmp_path: Path, monkeypatch:
         assert "\n" not in str(told.value)
 
 
-def test_python_files_are_not_for_onnx_runtime(tmp_path: Path) -> None:
-    """Another check reads them: they have to be there, and are not loaded here."""
-    path = tmp_path / "ops.py"
-    path.write_text("raise RuntimeError")
-    model = body("y = Relu(x)")
-    assert require_options(0, {}, [path], None, None) == []
+def test_python_files_are_among_the_options(tmp_path: Path) -> None:
+    """They are run before anything else is, and one that cannot be run is refused whatever the models hold."""
+    path, model = tmp_path / "ops.py", body("y = Relu(x)")
+    path.write_text("import surgeon\nsurgeon.implements('a.b::Op')(lambda x: x)")
+    assert require_options(0, {}, [path], None, None) == [str(path)]
     assert check_model(model, model, model, custom_ops=[path]).outcome is Outcome.PROVED
+    path.write_text("raise RuntimeError('no')")
+    with pytest.raises(UsageError, match=r"of implementations cannot be run \(RuntimeError: no\): correct it\."):
+        check_model(model, model, model, custom_ops=[path])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import ModelProto, numpy_helper
 
 from surgeon.comparing import compare
@@ -17,7 +17,7 @@ from surgeon.console.compare_command import compare as command
 from surgeon.console.guard import Commands
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.prove.result import Outcome
-from tests.command_line import one_sentence
+from tests.command_line import one_sentence, runner
 from tests.test_model_check import ERF, FUSED, TANH, body, gelu, read
 
 PAIR = "g (float[b, 3] x, int64[b] ids) => (float[b, 3] y, float[b] z) {{ y = Relu(x) f = Cast<to = 1>(ids) z = {z} }}"
@@ -33,7 +33,7 @@ def run(*arguments: object) -> Result:
     """Run the command as the shell would."""
     group = Commands("surgeon")
     group.add_command(command)
-    return CliRunner().invoke(group, ["compare", *map(str, arguments)])
+    return runner().invoke(group, ["compare", *map(str, arguments)])
 
 
 @pytest.fixture

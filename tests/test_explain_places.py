@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import numpy_helper
 
 from patterns.gelu import gelu, gelu_tanh
@@ -14,7 +14,7 @@ from surgeon import Graph, Tensor, UsageError, rewrite
 from surgeon.console.explain_command import explain as command
 from surgeon.errors import ModelFileError, RuleError, SurgeonError
 from surgeon.rewriting.explain import explain, explanations
-from tests.command_line import CONSTANTS, gelus, one_sentence, save
+from tests.command_line import CONSTANTS, gelus, one_sentence, runner, save
 from tests.command_line import run as program
 from tests.models import graph, make
 from tests.test_explain import AT_MUL, AT_QUICK, AT_TANH, ERF, GELU, TWO, printed, relu_tanh, sin
@@ -44,7 +44,7 @@ def reason(model: onnx.ModelProto, pattern: object, **settings: object) -> str:
 
 def run(*arguments: object) -> Result:
     """Run the command as the shell would."""
-    return CliRunner().invoke(command, [str(item) for item in arguments])
+    return runner().invoke(command, [str(item) for item in arguments])
 
 
 def near_gelus(folder: Path, count: int) -> Path:

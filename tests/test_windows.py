@@ -15,6 +15,7 @@ from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same
 
 RANDOM = np.random.default_rng(0)
+ONNXS = "onnx's ReferenceEvaluator"
 INF, NAN = np.inf, np.nan
 POOLINGS = ("MaxPool", "AveragePool", "LpPool")
 OPS = ("Conv", "ConvTranspose", *POOLINGS, "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -154,7 +155,9 @@ def test_any_pooling(placing, op, data):
     least = np.finfo(np.float32).min  # ONNX Runtime's for a window that sees padding alone
     wanted = [np.where(array == least, -INF, array) if array.dtype.kind == "f" else array for array in wanted]
     require_same(found, wanted, 1e-4, 1e-5)
-    require_same(by_reference(op, feeds, **settled)[1], found, 0, 0)
+    least = np.finfo(np.float64).min
+    exact = [np.where(array == least, -INF, array) for array in by_reference(op, feeds, **settled)[1]]
+    require_same(exact, found, 0, 0)
 
 
 @pytest.mark.parametrize("op", POOLINGS)
@@ -306,5 +309,5 @@ def test_none_of_onnxs_own_is_used(op, monkeypatch):
         del feeds["w"]
     by_formula(op, feeds, **attributes)
     name, _ = by_reference(op, feeds, **attributes)
-    assert name == "float64 under onnx's ReferenceEvaluator"
+    assert name == f"float64 under {'ONNX Runtime' if op == 'MaxPool' else ONNXS}"  # the one that has a kernel for it
     assert not called

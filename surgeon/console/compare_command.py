@@ -35,7 +35,7 @@ SHOWN_OUTPUTS = 20
     "--custom-ops",
     multiple=True,
     metavar="FILE",
-    help="Library of custom ops for ONNX Runtime, or a Python file that implements ops; repeatable.",
+    help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; repeatable.",
 )
 @click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own.")
 @click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")

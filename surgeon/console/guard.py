@@ -60,6 +60,8 @@ class Commands(click.Group):
         except Ended as end:
             click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
             code = 128 + end.number  # as a shell reports it
+        if "surgeon.running.children" in sys.modules:
+            sys.modules["surgeon.running.children"].stop()  # nobody else waits for their end
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else bool(code))  # the kernel frees a million objects faster than Python
@@ -223,7 +225,7 @@ def check_options() -> tuple[Decorator, ...]:
             "--custom-ops",
             multiple=True,
             metavar="LIB",
-            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops for the proofs; "
+            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; "
             "repeatable.",
         ),
         click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),

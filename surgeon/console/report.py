@@ -1,5 +1,6 @@
 """What people read of a rewrite or an upgrade: what was done, the outcome, and why nothing matched."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from surgeon.upgrading.upgrade import Upgrade
 
 SHOWN_SITES, SHOWN_MISSES = 2, 20
+NOT_COVERED = "not covered: values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
 MANY = 8  # rules asked for by one name, beyond which those that did nothing are counted alone
 
 
@@ -215,8 +217,12 @@ def _print_summary(console: "Console", report: Report) -> None:
     line("outcome", LOUD[report.outcome], f"  {_outcome_words(report)}".rstrip())
     for place, words in enumerate(_proof_words(report)):
         line("" if place else "proofs", words)
-    for words in _error_words(report):
-        line("differs", words)
+    tried = _tried_words(report)
+    if tried:
+        line("tried", tried)
+        line("", NOT_COVERED)
+    for place, words in enumerate(_error_words(report)):
+        line("" if place else "differs", words)
     if report.check is not None and report.check.layers is not None:
         line("layers", layers_words(report.check.layers))
     line("time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items()))
@@ -262,14 +268,30 @@ def _proof_words(report: Report) -> Iterator[str]:
         yield f"{count} under {oracle}{doubt}, against {reference}"
 
 
+def _tried_words(report: Report) -> str:
+    """The kinds of inputs, and the sizes, on which the sites that are proved agree; empty where none was run."""
+    proofs = [proof for proof in report.proofs if proof.runs and proof.outcome.value == "proved"]
+    if not proofs:
+        return ""
+    kinds = dict.fromkeys(kind for proof in proofs for kind in proof.kinds)
+    sizes = dict.fromkeys(size for proof in proofs for size in proof.sizes)
+    numbers = [int(number) for size in sizes for number in re.findall(r" (\d+)(?:,|$)", size)]
+    count = f"{len(sizes):,} set{'s' * (len(sizes) != 1)} of sizes"
+    free = f"; {count} ({min(numbers)} to {max(numbers):,})" if numbers else ""
+    return f"{', '.join(kinds)}{free}"
+
+
 def _error_words(report: Report) -> Iterator[str]:
     """The error nearest to what is allowed of all proofs that stand, beside the original's, and of the whole models."""
     errors = [site.proof.worst for site in report.sites if site.proof is not None and site.proof.worst is not None]
     if errors:
         worst = max(errors, key=lambda error: error.severity)
-        beside = f" (the original: {_deviation(worst.original)})" if worst.original is not None else ""
-        told = f"{_deviation(worst.rewritten)}{beside}"
-        yield f"worst {told} in {worst.name!r} ({worst.dtype}; {worst.allowed:.3g} allowed)"
+        own = "" if worst.original is None else f"; the original by {worst.original.max_abs:.3g}"
+        allowed = f"{worst.allowed:.3g} is allowed among numbers up to {worst.scale:.3g}"
+        yield f"by {worst.gap:.3g} where {allowed}, in {worst.name!r} ({worst.dtype}){own}"
+        if worst.rewritten.max_rel:
+            relative, units = worst.rewritten.max_rel, worst.rewritten.max_ulp
+            yield f"away from zero by {relative:.3g} of a number, {units:.3g} ULP, at most"
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
         yield f"worst {_deviation(whole)} in output {whole.name!r} ({whole.dtype}; {whole.allowed:.3g} allowed)"

@@ -17,6 +17,8 @@ Shape = tuple[int, ...]
 # one, so that sums of some hundred do not.
 _HUGE = (0.55, 0.8)
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
+_FACTORS = 1 / 3  # of the exponents
+_FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
 _INFINITE = (np.inf, -np.inf, np.nan)
@@ -44,6 +46,7 @@ def edge_values(
         Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
         Values.SMALL: lambda: _small(narrow, shape, random),
         Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, random),
+        Values.FACTORS: lambda: _magnitudes(narrow, shape, random, _FACTORS),
         Values.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
@@ -55,7 +58,9 @@ def _signed_zeros(shape: Shape, seed: int, random: np.random.Generator) -> np.nd
 
 
 def _alternating(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """True for every other element, in random order."""
+    """True for every other element, in random order; of very many, for about every other."""
+    if math.prod(shape) > _FEW:
+        return np.asarray(random.random(shape, dtype=np.float32) < 1 / 2)
     return np.asarray((random.permutation(math.prod(shape)) + seed).reshape(shape) % 2 == 1)
 
 
@@ -75,7 +80,7 @@ def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generat
     low, high = (part * float(ml_dtypes.finfo(dtype).maxexp) for part in _HUGE)
     places = _places(shape, seed, random)
     sign = np.where((_turns(places) + seed) % 2, -1.0, 1.0)
-    return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), random.standard_normal(shape))
+    return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), normal(random, shape))
 
 
 def _non_finite(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -88,7 +93,7 @@ def _non_finite(shape: Shape, seed: int, random: np.random.Generator) -> np.ndar
     turns = _turns(places)
     if seed % 2 and shape:
         turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
-    return np.where(places, np.array(_INFINITE)[(turns + seed) % 3], random.standard_normal(shape))
+    return np.where(places, np.array(_INFINITE)[(turns + seed) % 3], normal(random, shape))
 
 
 def _turns(places: np.ndarray) -> np.ndarray:
@@ -99,45 +104,49 @@ def _turns(places: np.ndarray) -> np.ndarray:
 def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Choose about a quarter of the elements, but none in one slice of each axis.
 
-    At least three, if there is room, and one in every other row.  The slice is the first (odd seeds: the last) along
-    every axis longer than one, for all inputs alike: what is computed from them row by row, batch by batch or channel
-    by channel is usual there.
+    At least three, if there is room, and one in every row but those.  The slice is the first (odd seeds: the last)
+    along every axis longer than one, for all inputs alike: what is computed from them row by row, batch by batch or
+    channel by channel is usual there.
     """
-    free = np.ones(shape, dtype=np.bool_)
-    for axis, size in enumerate(shape):
-        if size > 1:
-            spared = 0 if seed % 2 == 0 else size - 1
-            free &= (np.arange(size) != spared).reshape((size,) + (1,) * (len(shape) - axis - 1))
-    if not shape or not free.size:
-        return free
-    rank = random.permutation(free.size).reshape(shape)
-    lowest = np.sort(rank[free])[:3]
-    last = np.where(free, rank, -1).max(axis=-1, keepdims=True)
-    return np.asarray(free & ((rank < _PART * free.size) | (rank <= lowest[-1]) | (rank == last)))
+    if not shape or not math.prod(shape):
+        return np.ones(shape, dtype=np.bool_)
+    spared = [-1 if size == 1 else 0 if seed % 2 == 0 else size - 1 for size in shape]
+    kept = [np.flatnonzero(np.arange(size) != place) for size, place in zip(shape, spared, strict=True)]
+    found = random.random(tuple(map(len, kept)), dtype=np.float32) < _PART
+    rows = found.reshape(-1, found.shape[-1])
+    rows[np.arange(len(rows)), random.integers(0, rows.shape[1], len(rows))] = True  # no row without one
+    flat = found.reshape(-1)
+    flat[random.permutation(flat.size)[:3] if flat.size < _FEW else random.integers(0, flat.size, 3)] = True
+    places = np.zeros(shape, dtype=np.bool_)
+    places[np.ix_(*kept)] = found
+    return places
 
 
 def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
     kept = min(1, max(len(shape) - 1, 0)) if seed % 2 else max(len(shape) - 1, 0)
-    drawn = random.standard_normal(shape[:kept] + (1,) * (len(shape) - kept))
+    drawn = normal(random, shape[:kept] + (1,) * (len(shape) - kept))
     return np.broadcast_to(drawn, shape)
 
 
 def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Usual values about a mean, which is negative in odd seeds."""
     mean = next(mean for bits, mean in _MEANS if ml_dtypes.finfo(dtype).nmant >= bits)
-    return random.standard_normal(shape) + (-mean if seed % 2 else mean)
+    return normal(random, shape) + (-mean if seed % 2 else mean)
 
 
 def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
-    return random.standard_normal(shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
+    return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
-def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
-    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers."""
+def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
+    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers.
+
+    part: of the exponents, those nearest to zero.
+    """
     limits = ml_dtypes.finfo(dtype)
-    least, most = int(limits.minexp), int(limits.maxexp) - 1
+    least, most = part * int(limits.minexp), part * (int(limits.maxexp) - 1)
     count = math.prod(shape)
     places = (random.permutation(count) + random.random(count)) / max(count, 1)
     made = np.exp2(least + (most - least) * places).reshape(shape)
@@ -150,3 +159,8 @@ def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:
     if len(shape) > 1 and made.size:
         made.reshape(-1, shape[-1])[0] = 0.0
     return made
+
+
+def normal(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Numbers of normal(0, 1): many of them in single precision, which takes half the time and shows as much."""
+    return random.standard_normal(shape, dtype=np.float32 if math.prod(shape) > _FEW else np.float64)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from surgeon.feeding.edges import edge_values
+from surgeon.feeding.edges import edge_values, normal
 from surgeon.feeding.hiding import hidden, low_of
 from surgeon.feeding.wants import (
     EDGES,
@@ -152,13 +152,13 @@ class Filler:
             return edge_values(self.values, dtype, self.shape, self.seed, self.random, half=self.want.half)
         if self.tame:
             return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
-        make = self._wide if self.values in WIDE_KINDS else lambda: self.random.standard_normal(self.shape)
+        make = self._wide if self.values in WIDE_KINDS else lambda: normal(self.random, self.shape)
         return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
 
     def _hidden_floats(self) -> np.ndarray:
         """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
         is_hidden = hidden(self.shape, self.seed, self.random, rows=self.values is Values.HIDDEN_ROWS)
-        shown = self.random.standard_normal(self.shape) if self.seed % 2 else np.zeros(self.shape)
+        shown = normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
         return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
 
     def _integers(self) -> np.ndarray:

@@ -34,7 +34,8 @@ class Values(enum.Enum):
     about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.
     SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
 
-    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.
+    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
+    third of its exponents, of which sums of products overflow in no order.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
     same with integers near both ends of their dtype, where sums and products wrap.
@@ -62,6 +63,7 @@ class Values(enum.Enum):
     NEAR = enum.auto()
     SMALL = enum.auto()
     MAGNITUDES = enum.auto()
+    FACTORS = enum.auto()
     FAR = enum.auto()
     LIMITS = enum.auto()
     HOLES = enum.auto()
@@ -82,6 +84,7 @@ EDGES = (
     Values.NEAR,
     Values.SMALL,
     Values.MAGNITUDES,
+    Values.FACTORS,
     Values.PATTERNS,
 )
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
@@ -89,7 +92,7 @@ MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 DECLARABLE = (*EDGES, *MASKED_KINDS, Values.BACKWARDS)
 # On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
 OVERFLOWING = frozenset(
-    (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.MAGNITUDES)
+    (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.MAGNITUDES, Values.FACTORS)
 )
 
 

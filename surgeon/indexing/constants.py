@@ -16,6 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
 FOLD_DEPTH = 16
+SPREAD_LIMIT = 1 << 24  # elements of a weight that one number is spread over
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Constants:
             return not any(item.ref_attr_name for item in node.proto.attribute)
         if node.op == "Identity":
             return self.is_constant(home, node.inputs[0])
-        return node.op in FOLDS and self.get(scope, name) is not None
+        return node.op in FOLDS and (self.get(scope, name) is not None or self._spread(home, node) is not None)
 
     def array(self, scope: Scope, name: str) -> Array | None:
         """The value of a constant of any size (read from the file now), or None."""
@@ -93,7 +94,8 @@ class Constants:
             return self._of_node(node, limit=None)
         if node is not None and node.op == "Identity":
             return self.array(home, node.inputs[0])
-        return None
+        spread = self._spread(home, node) if node is not None else None
+        return None if spread is None or node is None else np.full(spread, _number_of(node))
 
     def shape(self, scope: Scope, name: str) -> tuple[int, ...] | None:
         """The shape of a stored constant without reading it."""
@@ -102,7 +104,18 @@ class Constants:
         if stored is not None:
             return tuple(int(dim) for dim in stored.dims)
         found = self.get(scope, name)
-        return tuple(found.array.shape) if found is not None else None
+        if found is not None:
+            return tuple(found.array.shape)
+        node = home.producers.get(name) if home is not None else None
+        return self._spread(home, node) if home is not None and node is not None else None
+
+    def _spread(self, home: Scope, node: Node) -> tuple[int, ...] | None:
+        """The shape of a weight that is one number, as models write that are to be small; None for what is none."""
+        if node.op != "ConstantOfShape" or _number_of(node) is None:
+            return None
+        found = self.get(home, node.inputs[0])
+        shape = tuple(int(size) for size in found.array.reshape(-1)) if found is not None else (-1,)
+        return shape if min(shape, default=0) >= 0 and prod(shape) <= SPREAD_LIMIT else None
 
     def forget(self) -> None:
         """Drop what is remembered: a rewrite has made a tensor constant."""
@@ -330,11 +343,18 @@ def _slice(node: Node, arrays: list[Any]) -> Array | None:
 
 
 def _constant_of_shape(node: Node, arrays: list[Any]) -> Array | None:
-    item = node.attribute("value")
-    if prod(arrays[0].tolist()) > FOLD_LIMIT or (item is not None and item.ref_attr_name):
+    number = _number_of(node)
+    if number is None or prod(arrays[0].tolist()) > FOLD_LIMIT:
         return None
-    value = np.zeros(1, np.float32) if item is None else onnx.numpy_helper.to_array(item.t)
-    return np.full(arrays[0].tolist(), value.reshape(()), value.dtype)
+    return np.full(arrays[0].tolist(), number)
+
+
+def _number_of(node: Node) -> Array | None:
+    """The number that a ConstantOfShape spreads, of shape []."""
+    item = node.attribute("value")
+    if item is not None and item.ref_attr_name:
+        return None
+    return np.zeros((), np.float32) if item is None else np.asarray(onnx.numpy_helper.to_array(item.t)).reshape(())
 
 
 FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {

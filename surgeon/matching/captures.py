@@ -7,7 +7,7 @@ from typing import Any
 from surgeon.matching.advice import other_value
 from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Var
-from surgeon.matching.state import State, close
+from surgeon.matching.state import VIRTUAL, State, close
 from surgeon.matching.trace import Finding
 
 
@@ -17,6 +17,8 @@ def var_matcher(var: Var) -> Matcher:
 
     def match(state: State, name: str, then: Next) -> bool:
         bound = state.bound
+        if name[:1] == VIRTUAL:
+            return False
         if key in bound:
             held = bound[key]
             if held == name or (isinstance(held, str) and state.same(held, name)):
@@ -147,7 +149,11 @@ def _another_value(state: State, literal: Literal, wanted: str, name: str, then:
 
 
 def named_matcher(name: str, inner: Matcher) -> Matcher:
+    is_asked = not name.startswith("_")  # by the rule, not by a word for itself
+
     def match(state: State, tensor: str, then: Next) -> bool:
+        if is_asked and tensor[:1] == VIRTUAL:
+            return False
         if name in state.bound:
             if state.same(state.bound[name], tensor):
                 return inner(state, tensor, then)

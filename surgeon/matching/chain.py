@@ -46,7 +46,8 @@ class Chain:
 
     identity: what changes nothing, 1 in a product and 0 in a sum.  number: the constant part; capture: the name that
     binds it instead.  op: of its last node, as the pattern writes it.  is_division: it is one Div, which means the same
-    in integers only as it stands.
+    in integers only as it stands.  laws: what algebra may do to a product's operands, and opens: the ops of operands to
+    which it may; merges: whether two operands of a sum may be one product (`surgeon.matching.algebra`).
     """
 
     family: frozenset[str]
@@ -59,6 +60,9 @@ class Chain:
     where: str
     op: str
     is_division: bool = False
+    laws: frozenset[str] = frozenset()
+    opens: frozenset[str] = frozenset()
+    merges: bool = False
 
 
 def spelled(chain: Chain) -> str:

@@ -45,8 +45,9 @@ def may_fold(producers: dict[str, Node], node: Node) -> bool:
 def agrees(chain: Chain, total: float, eps: float, constants: tuple[Folded, ...]) -> bool:
     if chain.number == chain.identity:
         # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself,
-        # or no more than the sign, which is exact both ways.
-        return total == chain.identity and all(abs(item.number) == chain.identity for item in constants)
+        # or no more than the sign, which is exact both ways.  What algebra put beside a half is exact, too.
+        by_laws = any(not item.name and abs(item.number) != 1 for item in constants)
+        return total == chain.identity and (by_laws or all(abs(item.number) == chain.identity for item in constants))
     allowed = chain.rtol if chain.rtol is not None else max(least_rtol(chain.number, eps), eps)
     most = CANCELS * abs(chain.number)
     if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):

@@ -12,6 +12,7 @@ from math import nan
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.advice import fixed
+from surgeon.matching.algebra import Opening, by_laws, merged
 from surgeon.matching.chain import FLIP, Chain, Folded, Matcher, Next, Term
 from surgeon.matching.chain_findings import (
     gave_up,
@@ -54,6 +55,8 @@ def chain_matcher(chain: Chain) -> Matcher:
         node = producer(state, name, chain.family, state.nodes)
         if node is None:
             del state.nodes[mark:]
+            if chain.opens and _by_algebra(state, chain, name, then):
+                return True
             return state.trace is not None and _namesake(state, chain, name, then)
         before = state.made.get(chain.key)
         state.made[chain.key] = node
@@ -72,6 +75,22 @@ def chain_matcher(chain: Chain) -> Matcher:
         return False
 
     return match
+
+
+def _by_algebra(state: State, chain: Chain, name: str, then: Next) -> bool:
+    """Match a tensor that is no product as one that it is equal to."""
+    node = state.producers.get(state.canonical(name))
+    if node is None or node.op not in chain.opens or chain.key in state.made:
+        return False
+    state.made[chain.key] = node
+
+    def enter(opening: Opening) -> bool:
+        return _cut(state, chain, opening.operands, (), opening.constants, then)
+
+    if by_laws(state, chain, (name, 1), enter):
+        return True
+    del state.made[chain.key]
+    return False
 
 
 def _namesake(state: State, chain: Chain, name: str, then: Next) -> bool:
@@ -156,7 +175,7 @@ def _cut(
     then: Next,
 ) -> bool:
     """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
-    wanted = len(chain.terms)
+    wanted = len(chain.terms) + chain.merges
     scalars, producers = state.scalars, state.producers
     while pending:
         state.steps += 1
@@ -171,6 +190,8 @@ def _cut(
                 continue
         if len(leaves) > wanted:
             return state.trace is not None and state.missed(number_of_operands(state, chain, (*leaves, (name, sign))))
+        if node is not None and node.op in chain.opens:
+            return _kept_or_equal(state, chain, (name, sign), pending, leaves, constants, then)
         if node is None or not (node.op in chain.family or node.op in TRANSPARENT):
             if state.trace is not None and node is not None and is_namesake(chain, node):
                 opened = partial(_opened, state, chain, node, sign, pending, leaves, constants, then)
@@ -208,6 +229,26 @@ def _cut(
     return _settle(state, chain, leaves, constants, then)
 
 
+def _kept_or_equal(
+    state: State,
+    chain: Chain,
+    operand: tuple[str, int],
+    pending: tuple[tuple[str, int], ...],
+    leaves: tuple[tuple[str, int], ...],
+    constants: tuple[Folded, ...],
+    then: Next,
+) -> bool:
+    """Take an operand of a product for a leaf, and else for what it is equal to by algebra."""
+    if _cut(state, chain, pending, (*leaves, operand), constants, then):
+        return True
+
+    def enter(opening: Opening) -> bool:
+        more = (*constants, *opening.constants)
+        return _cut(state, chain, (*opening.operands, *pending), leaves, more, then)
+
+    return by_laws(state, chain, operand, enter)
+
+
 def _settle(
     state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Folded, ...], then: Next
 ) -> bool:
@@ -218,6 +259,8 @@ def _settle(
     if missing == 0:
         return _compare(state, chain, leaves, constants, then)
     if missing < 0 or missing > sum(term.heads is None for term in chain.terms):
+        if missing == -1 and chain.merges and _merge(state, chain, leaves, constants, then):
+            return True
         if state.trace is None:
             return False
         state.missed(number_of_operands(state, chain, leaves))
@@ -228,6 +271,13 @@ def _settle(
         if _compare(state, chain, (*leaves, *more), rest, then):
             return True
     return False
+
+
+def _merge(
+    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], constants: tuple[Folded, ...], then: Next
+) -> bool:
+    """One operand too many: take two that have a factor in common for one product."""
+    return merged(state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants, then))
 
 
 def _no_constant(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], then: Next) -> bool:

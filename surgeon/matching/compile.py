@@ -1,20 +1,20 @@
 """A traced pattern as closures: each takes the state, a tensor's name and what is still to match after it."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import Any, TypeVar
+from functools import cache, partial
 
 from surgeon.errors import RuleError
 from surgeon.indexing.scope import Node, qualified
+from surgeon.matching.algebra import OPENS
 from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
 from surgeon.matching.chain import Chain, Matcher, Next, Term
 from surgeon.matching.chain_nodes import ordered
 from surgeon.matching.chain_search import chain_matcher
-from surgeon.matching.flatten import Flat, flatten
+from surgeon.matching.flatten import SUM, Flat
+from surgeon.matching.needs import Needs, Spelling
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
 from surgeon.matching.standing_in import other_op
@@ -22,7 +22,6 @@ from surgeon.matching.state import TRANSPARENT, State
 from surgeon.matching.trace import Finding
 from surgeon.ops.randomness import RANDOM
 
-Answer = TypeVar("Answer")
 Attributes = Callable[[State, Node], Finding | None]
 
 
@@ -35,7 +34,8 @@ class Compiled:
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
-    the pattern in each chain, by where the state keeps its node.  shared: where the state keeps nodes that may stay.
+    the pattern in each chain, by where the state keeps its node.  spell: makes what `spelling` says.  by_laws: those of
+    the heads of the first output that algebra alone makes one.  shared: where the state keeps nodes that may stay.
     wild: globs of the domain and op of the first output, where it has such.  search: what finds the places in place of
     all that.
     """
@@ -49,9 +49,16 @@ class Compiled:
     depth: int
     is_plain: bool
     sizes: dict[int, int]
+    spell: Callable[[], Spelling]
+    by_laws: frozenset[str] = frozenset()
     shared: frozenset[int] = frozenset()
     wild: tuple[str, str] | None = None
     search: Search | None = None
+
+    @property
+    def spelling(self) -> Spelling:
+        """Heads, required and allowed for a person, who knows the pattern as it is written."""
+        return self.spell()
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -69,6 +76,8 @@ def compile_pattern(pattern: Pattern) -> Compiled:
         max(map(compiler.depth, pattern.outputs)) + 2,
         _is_plain(pattern.outputs),
         {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
+        cache(partial(_spelling, compiler)),
+        compiler.added_heads(root),
         _shared(compiler),
         _wild(root),
     )
@@ -78,7 +87,14 @@ def compile_search(search: Search) -> Compiled:
     """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
     pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
     nothing = frozenset[frozenset[str]]()
-    return Compiled(pattern, (), ((),), (frozenset(),), nothing, frozenset(), 0, False, {}, search=search)
+    none = Spelling((frozenset(),), nothing, frozenset())
+    return Compiled(pattern, (), ((),), none.heads, nothing, none.allowed, 0, False, {}, lambda: none, search=search)
+
+
+def _spelling(compiler: "_Compiler") -> Spelling:
+    """What a pattern asks for without the laws of algebra."""
+    plain, outputs = Needs(compiler.pattern, compiler), compiler.pattern.outputs
+    return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 
 def _wild(root: Value) -> tuple[str, str] | None:
@@ -100,35 +116,12 @@ def _shared(compiler: "_Compiler") -> frozenset[int]:
     return frozenset(found)
 
 
-def _once(method: Callable[["_Compiler", Any], Answer]) -> Callable[["_Compiler", Any], Answer]:
-    """Ask a method of a value once: values are shared, and words that nest share them many times over."""
-
-    def asked(self: "_Compiler", value: Any) -> Answer:
-        key = method.__name__, id(value)
-        if key not in self.answers:
-            self.answers[key] = method(self, value)
-        answer: Answer = self.answers[key]
-        return answer
-
-    return asked
-
-
-class _Compiler:
+class _Compiler(Needs):
     """Remembers the matcher of each value, so that a shared one is compiled once."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self.pattern = pattern
-        self.values = list(walk(pattern.outputs))
-        self.uses = _uses(pattern)
-        self.flats: dict[int, Flat | None] = {}
+        super().__init__(pattern)
         self.matchers: dict[int, Matcher] = {}
-        self.answers: dict[tuple[str, int], Any] = {}
-
-    def flat(self, value: Output) -> Flat | None:
-        """The chain this output spells, or None."""
-        if id(value.operation) not in self.flats:
-            self.flats[id(value.operation)] = flatten(value, self.uses)
-        return self.flats[id(value.operation)]
 
     def matcher(self, value: Value) -> Matcher:
         """The closure that matches a value."""
@@ -169,6 +162,9 @@ class _Compiler:
                 operation.where,
                 operation.op,
                 flat.is_division,
+                self.laws(value),
+                frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
+                flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
             )
         )
 
@@ -262,77 +258,6 @@ class _Compiler:
             for form in value.forms:
                 yield from self.keys(form)
 
-    @_once
-    def heads(self, value: Value) -> frozenset[str] | None:
-        """Ops that can make a value; None when anything can."""
-        if isinstance(value, Named):
-            return self.heads(value.value)
-        if isinstance(value, AnyOf):
-            found: frozenset[str] = frozenset()
-            for form in value.forms:
-                heads = self.heads(form)
-                if heads is None:
-                    return None
-                found |= heads
-            return found
-        if not isinstance(value, Output) or is_wildcard(value.operation):
-            return None
-        flat = self.flat(value)
-        return flat.family if flat else frozenset({qualified(value.operation.domain, value.operation.op)})
-
-    @_once
-    def required(self, value: Value | None) -> frozenset[frozenset[str]]:
-        """Groups of ops of which a match needs one each."""
-        if isinstance(value, Named):
-            return self.required(value.value)
-        if isinstance(value, AnyOf):
-            forms = [self.required(form) for form in value.forms]
-            common = frozenset.intersection(*forms)
-            others = [form - common for form in forms]
-            if not all(others):
-                return common
-            return common | {frozenset[str]().union(*(min(form, key=_rarity) for form in others))}
-        if not isinstance(value, Output):
-            return frozenset()
-        flat = self.flat(value)
-        if flat is not None:
-            below: Sequence[Value | None] = [item for item, _ in flat.operands]
-        else:
-            below = value.operation.inputs
-        own = self.heads(value)
-        found = frozenset({own}) if own is not None else frozenset()
-        return found.union(*(self.required(item) for item in below))
-
-    def allowed(self) -> frozenset[str] | None:
-        """All ops of the pattern, those it looks through included."""
-        found: set[str] = set(TRANSPARENT)
-        for value in self.values:
-            if isinstance(value, Output):
-                heads = self.heads(value)
-                if heads is None:
-                    return None
-                found |= heads
-        return frozenset(found)
-
-    @_once
-    def depth(self, value: Value | None) -> int:
-        """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
-        if isinstance(value, Named):
-            return self.depth(value.value)
-        if isinstance(value, AnyOf):
-            return max(self.depth(form) for form in value.forms)
-        if not isinstance(value, Output):
-            return 0
-        flat = self.flat(value)
-        if flat is not None:
-            return len(flat.operands) + 2 + max((self.depth(item) for item, _ in flat.operands), default=0)
-        return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
-
-
-def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
-    """Sorts groups of ops by how many there are to choose from; the same for equal groups in any order."""
-    return len(group), sorted(group)
-
 
 def _other_output(state: State, label: str, where: str, position: int, name: str) -> Finding:
     what, spot = state.sighting(name)
@@ -352,28 +277,3 @@ def _is_plain(outputs: tuple[Value, ...]) -> bool:
         if isinstance(value, Named):
             return False
     return True
-
-
-def _uses(pattern: Pattern) -> dict[int, int]:
-    """How often each node and each variable of the pattern is read or returned."""
-    uses: Counter[int] = Counter()
-    for value in pattern.outputs:
-        if isinstance(value, Output):
-            uses[id(value.operation)] += 1
-    seen: set[int] = set()
-    for value in walk(pattern.outputs):
-        if isinstance(value, Output):
-            if id(value.operation) in seen:
-                continue
-            seen.add(id(value.operation))
-            readers: Sequence[Value | None] = value.operation.inputs
-        elif isinstance(value, AnyOf):
-            readers = (*value.forms, *value.forms)
-        else:
-            readers = (value.value, value.value) if isinstance(value, Named) else ()
-        for item in readers:
-            if isinstance(item, Output):
-                uses[id(item.operation)] += 1
-            elif isinstance(item, Var):
-                uses[id(item)] += 1
-    return dict(uses)

@@ -8,6 +8,7 @@ from typing import Any
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.algebra import promises, real
 from surgeon.matching.blockers import blocking, escapes, is_closed, passed_by, staying, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
@@ -144,6 +145,9 @@ def find(
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
                 continue
+            if root.op in compiled.by_laws and not promises(index, scope, scope.producers, root):
+                tried.add(root)
+                continue
             attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
             attempt.run(root)
             if attempt.strayed:
@@ -212,6 +216,8 @@ class _Attempt:
         """All outputs so far are matched: go on to the next, or have the last word."""
         if len(names) < len(self.compiled.outputs):
             return _further_output(self, names)
+        if self.state.virtual:
+            self.state.nodes = real(self.state.nodes)
         self.nodes.update(self.state.nodes)
         if self.anchor is not None and self.anchor not in self.state.nodes:
             self.strayed = True

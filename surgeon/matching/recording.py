@@ -45,6 +45,7 @@ from surgeon.matching.pattern import (
 from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
+HERE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class Symbol(gs.Variable):
@@ -259,10 +260,9 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
 def caller() -> str:
     """file:line of the rule that called into surgeon."""
     frame = sys._getframe(1)
-    here = f"{Path(__file__).parents[1]}{os.sep}"
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _roots(value: Value) -> Iterator[Value]:

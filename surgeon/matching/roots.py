@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 from operator import attrgetter
 
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.matching.algebra import MULTIPLIES
 from surgeon.matching.compile import Compiled
 from surgeon.matching.state import TRANSPARENT
 from surgeon.matching.work import Work
@@ -29,9 +30,20 @@ def _fitting(scope: Scope, domain: str, op: str) -> list[Node]:
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
+def _adds_products(scope: Scope, node: Node) -> bool:
+    """Whether a sum may be a product multiplied out, by the ops of its operands."""
+    producers = scope.producers
+    for name in node.inputs:
+        source = producers.get(name)
+        if source is not None and source.op in MULTIPLIES:
+            return True
+    return False
+
+
 def climb(scope: Scope, compiled: Compiled, anchor: Node, work: Work) -> list[Node]:
     """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
     heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
+    by_laws = compiled.by_laws
     if compiled.depth == SINGLE and heads is not None:
         return [anchor]
     found: list[Node] = []
@@ -39,7 +51,7 @@ def climb(scope: Scope, compiled: Compiled, anchor: Node, work: Work) -> list[No
     for _ in range(compiled.depth):
         above: list[Node] = []
         for node in level:
-            if heads is None or node.op in heads:
+            if (heads is None or node.op in heads) and (node.op not in by_laws or _adds_products(scope, node)):
                 found.append(node)
             for name in node.outputs:
                 readers = consumers.get(name, ())

@@ -1,7 +1,7 @@
 """A search: how a rule finds its places where no pattern can say it, such as nodes that repeat one another."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,25 @@ class Search:
 
     find: goes over one scope, once, and yields places in the order of the nodes; the scope is edited between two of
     them, so what it yields must hold whatever was done with the places before.  absent: what to say of a model in which
-    it finds nothing, as a clause.  last: its rule comes behind all others, as what it finds is of use to none of them.
+    it finds nothing, as a clause; left: what it says in place of that, of one scope, where it found something and left
+    it on purpose ("" where it did not).  last: its rule comes behind all others, as what it finds is of use to none of
+    them.
     """
 
     find: Callable[[Index, Scope], Iterator[Found]]
     absent: str
     last: bool = False
+    left: Callable[[Index, Scope], str] | None = None
 
     @property
     def name(self) -> str:
         """What the search is called."""
         return str(inspect.unwrap(self.find).__name__).lstrip("_")
+
+    def why_none(self, index: Index, scopes: Sequence[Scope]) -> str:
+        """Why it finds nothing in these scopes, as a clause."""
+        told = (self.left(index, scope) for scope in scopes) if self.left is not None else iter(())
+        return next(filter(None, told), self.absent)
 
     @property
     def summary(self) -> str:

@@ -24,6 +24,7 @@ STEP_LIMIT = 20_000
 FLOAT32 = float(np.finfo(np.float32).eps)
 SAME_DEPTH = 6
 TRANSPARENT = frozenset({"Identity", "Dropout", "Cast"})
+VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see surgeon.matching.algebra
 
 
 class Several(tuple[str, ...]):
@@ -35,7 +36,19 @@ class Several(tuple[str, ...]):
 class State:
     """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
 
-    __slots__ = ("bound", "index", "made", "nodes", "producers", "scalars", "scope", "steps", "trace", "visited")
+    __slots__ = (
+        "bound",
+        "index",
+        "made",
+        "nodes",
+        "producers",
+        "scalars",
+        "scope",
+        "steps",
+        "trace",
+        "virtual",
+        "visited",
+    )
 
     def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
         self.index, self.scope, self.trace = index, scope, trace
@@ -45,6 +58,7 @@ class State:
         self.nodes: list[Node] = []
         self.made: dict[int, Node] = {}
         self.steps = self.visited = 0
+        self.virtual = 0  # nodes that are in no model, made so far
 
     def count(self) -> None:
         """Add what this attempt has cost to the work of its index."""

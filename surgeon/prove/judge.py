@@ -33,6 +33,7 @@ def judge(
     *,
     overflowing: bool = False,
     terms: int = 1,
+    by_ones: bool = False,
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
@@ -44,7 +45,8 @@ def judge(
     nothing is held against it (log(1 + exp(x)) does at 1e4, Softplus does not, and is right); where the original
     overflowed to infinity, the result may be NaN, and the other way round, where the reference is not NaN.
 
-    `terms` says how many numbers the longest sum of the original adds up.
+    `terms` says how many numbers the longest sum of the original adds up.  `by_ones`: it holds functions that kernels
+    compute to a part of one (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too.
 
     A float passes within rtol * scale + noise of the reference, the scale being the largest magnitude of the elements
     like it (`Classes`), or no further from the reference than the original is there.  The noise is the larger of
@@ -69,9 +71,8 @@ def judge(
             return _judge_exact(name, dtype, original, rewritten, reference, movement)
         relative, absolute = tolerance(dtype, rtol, atol)
         is_own = rtol is not None or atol is not None
-        asked = Allowed(
-            relative, absolute, is_own, slack, overflowing, _summing(original.dtype, terms), adds_up=terms > 1
-        )
+        summing = _summing(original.dtype, terms)
+        asked = Allowed(relative, absolute, is_own, slack, overflowing, summing, adds_up=terms > 1, by_ones=by_ones)
         return Floats(original, rewritten, reference, movement, asked).judge(name)
 
 

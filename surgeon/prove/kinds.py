@@ -1,6 +1,6 @@
 """Which kinds of inputs a region is run on, in which order, and which of them tell something of it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from surgeon.feeding.hiding import hides_endlessly
 from surgeon.feeding.inputs import InputPlan, Values
@@ -31,6 +31,25 @@ FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
 DIVIDING = frozenset(("Div", "Mod"))
+# Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
+_ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
+# Kernels of these err by a part of one, however small their results are.
+_OF_ONE = frozenset(
+    (
+        *("Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Softsign", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Mish"),
+        *("Softmax", "LogSoftmax", "Log", "Elu", "Selu", "Celu", "Swish", "Sin", "Cos", "HardSigmoid"),
+    )
+)
+
+
+def adds_products(ops: Iterable[str]) -> bool:
+    """Whether one of these operators adds up products."""
+    return any(part in op for op in ops for part in _ADDING_PRODUCTS)
+
+
+def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
+    """Whether one of these operators is computed to an absolute precision."""
+    return not _OF_ONE.isdisjoint(ops)
 
 
 def name_of_kind(values: Values) -> str:
@@ -46,7 +65,7 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str],
     """
     if name_of_kind(values) in apart:
         return False
-    if values is Values.MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
+    if values in (Values.MAGNITUDES, Values.FACTORS) and name_of_kind(Values.EXTREME) in apart:
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
         return False

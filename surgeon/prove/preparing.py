@@ -11,7 +11,7 @@ from surgeon.prove.experiment import Experiment, Input, ProofOptions, Wish
 from surgeon.prove.mini import mini_models
 from surgeon.prove.sizes import pinned
 from surgeon.prove.sums import picks_by_products, sums
-from surgeon.prove.wishes import wishes
+from surgeon.prove.wishes import most_looked_up, wishes
 from surgeon.running.inlining import name_of
 from surgeon.shaping.symbols import SizeError, symbols
 
@@ -33,6 +33,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         added=frozenset(_added(cut)),
         pinned=pinned(cut),
         wishes=tuple(_wishes(cut)),
+        most=most_looked_up(cut),
         sums=tuple(sums(cut)),
         picks_by_products=picks_by_products(cut),
         weights=cut.weights,

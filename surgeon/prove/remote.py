@@ -7,13 +7,13 @@ from typing import Any
 
 from onnx import ModelProto
 
-from surgeon.implementations import staying
+from surgeon.implementations import bound
 from surgeon.ops.walking import nodes_of
 from surgeon.prove.experiment import REPLACEMENT, Experiment, Trace, Traced
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.running import children
-from surgeon.running.children import GUARD, Answer, Failure, Result, Task, memory_limit
+from surgeon.running.children import Answer, Failure, Result, Task, by_the_clock, memory_limit
 from surgeon.running.plain import from_plain
 from surgeon.shaping.symbols import symbols
 
@@ -37,7 +37,7 @@ def start() -> None:
 
 def stays(experiment: Experiment) -> bool:
     """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    own = staying(experiment.options.custom_ops)
+    own = bound(experiment.options.custom_ops)
     models = (experiment.minis.before, experiment.minis.after) if own else ()
     return any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
 
@@ -118,7 +118,7 @@ def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
 def _too_long(experiment: Experiment, failure: Failure, noted: dict[str, Any]) -> str:
     """What was reached in the time, and what to do."""
     seconds, agreed = experiment.options.proof_time, noted.get("agreed")
-    took = f"{seconds:g} s" if failure.why == "time" else f"{seconds * GUARD:g} s by the clock"
+    took = f"{seconds:g} s" if failure.why == "time" else f"{by_the_clock(seconds):g} s by the clock"
     until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
     cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
     return f"its proof took more than {took}{until}: give {' or '.join(cures)}"

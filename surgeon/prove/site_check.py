@@ -251,9 +251,15 @@ class SiteCheck:
         if not unknown:
             return False
         found = traced(Trace(self._original, self._origin.model.skeleton, list(unknown), self._options))
-        self._untold = found.refusal.rstrip(".")
+        self._untold = _as_clause(found.refusal)
         tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
         for name, (dtype, shape) in tensors.items():
             self._shapes.learn(unknown[name], name, dtype, shape)
         self._calls.clear()
         return bool(tensors)
+
+
+def _as_clause(sentence: str) -> str:
+    """A sentence as it stands inside another; a name in capitals keeps them."""
+    first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
+    return f"{first}{sentence[1:]}".rstrip(".")

@@ -11,13 +11,13 @@ import onnx
 from onnx import FunctionProto
 
 from surgeon.feeding.inputs import InputsUnknown, Values
-from surgeon.feeding.wants import OVERFLOWING
+from surgeon.feeding.wants import MASKED_KINDS, OVERFLOWING
 from surgeon.prove.compare import same_values, stated
 from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.prove.exposing import exposing
 from surgeon.prove.feeder import Feeder, Feeds
 from surgeon.prove.judge import TensorError, judge
-from surgeon.prove.kinds import FIRST, FURTHER, OTHERS, WEIGHED, name_of_kind
+from surgeon.prove.kinds import FIRST, FURTHER, OTHERS, WEIGHED, errs_by_a_part_of_one, name_of_kind
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
@@ -33,7 +33,7 @@ _LOST = (
     "rounding leaves nothing of {0!r} to be judged: it may differ by {1:.3g} on a scale of {2:.3g}, or as much, "
     "wherever it was computed"
 )
-LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES))  # of which products overflow
+LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES, Values.FACTORS))  # of which products overflow
 
 
 def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
@@ -82,6 +82,8 @@ class _Proof:
         self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
+        models = (experiment.minis.before, experiment.minis.after)
+        self._by_ones = errs_by_a_part_of_one(node.op_type for model in models for node in model.graph.node)
         self._terms = 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
@@ -236,9 +238,9 @@ class _Proof:
         self._terms = self.experiment.longest_sum(setting.size)
         self._is_empty = setting.is_empty
         before = self.runs
-        for values, turn in kinds:
-            values = Values.NEAR if values is Values.OFFSET and self.experiment.picks_by_products else values
-            if not self._feeder.tries(values, turn):
+        for kind, turn in kinds:
+            values = self._feeder.suited(kind)
+            if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
             failure = self._run(feeds, values)
@@ -271,10 +273,12 @@ class _Proof:
         except SessionError as error:
             if error.missing:
                 raise CannotCut(f"nothing here runs the replacement: {error.line.rstrip('.')}") from error
+            if self._is_empty:  # kernels differ in whether they take tensors without elements
+                return ""
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
-        exact = self._exact(feeds)
+        exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
         for name, answer in original.items():
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, values in OVERFLOWING)
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large)
             if not found.ok and values in LOSING and self._overflows(feeds):
                 return ""
             self._keep(found, answer)
@@ -331,7 +335,18 @@ class _Proof:
     ) -> TensorError:
         """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
         rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
-        settled = partial(judge, name, original, rewritten, exact, rtol=rtol, atol=atol, slack=slack, overflowing=large)
+        settled = partial(
+            judge,
+            name,
+            original,
+            rewritten,
+            exact,
+            rtol=rtol,
+            atol=atol,
+            slack=slack,
+            overflowing=large,
+            by_ones=self._by_ones,
+        )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
 

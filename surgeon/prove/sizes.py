@@ -41,6 +41,7 @@ class Sizes:
     """What each dim of an experiment's inputs is in one run: by size as the source states it."""
 
     def __init__(self, experiment: Experiment, chosen: Mapping[str, int]) -> None:
+        self._most = experiment.most
         self._wishes, self._takes_empty = experiment.wishes, experiment.takes_empty
         self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
         self._shapes = [item.shape for item in experiment.inputs]
@@ -150,6 +151,8 @@ class Sizes:
         sets += [{name: 1} for name in alone]
         for name in alone:
             for size, most in LONG:
+                if size > self._most.get(name, size):
+                    continue
                 setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
                 if setting is not None and setting.elements <= most:
                     sets.append({name: size})
@@ -158,7 +161,8 @@ class Sizes:
             sets += [{name: 0} for name in alone]
         seen = [base]
         for sizes in sets if named else ():
-            by_symbol = self._totalled({**base, **sizes, **self._chosen})
+            bounded = {name: min(size, self._most.get(name, size)) for name, size in sizes.items()}
+            by_symbol = self._totalled({**base, **bounded, **self._chosen})
             setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
             if setting is not None and by_symbol not in seen:
                 seen.append(by_symbol)

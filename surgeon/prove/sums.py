@@ -36,6 +36,8 @@ def sums(cut: Cut) -> Iterator[Sum]:
 def picks_by_products(cut: Cut) -> bool:
     """Whether the original nodes take a softmax, and multiply matrices that are both computed: scores of attention."""
     ops = {node.op for node in cut.before}
+    if any("Attention" in op for op in ops):
+        return True
     constant = cut.origin.constants.is_constant
     return "Softmax" in ops and any(
         not any(constant(cut.origin.scope(node.scope), name) for name in node.inputs[:2])

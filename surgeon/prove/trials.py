@@ -23,6 +23,9 @@ from surgeon.running.whole import Whole, open_model
 _SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first inputs, and once on wide-ranging ones
 _VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
+# Kinds for inputs that hide or look up, beside the usual ones: no second opinion comes of what proofs of sites tried.
+_OWN = (Values.HOLES, Values.HIDDEN_ROWS, Values.BACKWARDS)
+_OWN_SEED = 1000  # added to the seed: even, so that what turns with it turns as ever
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
 
 
@@ -122,6 +125,8 @@ class Trials:
             return
         made = list(self._usual_trials(session, self._plan))
         yield from made
+        if made and self._seconds <= _SLOW:
+            yield from self._own_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
 
@@ -181,6 +186,22 @@ class Trials:
             if not _all_nan(outputs):
                 break
         return answer
+
+    def _own_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+        """Yield trials with holes in masks, rows hidden whole, and indices from the end, where the original takes them.
+
+        What is infinite or NaN there in the original is not compared: a row of which all is hidden may be so.
+        """
+        for values in _OWN:
+            if not plan.answers_to(values):
+                continue
+            feeds = plan.make(self._seed + _OWN_SEED, first.sizes, values)
+            try:
+                outputs = session.run(feeds)
+            except SessionError:
+                continue  # nothing is said of what the original does not take
+            if not _all_nan(outputs):
+                yield Trial(feeds, outputs, first.unstable, first.sizes, wide=True)
 
     def _wide_trials(self, session: Whole, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
         """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.

@@ -10,7 +10,7 @@ from itertools import pairwise
 from surgeon.indexing.scope import Node, Scope
 from surgeon.prove.cut import Cut
 from surgeon.prove.experiment import Wish
-from surgeon.shaping.symbols import Size, largest
+from surgeon.shaping.symbols import Size, largest, symbol, symbols
 
 Shape = Sequence[Size]
 
@@ -36,6 +36,19 @@ def wishes(cut: Cut) -> Iterator[Wish]:
         yield from _Reader(cut, node).wishes()
 
 
+def most_looked_up(cut: Cut) -> dict[str, int]:
+    """How many rows a table has, by the free dim that counts what is looked up there: a longer text has no places."""
+    found: dict[str, int] = {}
+    for node in (*cut.prefix, *cut.before):
+        reader = _Reader(cut, node)
+        for rows, indices in reader.tables():
+            for size in indices:
+                for name in () if isinstance(size, int) else symbols(size):
+                    if size == symbol(name):
+                        found[name] = min(rows, found.get(name, rows))
+    return found
+
+
 class _Reader:
     """One node, with the shapes and bounds of its inputs."""
 
@@ -58,6 +71,14 @@ class _Reader:
             "Reshape": self._reshape,
         }
         return readers.get(self.op, lambda: iter(()))()
+
+    def tables(self) -> Iterator[tuple[int, Shape]]:
+        """The rows of tables that the node looks up in, where they are fixed, and the shapes of the indices."""
+        table, indices = self._at(0), self._at(1)
+        if self.op == "Gather" and table and indices:
+            rows = table[self._attribute("axis", 0) % len(table)]
+            if isinstance(rows, int):
+                yield rows, indices
 
     def _shape(self, scope: Scope, name: str) -> Shape | None:
         return self.cut.shapes.facts(self.cut.origin.scope(scope), name).shape if name else None

@@ -189,7 +189,7 @@ def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, li
 
 def misses_of_pattern(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
-    missing = _absent("", compiled, [scope])
+    missing = _absent(index, "", compiled, [scope])
     if missing is not None and next(possible_roots(compiled, scope, 1), None) is None:
         yield missing
     else:
@@ -223,15 +223,16 @@ def lacking(index: Index, rule: Rule, target: str) -> list[Mismatch]:
     for scope, plan in found:
         for compiled in plan.sources:
             scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
-    told = (_absent(rule.name, compiled, among) for compiled, among in scopes.values())
+    told = (_absent(index, rule.name, compiled, among) for compiled, among in scopes.values())
     return [miss for miss in told if miss is not None]
 
 
-def _absent(rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
+def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
     if compiled.search is not None:
         pattern = compiled.pattern
-        return Mismatch(rule, pattern.name, "", compiled.search.absent, pattern.where, 0, kind="absent")
-    groups = sorted(compiled.required, key=_order)
+        why = compiled.search.why_none(index, scopes)
+        return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
+    groups = sorted(compiled.spelling.required, key=_order)
     missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:
         wanted = " or ".join(sorted(missing[0]))
@@ -255,11 +256,13 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[N
 
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.
     """
-    if not compiled.required:
-        yield from (node for node in scope.live_nodes() if compiled.heads[0] is None or node.op in compiled.heads[0])
+    spelling = compiled.spelling
+    if not spelling.required:
+        heads = spelling.heads[0]
+        yield from (node for node in scope.live_nodes() if heads is None or node.op in heads)
         return
     groups: list[frozenset[str]] = []
-    for wanted in sorted(compiled.required, key=_order):
+    for wanted in sorted(spelling.required, key=_order):
         group = wanted if _has(scope, wanted) else _namesakes(scope, wanted)
         if not group:
             return
@@ -280,7 +283,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[N
                     yield root
     yield from (root for root in dict.fromkeys(late) if root not in seen)
     if not seen and not late:
-        yield from _nodes(scope, compiled.heads[0] or frozenset())
+        yield from _nodes(scope, spelling.heads[0] or frozenset())
 
 
 class Way:
@@ -292,7 +295,7 @@ class Way:
 
     def __init__(self, scope: Scope, compiled: Compiled) -> None:
         self.scope = scope
-        self.heads, self.allowed = _bare(compiled.heads[0]), _bare(compiled.allowed)
+        self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
         self.depth = min(compiled.depth, size(compiled.pattern, {}) + SLACK)
 
     def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:

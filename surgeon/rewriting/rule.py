@@ -42,7 +42,9 @@ class Target:
 
 
 DECOMPOSED = "decomposed"
-NON_FINITE = "non_finite"  # inputs of which a rule may say that it differs there, and be exact all the same
+# Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
+# the end, which its op refuses.
+NON_FINITE, BACKWARDS = "non_finite", "backwards"
 ANY = "any"  # the kind of form that suits every target: less of what is there
 TARGETS = {
     target.name: target
@@ -177,7 +179,7 @@ class Rule:
     @property
     def is_exact(self) -> bool:
         """Whether the rule changes numbers by rounding alone, whatever the numbers are: infinity and NaN are none."""
-        return not self.approximate and not set(self.differs) - {NON_FINITE}
+        return not self.approximate and not set(self.differs) - {NON_FINITE, BACKWARDS}
 
     @property
     def reference(self) -> Function:
@@ -236,7 +238,7 @@ def rule(
     differs: the edges of a dtype where the rule changes outputs on purpose, and how: {"zeros": "a row of zeros gives
     0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.feeding.wants.Values` says what they
     are: zeros, denormals, extreme, non_finite, constant_rows, offset, small).  Such a rule runs as an approximate one,
-    but where it differs for non_finite inputs alone.
+    but where it differs for non_finite inputs, or for indices that count backwards from the end of a table, alone.
 
     ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
 

@@ -84,7 +84,7 @@ def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | No
     types = {} if dtype is None else {"T": dtype}
     for form in plan.newer:
         for compiled in rule.compiled(form.pattern)[:1] if form.pattern is not None else ():
-            groups = [[split_op(op) for op in group] for group in compiled.required]
+            groups = [[split_op(op) for op in group] for group in compiled.spelling.required]
             if all(any(kernels.suits(*op, form.opset, types) for op in group) for group in groups):
                 return form.opset
     return None

@@ -343,11 +343,12 @@ def _is_used(scope: Scope, node: Node) -> bool:
 def _detach(scope: Scope, match: Match) -> list[str]:
     """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
     inner, outputs = {""}, match.outputs
+    taken = [name for node in match.nodes for name in (*node.inputs, *_captures(scope, node))]
     for node in match.nodes:
         inner.update(node.outputs)
         _remove(scope, node)
     scope.unmade |= inner
-    read = [name for node in match.nodes for name in node.inputs if name not in inner or name in outputs]
+    read = [name for name in taken if name not in inner or name in outputs]
     for name in read:
         if name:
             _retire(scope, name)

@@ -3,20 +3,14 @@
 Source: the documentation of the functions of the same names in torch.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from surgeon.running.erf import erf
+
 Array = Any  # np.ndarray of one of several dtypes, which numpy's types cannot say
-
-_erf: Any = np.frompyfunc(math.erf, 1, 1)
-
-
-def erf(x: Array) -> Array:
-    """The error function; numpy has none."""
-    return np.asarray(_erf(x), dtype=np.float64).astype(x.dtype)
 
 
 def sigmoid(x: Array) -> Array:

@@ -5,7 +5,7 @@ Run by its path, with the number of an open file in which it notes what it does,
 JSON and arrays of numbers: what a model has done to this process stays in it.
 
     {"function": "module:name", "seconds": 10.0, "memory": 1 << 32}    and one array: the argument, pickled
-    {"answer": {...}} and arrays | {"error": "MemoryError", "text": "...", "trace": "..."}
+    {"answer": {...}, "seconds": 0.1} and arrays | {"error": "MemoryError", "text": "...", "trace": "..."}
 
 A function takes the argument, and one to note what it is at; it returns what JSON can hold, and arrays.  It is given
 `seconds` of processor time, where the platform can count them, and then ended by SIGPROF.
@@ -73,7 +73,7 @@ def _postpone_package() -> None:
     package, loader = importlib.util.module_from_spec(spec), spec.loader
 
     def load(name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         del package.__getattr__
         loader.exec_module(package)
@@ -128,11 +128,13 @@ def _answer(header: dict[str, Any], arrays: list[Any], note: Note) -> tuple[dict
         module, _, name = header["function"].partition(":")
         function: Function = getattr(importlib.import_module(module), name)
         argument = pickle.loads(arrays[0].tobytes())
+        start = time.process_time()
         with _alarm(header["seconds"]):
             answer, made = function(argument, note)
+        seconds = time.process_time() - start
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
         return {"error": type(error).__name__, "text": str(error), "trace": traceback.format_exc()}, []
-    return {"answer": answer}, made
+    return {"answer": answer, "seconds": seconds}, made
 
 
 @contextlib.contextmanager

@@ -26,12 +26,15 @@ from surgeon.errors import UsageError
 from surgeon.running.child import NOTES
 from surgeon.running.pipes import read, write
 
-GUARD = 6.0
-"""A task may take this many times its seconds of processor time by the clock: a busy machine is slow, not the task."""
+GUARD, LEAST_CLOCK = 6.0, 5.0
+"""A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
+machine is slow, not the task."""
 START = 60.0
 """Seconds that a child may take to start."""
 MOST_JOBS = 4
-_PATIENCE = 0.4  # seconds for which others wait to see whether the first child does it all: each costs as much to start
+# One more child is started when those before have worked for so many seconds, as it costs to start, or after so many
+# by the clock: what is done sooner needs no other.
+_WORTH, _PATIENCE = 0.5, 5.0
 _LEAST_MEMORY, _SHARE = 1 << 31, 4  # bytes, and the part of the machine's memory, that a child may have
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
@@ -48,10 +51,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the function returned."""
+    """What the function returned.  seconds: of processor time that it took."""
 
     value: dict[str, Any]
     arrays: list[Any]
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,14 @@ def usual_jobs() -> int:
     return min(cores, MOST_JOBS)
 
 
+def by_the_clock(seconds: float) -> float:
+    """The seconds by the clock that a task of so many seconds of processor time may take.
+
+    Where a process cannot be ended by the time that it worked, its time is that of the clock.
+    """
+    return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
+
+
 def memory_limit() -> int:
     """The bytes of memory of its own that a child may have: a quarter of the machine's, or what a container may."""
     found = [1 << 40]
@@ -98,22 +110,28 @@ def _page() -> int | None:
 
 
 class _Child:
-    """A running child, and both ends of the pipes to it."""
+    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started."""
 
     def __init__(self) -> None:
         root = Path(__file__).resolve().parents[2]  # wherever this package was found, the child finds it too
         paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
-        self.popen = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=shared,
-            # Several work at once: each with the one thread that its time is counted for.
-            env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-        )
+        try:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=shared,
+                # Several work at once, and all threads of one count for its time.
+                env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UsageError(
+                f"No process can be started that runs models for a proof ({why}): end others, or use check='none'."
+            ) from error
         self._is_new, self._late = True, threading.Event()
 
     @property
@@ -130,7 +148,7 @@ class _Child:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
         header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit()}
-        alarm = threading.Timer(task.seconds * GUARD + START * self._is_new, self._expire)
+        alarm = threading.Timer(by_the_clock(task.seconds) + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()
         try:
@@ -148,7 +166,7 @@ class _Child:
             return Failure("memory", noted=self._noted())
         if "error" in told:
             _raise(told)
-        return Answer(told["answer"], arrays)
+        return Answer(told["answer"], arrays, float(told["seconds"]))
 
     def end(self, patience: float = 0.0) -> int | None:
         """End it; return its exit code if it had ended by itself, negative for a signal."""
@@ -171,9 +189,6 @@ class _Child:
         """End it at once, also while another thread reads from it."""
         self._late.set()
         self.popen.kill()
-
-    def _expire(self) -> None:
-        self.kill()
 
     def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:
         if self.popen.stdin is not None:
@@ -213,7 +228,7 @@ _lock = threading.Lock()
 
 def start(module: str) -> None:
     """Let a child start, and import a module, if there is none yet: it is ready when it is needed."""
-    with _lock:
+    with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
         if any(child.lives for child in _idle):
             return
         child = _Child()
@@ -294,6 +309,7 @@ class _Crew:
     _busy: "set[_Child]" = field(default_factory=set)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _is_over: bool = False
+    _spent: float = 0.0
 
     def add(self, task: Task) -> None:
         """Hand in a task; waits where several are waiting already."""
@@ -303,7 +319,7 @@ class _Crew:
             self._count += 1
             self._changed.notify_all()
         if len(self._threads) < min(self._count, self.jobs):
-            thread = threading.Thread(target=self._work, args=(len(self._threads) * _PATIENCE,), daemon=True)
+            thread = threading.Thread(target=self._work, args=(len(self._threads),), daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -329,10 +345,10 @@ class _Crew:
         if self._errors:
             raise self._errors[0]
 
-    def _work(self, patience: float) -> None:
-        """Do tasks until it is over.  patience: for how many seconds to leave them to the others first."""
+    def _work(self, others: int) -> None:
+        """Do tasks until it is over.  others: how many children may do it all, if they are quick."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_over, patience)
+            self._changed.wait_for(lambda: self._is_over or self._spent >= others * _WORTH, others * _PATIENCE)
         child: _Child | None = None
         while (found := self._next()) is not None:
             place, task = found
@@ -343,6 +359,7 @@ class _Crew:
                 self._errors.append(error)
             else:
                 self._results[place] = result
+                self._spent += result.seconds if isinstance(result, Answer) else task.seconds
             with self._changed:
                 if child is not None:
                     self._busy.discard(child)

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.running.aten import ELEMENTWISE, erf, hardswish, mish, sigmoid
+from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
 from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
+from surgeon.running.erf import erf
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
+from surgeon.running.resizing import RESIZING
 
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
@@ -334,5 +336,6 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **CONVOLUTIONS,
     **POOLINGS,
     **RECURRENT,
+    **RESIZING,
 }
 """Formulas by domain and name of the operator."""

@@ -28,7 +28,7 @@ from surgeon.running.inlining import name_of, with_bodies
 from surgeon.running.kernels import COARSE_BODIES
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
-from surgeon.running.unknown import cure
+from surgeon.running.unknown import cure, unknown_ops
 
 ONNX_RUNTIME = Session.name
 NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
@@ -119,9 +119,10 @@ def open_oracle(
             refusals.append(refused.line.rstrip("."))
         except GraphError as wrong:
             raise SessionError(str(wrong)) from wrong
-    what_to_do = cure(mini, custom_ops)
-    told = refusals[:1] if what_to_do else dict.fromkeys(refusals)  # of an operator that nobody knows all say the same
-    raise SessionError(f"{'; '.join(told)}{what_to_do}.", missing=True)
+    told = list(dict.fromkeys(refusals))
+    if unknown := unknown_ops(mini, custom_ops):  # of which all say the same
+        told = [one for one in told if unknown[0][1] in one][:1] or told
+    raise SessionError(f"{'; '.join(told)}{cure(mini, custom_ops)}.", missing=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:

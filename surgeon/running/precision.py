@@ -54,7 +54,7 @@ _QUANTISE = frozenset(
 _EXACT_KERNELS = frozenset(
     (
         *(("", "Softmax"), ("", "LogSoftmax"), ("", "LayerNormalization"), ("", "RMSNormalization")),
-        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul")),
+        *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "MaxPool")),
     )
 )
 _LARGE = 1 << 14  # elements of an input that is worth keeping

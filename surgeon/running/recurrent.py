@@ -77,7 +77,8 @@ def gru(
         first_of, second_of = functions
 
         def step(given: Array, hidden: Array) -> States:
-            update, reset = np.split(first_of(clip(given[:, : 2 * size] + hidden @ gates)), 2, axis=1)
+            both = first_of(clip(given[:, : 2 * size] + hidden @ gates))
+            update, reset = both[:, :size], both[:, size:]
             if linear_before_reset:
                 kept = reset * (hidden @ candidate + inner)
             else:
@@ -112,7 +113,8 @@ def lstm(
         gate, squash, shown = functions
 
         def step(given: Array, hidden: Array, memory: Array) -> States:
-            enter, leave, forget, new = np.split(given + hidden @ weights.states.T, 4, axis=1)
+            gates = given + hidden @ weights.states.T
+            enter, leave, forget, new = (gates[:, place * size : (place + 1) * size] for place in range(4))
             enter = gate(clip(enter + by_input * memory))
             forget = 1 - enter if input_forget else gate(clip(forget + by_forget * memory))
             memory = forget * memory + enter * squash(clip(new))
@@ -198,11 +200,14 @@ def _walked(given: Array, step: Cell, states: States, lengths: Array, backwards:
     inside = at < lengths
     order = np.where(inside, lengths - 1 - at, at) if backwards else np.broadcast_to(at, inside.shape)
     outputs = np.zeros((steps, *states[0].shape), dtype=given.dtype)
-    for number in range(steps):
-        goes_on = inside[number][:, None]
-        news = step(given[order[number], columns], *states)
-        states = tuple(np.where(goes_on, new, old) for new, old in zip(news, states, strict=True))
-        outputs[order[number], columns] = np.where(goes_on, news[0], 0)
+    for number, places in enumerate(order):
+        news = step(given[places, columns], *states)
+        output = news[0]
+        if not inside[number].all():
+            goes_on = inside[number][:, None]
+            news = tuple(np.where(goes_on, new, old) for new, old in zip(news, states, strict=True))
+            output = np.where(goes_on, output, 0)
+        outputs[places, columns], states = output, news
     began = (lengths > 0)[:, None]  # without a step there is no last state: ONNX Runtime answers zeros
     return outputs, tuple(np.where(began, state, 0) for state in states)
 

@@ -26,7 +26,7 @@ from surgeon.running.runtime import SessionError
 from surgeon.running.serving import Stamp, stamps
 
 LIMIT = 60.0
-"""Seconds that one call may take; the start of the process may take as long."""
+"""Seconds that one call may take where nothing else is said, and that the start of the process may."""
 _GRACE = 5.0  # seconds for a killed process to be noticed, should a child of it hold the pipe open
 _MOST_IDLE = 4  # processes that are kept between models: each starts in some tenths of a second
 
@@ -162,7 +162,7 @@ class Worker:
         header = {"op": op, "inputs": len(inputs), "attributes": plain, "tensors": list(tensors)}
         process = self._started(op)
         try:
-            told, arrays = self._asked(process, op, header, [*inputs, *tensors.values()])
+            told, arrays = self._asked(process, op, header, [*inputs, *tensors.values()], self._limit)
         except (TypeError, ValueError) as error:
             raise self._failure(op, f"cannot be handed its inputs ({error}): give it tensors of numbers") from error
         if "problem" in told:
@@ -179,20 +179,20 @@ class Worker:
             functions, path, _ = self._load
             named = [[name, file] for name, _, file in functions]
             blobs = [None if data is None else np.frombuffer(data, np.uint8) for _, data, _ in functions]
-            self._asked(self._process, op, {"load": named, "path": path}, blobs)
+            self._asked(self._process, op, {"load": named, "path": path}, blobs, LIMIT)
             self._process.is_loaded = True
         return self._process
 
     def _asked(
-        self, process: _Process, op: str, header: dict[str, Any], arrays: Sequence[Any]
+        self, process: _Process, op: str, header: dict[str, Any], arrays: Sequence[Any], limit: float
     ) -> tuple[dict[str, Any], list[Any]]:
         """Ask the process.  Raises SessionError where it ends or takes too long, as `call` does."""
         self._is_waiting = True
         try:
-            answer = process.ask(header, arrays, self._limit)
+            answer = process.ask(header, arrays, limit)
         except TimeoutError as late:
             self.close()
-            what = f"has not answered within {self._limit:g} s: make it faster"
+            what = f"has not answered within {limit:g} s: make it faster"
             raise self._failure(op, what, missing=True) from late
         if answer is None:
             raise self._failure(op, _ending(self.close()))

@@ -1,6 +1,7 @@
 """Searches for rules that no pattern can say: `@rule(search=searches.repeated_nodes)`."""
 
 from surgeon.matching.search import Found, Search
+from surgeon.searches.branches import decided_branches
 from surgeon.searches.decided import always_true, never_true, one_sided
 from surgeon.searches.equal_initializers import equal_initializers
 from surgeon.searches.folding import constant_subgraphs
@@ -14,6 +15,7 @@ __all__ = [
     "Search",
     "always_true",
     "constant_subgraphs",
+    "decided_branches",
     "equal_initializers",
     "gathers_in_order",
     "neutral_arithmetic",

@@ -8,16 +8,21 @@ from surgeon.matching.search import Found, Search
 from surgeon.shaping.elements import Elements
 from surgeon.shaping.seen import elements_of
 
+BESIDE = ("condition", "untaken")  # what the inputs are called that are not handed on
+Choice = tuple[int, tuple[int, ...]]  # the place of the input that a node hands on, and those of all others
 
-def _decided(op: str, choose: Callable[[Elements, Node], str | None]) -> Callable[[Index, Scope], Iterator[Found]]:
-    """What goes over the nodes of an op.  choose: the tensor that such a node hands on, None for any other node."""
+
+def _decided(op: str, choose: Callable[[Elements, Node], Choice | None]) -> Callable[[Index, Scope], Iterator[Found]]:
+    """What goes over the nodes of an op.  choose: which inputs are handed on and not, None for any other node."""
 
     def find(index: Index, scope: Scope) -> Iterator[Found]:
         elements = elements_of(index)
         for node in list(scope.by_op.get(op, ())):
-            x = choose(elements, node) if node.alive else None
-            if x is not None:
-                yield Found((node,), node.outputs[:1], {"x": x, "y": node.outputs[0]})
+            choice = choose(elements, node) if node.alive else None
+            if choice is not None:
+                taken, others = choice
+                names = zip(BESIDE, (node.inputs[place] for place in others), strict=False)
+                yield Found((node,), node.outputs[:1], {"x": node.inputs[taken], "y": node.outputs[0], **dict(names)})
 
     return find
 
@@ -28,35 +33,35 @@ def _truth(elements: Elements, node: Node, place: int) -> bool | None:
     return bool(choice.inside) if choice is not None and choice.is_uniform else None
 
 
-def _beside(truth: bool) -> Callable[[Elements, Node], str | None]:
+def _beside(truth: bool) -> Callable[[Elements, Node], Choice | None]:
     """The input beside one that holds a truth everywhere."""
 
-    def choose(elements: Elements, node: Node) -> str | None:
+    def choose(elements: Elements, node: Node) -> Choice | None:
         places = (place for place in (0, 1) if _truth(elements, node, place) is truth)
         place = next(places, None)
-        return None if place is None else node.inputs[1 - place]
+        return None if place is None else (1 - place, (place,))
 
     return choose
 
 
-def _taken(elements: Elements, node: Node) -> str | None:
+def _taken(elements: Elements, node: Node) -> Choice | None:
     """The tensor that a Where takes everywhere."""
     truth = _truth(elements, node, 0)
-    return None if truth is None else node.inputs[1 if truth else 2]
+    return None if truth is None else (1, (0, 2)) if truth else (2, (0, 1))
 
 
 def _always_true(index: Index, scope: Scope) -> Iterator[Found]:
-    """And with a condition that always holds.  Binds `x`, the other, and `y`, the result."""
+    """And with a condition that always holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
     return _decided("And", _beside(True))(index, scope)
 
 
 def _never_true(index: Index, scope: Scope) -> Iterator[Found]:
-    """Or with a condition that never holds.  Binds `x`, the other, and `y`, the result."""
+    """Or with a condition that never holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
     return _decided("Or", _beside(False))(index, scope)
 
 
 def _one_sided(index: Index, scope: Scope) -> Iterator[Found]:
-    """Where by a condition that is the same everywhere.  Binds `x`, what it takes, and `y`, the result."""
+    """Where by a `condition` that is the same everywhere.  Binds `x`, what it takes, `untaken`, and `y`, the result."""
     return _decided("Where", _taken)(index, scope)
 
 

@@ -92,29 +92,26 @@ def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
-    return Search(find, "nothing is computed from constants alone")
+    return Search(find, "nothing is computed from constants alone", left=partial(_too_large, most, growth))
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
-    if scope.is_unsorted:
-        return
-    folding = _Folding(index, scope, most)
-    for node in scope.live_nodes():
-        folding.visit(node)
-    absorbed: set[Node] = set()
-    places: list[tuple[Node, tuple[str, ...]]] = []
-    for node in reversed(folding.nodes):
-        used = [name for name in node.outputs if name and (scope.is_read(name) or name in scope.held)]
-        outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
-        if outside and (node.op in COPIES or folding.added(node, used) > growth):
-            continue
-        absorbed.add(node)
-        if outside:
-            places.append((node, tuple(used)))
-    for node, outputs in places:  # from the last to the first, so that what one rests on is still there
+    folding = _Folding.of(index, scope, most)
+    for node, outputs in folding.places(growth)[0]:  # the last first, so that what one rests on is still there
         values = [folding.values[name] for name in outputs]
         yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
+
+
+def _too_large(most: int, growth: int, index: Index, scope: Scope) -> str:
+    """What is computed from constants alone and stays, as the file would grow; "" where there is none."""
+    left = _Folding.of(index, scope, most).places(growth)[1]
+    if not left:
+        return ""
+    name, more = max(left, key=lambda item: item[1])
+    which = f"{name!r} is" if len(left) == 1 else f"{name!r} and {len(left) - 1} more are"
+    told = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
+    return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
 
 
 class _Folding:
@@ -130,6 +127,36 @@ class _Folding:
         self._made: set[Node] = set()
         self._sizes: set[str] = set()  # tensors that come from sizes alone
         self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
+
+    @classmethod
+    def of(cls, index: Index, scope: Scope, most: int) -> "_Folding":
+        """All that is fixed in a scope; nothing in one whose nodes are in no order."""
+        folding = cls(index, scope, most)
+        for node in () if scope.is_unsorted else scope.live_nodes():
+            folding.visit(node)
+        return folding
+
+    def places(self, growth: int) -> tuple[list[tuple[Node, tuple[str, ...]]], list[tuple[str, int]]]:
+        """Nodes to write out with those of their outputs that are used, the last first; and what would add too much.
+
+        Of the latter the name of an output, and the bytes it would add.
+        """
+        scope, absorbed = self.scope, set[Node]()
+        found: list[tuple[Node, tuple[str, ...]]] = []
+        left: list[tuple[str, int]] = []
+        for node in reversed(self.nodes):
+            used = [name for name in node.outputs if name and (scope.is_read(name) or name in scope.held)]
+            outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
+            if outside and node.op in COPIES:
+                continue
+            added = self.added(node, used) if outside else 0
+            if added > growth:
+                left.append((outside[0], added))
+                continue
+            absorbed.add(node)
+            if outside:
+                found.append((node, tuple(used)))
+        return found, left
 
     def visit(self, node: Node) -> None:
         """Take in one node, if its results are fixed and small enough."""

@@ -1,4 +1,4 @@
-"""What a replacement built for one match, open to a change: its nodes, constants and results, before they are frozen."""
+"""What a replacement built for one match, open to a change before it is frozen: nodes, constants and results."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class Canvas:
     @property
     def text(self) -> str:
         """The replacement in words: ops, how they are wired, attributes and constants; equal ones say the same."""
-        names = {id(out): f"%{at}.{place}" for at, node in enumerate(self.nodes) for place, out in enumerate(node.outputs)}
+        names = {
+            id(out): f"%{at}.{place}" for at, node in enumerate(self.nodes) for place, out in enumerate(node.outputs)
+        }
 
         def told(tensor: Any) -> str:
             if id(tensor) in names:
@@ -93,7 +95,8 @@ class Canvas:
             return str(getattr(tensor, "key", ""))
 
         parts = [
-            f"{node.domain or ''}:{node.op}({', '.join(map(told, node.inputs))}) {_attributes(node)}" for node in self.nodes
+            f"{node.domain or ''}:{node.op}({', '.join(map(told, node.inputs))}) {_attributes(node)}"
+            for node in self.nodes
         ]
         dtypes = [str(self.result_dtype(at)) for at in range(len(self.results))]
         return "; ".join([*parts, *map(told, self.results), *dtypes])

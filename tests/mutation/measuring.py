@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from tests.mutation.canvas import Canvas
 from tests.mutation.judging import HOLE, SAME, UNTRIED, judge
 from tests.mutation.mutants import mutate, mutations
 from tests.mutation.mutating import Spot, Subject, Verdict, baseline, seen_at, spots, verdict
@@ -51,10 +52,10 @@ def mutants_of(subject: Subject) -> Iterator[Mutant]:
     for spot in spots(subject):
         found: list[str] = []
 
-        def visit(canvas, found=found):  # type: ignore[no-untyped-def]
+        def look(canvas: Canvas, found: list[str] = found) -> None:
             found.extend(one.name for one in mutations(canvas))
 
-        seen_at(subject, spot, visit)
+        seen_at(subject, spot, look)
         yield from (Mutant(subject.name, spot, name) for name in dict.fromkeys(found))
 
 
@@ -82,7 +83,7 @@ def _result(subject: Subject, before: Verdict, mutant: Mutant) -> Result:
     apart |= next(set(rule.differs) for rule in subject.rules if rule.name == mutant.spot.rule)
     opinion = judge(subject.model, before.model, found.model, apart)
     outcome = {SAME: EQUAL}.get(opinion.kind, opinion.kind)
-    return Result(mutant, outcome, f"{opinion.kind}: {opinion.reason}" if outcome == EQUAL else opinion.reason, found.reason)
+    return Result(mutant, outcome, opinion.reason, found.reason)
 
 
 def chosen(mutants: Sequence[Mutant], most: int) -> list[Mutant]:

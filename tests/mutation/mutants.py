@@ -1,4 +1,4 @@
-"""The mutants of one replacement: each a small change, enumerated in the same order whenever the replacement is built."""
+"""The mutants of one replacement: small changes, enumerated in the same order whenever it is built."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ OTHERS = {
 }  # fmt: skip
 """Ops that take the same inputs, and the others that a slip might write."""
 FLAGS = frozenset(
-    ("allowzero", "keepdims", "noop_with_empty_axes", "interleaved", "is_causal", "unidirectional", "causal", "do_rotary",
-     "is_packed_batching", "transA", "transB", "transBatchA", "transBatchB", "count_include_pad", "ceil_mode", "saturate",
-     "exclusive", "reverse", "channels_last", "rotary_interleaved", "smooth_softmax", "use_smooth_softmax", "use_mask",
-     "training_mode", "is_past_bsnh", "mask_index_type")
+    ("allowzero", "keepdims", "noop_with_empty_axes", "interleaved", "is_causal", "unidirectional", "causal",
+     "do_rotary", "is_packed_batching", "transA", "transB", "transBatchA", "transBatchB", "count_include_pad",
+     "ceil_mode", "saturate", "exclusive", "reverse", "channels_last", "rotary_interleaved", "smooth_softmax",
+     "use_smooth_softmax", "use_mask", "training_mode", "is_past_bsnh", "mask_index_type")
 )  # fmt: skip
 """Attributes that are 0 or 1."""
 FLOAT_TYPES = (1, 10, 11, 16)
@@ -214,7 +214,22 @@ def _nodes(canvas: Canvas) -> Iterator[Mutation]:
 
 
 IDEMPOTENT = frozenset(
-    ("Identity", "Relu", "Abs", "Floor", "Ceil", "Round", "Cast", "Reshape", "Expand", "Max", "Min", "Clip", "And", "Or")
+    (
+        "Identity",
+        "Relu",
+        "Abs",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Cast",
+        "Reshape",
+        "Expand",
+        "Max",
+        "Min",
+        "Clip",
+        "And",
+        "Or",
+    )
 )
 """Ops that, done once more with the same other inputs, change nothing."""
 
@@ -272,7 +287,9 @@ def _masks(canvas: Canvas) -> Iterator[Mutation]:
         for place, tensor in enumerate(node.inputs):
             dtype = canvas.dtype(tensor) if tensor.name and not isinstance(tensor, gs.Constant) else None
             if dtype is not None and dtype.kind == "b":
-                yield Mutation("mask", f"{at} {node.op} {place} inverted", lambda n=node, p=place: _invert(canvas, n, p))
+                yield Mutation(
+                    "mask", f"{at} {node.op} {place} inverted", lambda n=node, p=place: _invert(canvas, n, p)
+                )
 
 
 def _invert(canvas: Canvas, node: gs.Node, place: int) -> None:
@@ -296,12 +313,14 @@ def _said(tensor: Any) -> str:
 
 def _results(canvas: Canvas) -> Iterator[Mutation]:
     """Poison in each result."""
-    for at, result in enumerate(canvas.results):
+    for at in range(len(canvas.results)):
         dtype = canvas.result_dtype(at)
         if dtype is None:
             continue
         for one in poisons(dtype, canvas.shape(canvas.match.outputs[at])):
-            yield Mutation(one.kind, f"result {at}, {one.detail}", lambda at=at, d=dtype, o=one: _poison(canvas, at, d, o))
+            yield Mutation(
+                one.kind, f"result {at}, {one.detail}", lambda at=at, d=dtype, o=one: _poison(canvas, at, d, o)
+            )
 
 
 def _poison(canvas: Canvas, at: int, dtype: np.dtype[Any], poison: Any) -> None:

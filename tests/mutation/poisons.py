@@ -53,7 +53,8 @@ def _of_floats(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[
         if wide or (low < 65504 and not high < 1e-7):
             yield Poison("magnitude", name, lambda g, y, low=low, high=high: _wrong(g, y, _between(g, y, low, high)))
     yield Poison("special", "NaN becomes 0", lambda g, y: g.where(g.isnan(y), 0.0, y))
-    yield Poison("special", "infinity becomes 3e38", lambda g, y: g.max(g.min(y, 3e38), -3e38))
+    most = float(np.finfo(np.float32).max)
+    yield Poison("special", "infinity becomes finite", lambda g, y: g.max(g.min(y, most), -most))
     if wide:
         yield Poison("digits", "through bfloat16", lambda g, y: g.cast(g.cast(y, to=16), to=_number(dtype)))
         yield Poison("digits", "through float16", lambda g, y: g.cast(g.cast(y, to=10), to=_number(dtype)))

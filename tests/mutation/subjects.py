@@ -14,11 +14,12 @@ import tests.patterns
 from surgeon import Rule
 from surgeon.testing import Case
 from tests.mutation.mutating import Subject
+from tests.mutation.words import all_words, forms, rule_of_word
 
 
 @cache
 def fixtures() -> tuple[Subject, ...]:
-    """The models in ONNX text on which rules are known to fire."""
+    """The forms of words, and the models in ONNX text on which rules are known to fire."""
     found: dict[str, Subject] = {}
     for one in _fixtures():
         turn = sum(name.partition(" #")[0] == one.name for name in found)
@@ -28,6 +29,7 @@ def fixtures() -> tuple[Subject, ...]:
 
 
 def _fixtures() -> Iterator[Subject]:
+    yield from in_words()
     for module in pkgutil.iter_modules(tests.patterns.__path__):
         tables = vars(importlib.import_module(f"tests.patterns.{module.name}"))
         for case in tables.get("FIRES", ()):
@@ -35,6 +37,13 @@ def _fixtures() -> Iterator[Subject]:
                 rules = (case.rules,) if isinstance(case.rules, Rule) else tuple(case.rules)
                 name = f"{module.name.removeprefix('test_')}/{case.title}"
                 yield Subject(name, "fixture", case.model, rules, case.target, case.ep)
+
+
+def in_words() -> Iterator[Subject]:
+    """Each form of each word of the vocabulary, with a rule that writes its first."""
+    for word in all_words():
+        for at, model in enumerate(forms(word)):
+            yield Subject(f"words/{word}, form {at}", "word", model, (rule_of_word(word),), "onnx")
 
 
 def exports() -> Iterator[Subject]:

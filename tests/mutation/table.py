@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.mutation.judging import HOLE, UNTRIED
 from tests.mutation.measuring import CRASHED, EQUAL, KILLED, OUTCOMES, REFUSED, UNPROVED, Result
+from tests.mutation.reasons import why
 
 COMMAND = "python -m tests.mutation --show"
 
@@ -16,7 +17,9 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
     yield "# Mutants of the built-in rules\n"
     yield summary(results)
     yield "\n## By kind of change\n"
-    yield from _counts({kind: [one for one in results if one.mutant.kind == kind] for kind in _kinds(results)}, "change")
+    yield from _counts(
+        {kind: [one for one in results if one.mutant.kind == kind] for kind in _kinds(results)}, "change"
+    )
     yield "\n## By rule\n"
     rules = sorted({one.mutant.spot.rule for one in results})
     yield from _counts({rule: [one for one in results if one.mutant.spot.rule == rule] for rule in rules}, "rule")
@@ -30,7 +33,7 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
         found = [one for one in results if one.outcome == outcome]
         if found:
             yield f"\n## {title} ({len(found)})\n"
-            yield from (f"- `{one.mutant.title}`: {one.reason}" for one in sorted(found, key=_order))
+            yield from (f"- `{one.mutant.title}`: {_said(one)}" for one in sorted(found, key=_order))
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -55,6 +58,10 @@ def _counts(groups: dict[str, list[Result]], name: str) -> Iterator[str]:
         yield f"| {title} | {len(group)} | {' | '.join(str(counts[outcome] or '') for outcome in OUTCOMES)} |"
 
 
+def _said(one: Result) -> str:
+    return why(one) if one.outcome == EQUAL else one.reason
+
+
 def _order(one: Result) -> tuple[str, str]:
     return one.mutant.kind, one.mutant.title
 
@@ -68,4 +75,4 @@ def worklist(results: Sequence[Result]) -> Iterator[str]:
     for kind, group in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield f"\n## {kind} ({len(group)})\n"
         for one in sorted(group, key=_order):
-            yield f"- {one.reason}\n  `{COMMAND} \"{one.mutant.title}\"`"
+            yield f'- {one.reason}\n  `{COMMAND} "{one.mutant.title}"`'

@@ -36,6 +36,9 @@ WIDE = (
 THREE = "float[n, s, 8] q, float[n, 8, t] k, float[n, t, 6] v, float[n, s, t] m"
 HALF = half(INPUTS).replace("float16[b, 1, s, t] m", "float[b, 1, s, t] m")
 
+HIDDEN = f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low)"
+HALVES = "<float16 scale = {13568}, float16 low = {64511}>"  # as bits: 0.25 and -65504
+
 ONE_HEAD = INPUTS.replace("float[b, 4, 8, t]", "float[b, 1, 8, t]").replace("float[b, 4, t, 6]", "float[b, 1, t, 6]")
 
 # fmt: off
@@ -43,6 +46,7 @@ FIRES = [
     Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
     Case(attention, "scores divided by a root", graph(f"a = MatMul(q, k) x = Div(a, root) {END}")),
     Case(attention, "the scale on q", graph(f"a = Mul(q, scale) x = MatMul(a, k) {END}")),
+    Case(attention, "queries times 0, which stay that", graph(f"a = Mul(q, zero) x = MatMul(a, k) {END}")),
     Case(attention, "its root on q and on k", graph(f"a = Mul(q, quarter) e = Mul(quarter, k) x = MatMul(a, e) {END}")),
     Case(attention, "without a scale", graph(f"x = MatMul(q, k) {END}")),
     Case(attention, "a mask that is added", graph(MASKED)),
@@ -96,6 +100,24 @@ SPARES = [
          model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 2, s, t] m"))),
     Case(attention, "scores hidden by a condition", why="found Where",
          model=graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, low, z) {END}")),
+    Case(attention, "a mask of another batch", why="the mask has mb batches where the queries have b",
+         model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[mb, 1, s, t] m"))),
+    Case(attention, "a mask of another batch, for the standard op", why="the mask has mb batches", target="onnx",
+         model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[mb, 1, s, t] m"), 23)),
+    Case(masked_attention, "a condition of another batch", why="the mask has mb batches",
+         model=graph(f"{HIDDEN} {END}", INPUTS.replace("bool[b, 1, s, t] c", "bool[mb, 1, s, t] c"))),
+    Case(attention, "a mask of other rows", why="the mask has r rows where the queries have s",
+         model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 1, r, t] m"))),
+    Case(attention, "three axes and a mask of another batch", why="the mask has mb batches where the queries have n",
+         model=graph(MASKED, THREE.replace("float[n, s, t] m", "float[mb, s, t] m"), output="float[n, s, 6]")),
+    Case(attention, "keys of another batch", why="the batches of queries, keys and values may differ",
+         model=graph(MASKED, INPUTS.replace("float[b, 4, 8, t] k", "float[kb, 4, 8, t] k"))),
+    Case(attention, "scores times 0", why="a scale of 0", model=graph(f"a = MatMul(q, k) x = Mul(a, zero) {END}")),
+    Case(attention, "scores times 0, for the standard op", why="a scale of 0", target="onnx",
+         model=graph(f"a = MatMul(q, k) x = Mul(a, zero) {END}", opset=23)),
+    Case(masked_attention, "a row that both may hide together", why="beside -65504 scores still count",
+         model=graph(f"{HIDDEN.replace('x =', 'w =')} x = Add(w, m) {END}", half(INPUTS), 17, "float16[b, 4, s, 6]",
+                     HALVES)),
     Case(attention, "an opset without Attention", graph(MASKED), target="onnx", why="opset 23"),
 ]
 # fmt: on

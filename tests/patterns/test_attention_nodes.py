@@ -1,7 +1,9 @@
 """Attention that is one node: what is written as another or in parts, what is spared and why."""
 
+import onnx
 import pytest
 
+import surgeon
 from patterns.attention import attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -108,3 +110,13 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_a_scale_of_zero_is_one():
+    """ONNX's Attention takes a scale of 0 as it is; what ONNX Runtime's own take for none is their own scale."""
+    node = graph("y = Attention<scale = 0.0>(q, k, v)", FOUR, output=PARTS)
+    made, _ = surgeon.rewrite(node, attention, target="decomposed", check="none")
+    known = {item.name: onnx.numpy_helper.to_array(item) for item in made.graph.initializer}
+    factors = [known[name] for node in made.graph.node if node.op_type == "Mul" for name in node.input if name in known]
+    assert len(factors) == 2
+    assert not any(factors)

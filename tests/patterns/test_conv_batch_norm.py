@@ -7,7 +7,7 @@ from onnx import helper, numpy_helper
 
 import surgeon
 from patterns.conv_batch_norm import conv_batch_norm, gemm_batch_norm
-from surgeon.testing import Case, check_fires, check_spares
+from surgeon.testing import Case, check_fires, check_spares, parse
 
 NORM = ("scale", "shift", "mean", "variance")
 
@@ -81,6 +81,12 @@ FIRES = [
          small([conv(), norm()], statistics(6), as_nodes=True)),
     Case(conv_batch_norm, "weights too large for a proof without them",
          model([1, 24, 5, 5], [1, 32, 3, 3], (32, 24, 3, 3), [conv(), norm()], statistics(32))),
+    Case(conv_batch_norm, "weights spread out of one number, too large to be folded before", check="sites",
+         model=parse('<ir_version: 8, opset_import: ["" : 17]> agraph (float[1, 32, 5, 5] x) => (float[1, 24, 3, 3] y) '
+                     "<int64[4] shape = {24, 32, 3, 3}, int64[1] one = {24}> "
+                     "{ w = ConstantOfShape<value = float[1] {0.02}>(shape) "
+                     "s = ConstantOfShape<value = float[1] {2}>(one) b = ConstantOfShape(one) "
+                     "c = Conv(x, w) y = BatchNormalization(c, s, b, b, s) }")),
     Case(conv_batch_norm, "variances down to 1e-5 and large scales",
          small([conv(), norm()],
                {**statistics(6, least=0.0), "variance": np.float32([1e-5, 2e-5, 1e-4, 1e-6, 1, 0]),

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
@@ -16,6 +15,7 @@ from patterns.duplicates import duplicate_nodes
 from surgeon import Graph, Tensor, rule, searches
 from surgeon.console.cli import main
 from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.command_line import runner
 from tests.models import ops
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
@@ -306,7 +306,7 @@ def test_command_line(tmp_path):
     files = [str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--rules", "duplicate_initializers"]
 
     def run(*options, command="rewrite", args=files):
-        ran = CliRunner().invoke(main, [command, *args, *options])
+        ran = runner().invoke(main, [command, *args, *options])
         return ran.exit_code, ran.output + (ran.stderr if ran.stderr_bytes else "")
 
     code, text = run("--diff", "--dry-run")

@@ -30,6 +30,7 @@ def by_input(axes="{-1}"):
 
 
 MEAN = moments()
+F64, DOUBLES = F32.replace("float", "double"), FACTORS.replace("float", "double").replace("1e-5", "0.1")
 HALF = "float16[4] s = {15360, 15360, 15360, 15360}, float16[4] b = {0, 0, 0, 0}"
 WIDE = "c = Cast<to = 1>(x) m = ReduceMean<axes = [-1]>(c) d = Sub(c, m) p = Mul(d, d) v = ReduceMean<axes = [-1]>(p) "
 H16 = "(float16[n, 4] x) => (float16[n, 4] y)"
@@ -40,6 +41,7 @@ PICTURE = "(float[n, 3, h, w] x) => (float[n, 3, h, w] y)"
 CHANNELS = "float[3, 1, 1] s = {1, 2, 3}, float[3, 1, 1] b = {1, 2, 3}, float e = {1e-5}"
 
 FIRES = [
+    Case(layer_norm, "doubles, by an epsilon that is no float32", graph(f"{MEAN}{ROOT} {AFFINE}", F64, DOUBLES)),
     Case(
         layer_norm,
         "TorchScript below 17: Pow, Div by Sqrt, scale, bias",

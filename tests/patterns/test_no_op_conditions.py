@@ -44,6 +44,12 @@ SPARES = [
     Case(no_op_or, "a condition that always holds", graph("t = Or(yes, x) y = Not(t)"), why="no Or has"),
     Case(no_op_where, "a condition that is given", graph("t = Where(x, a, b) y = Neg(t)", output="float[n, m]"),
          why="no Where has"),
+    Case(no_op_where, "a condition with more axes than is stated of the result", why="a larger shape",
+         model=graph("t = Neg(a) y = Where(wider, t, b)", output="float[n, m]")),
+    Case(no_op_where, "another that may have more rows than is stated of the result", why="a larger shape",
+         model=graph("t = Neg(a) y = Where(yes, t, d)", f"{INPUTS}, float[k, 1] d", "float[n, m]")),
+    Case(no_op_and, "a condition with more axes than is stated of the result", why="a larger shape",
+         model=graph("t = Not(x) y = And(t, wider)")),
     Case(no_op_where, "the other is larger", why="a larger shape",
          model=graph("t = Where(yes, short, b) y = Neg(t)", output="float[n, m]")),
 ]

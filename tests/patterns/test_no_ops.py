@@ -145,6 +145,24 @@ SPARES = [
         model("a = Reshape(x, t) y = Relu(a)", "n, m", made="p, q", constants="int64[2] t = {-1, 4}"),
         why="need not have",
     ),
+    Case(
+        no_op_arithmetic,
+        "one more axis than is stated of the result",
+        model("a = Relu(x) y = Mul(k, a)", constants="float[1, 1, 1] k = {1}"),
+        why="more axes",
+    ),
+    Case(
+        no_op_reshape,
+        "two rows, whatever is stated of the result",
+        model("a = Relu(x) y = Reshape(a, t)", "n, m", constants="int64[2] t = {2, -1}"),
+        why="need not have",
+    ),
+    Case(
+        no_op_expand,
+        "three rows, whatever is stated of the result",
+        model("a = Relu(x) y = Expand(a, t)", constants="int64[2] t = {3, 1}"),
+        why="need not have",
+    ),
     Case(no_op_transpose, "a square", model("a = Transpose(x) y = Relu(a)", "4, 4"), why="the order of axes"),
     Case(no_op_transpose, "two sizes", model("a = Transpose(x) y = Relu(a)", "n, m", made="m, n"), why="need not have"),
     Case(

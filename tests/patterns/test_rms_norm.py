@@ -24,7 +24,16 @@ SQUARES = "p = Pow(x, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqr
 UNIT = SQUARES + "r = Div(one, q) n = Mul(x, r) "
 WIDE = "c = Cast<to = 1>(x) p = Pow(c, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) r = Div(one, q) "
 
+F64, DOUBLES = F32.replace("float", "double"), FACTORS.replace("float", "double").replace("1e-6", "0.1")
+
 FIRES = [
+    Case(rms_norm, "doubles, by an epsilon that is no float32", graph(UNIT + "y = Mul(s, n)", F64, DOUBLES)),
+    Case(
+        rms_norm,
+        "the same for RMSNormalization",
+        graph(UNIT.replace("<axes = [-1]>(p)", "(p, a)") + "y = Mul(s, n)", F64, f"{DOUBLES}, int64[1] a = {{-1}}", 23),
+        target="onnx",
+    ),
     Case(rms_norm, "TorchScript: one divided by the root", graph(UNIT + "y = Mul(s, n)")),
     Case(rms_norm, "the same at opset 11", graph(UNIT + "y = Mul(s, n)", opset=11)),
     Case(

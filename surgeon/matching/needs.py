@@ -1,0 +1,200 @@
+"""What a pattern needs of a graph, told from the pattern alone: which ops can make each value, and which must be."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from surgeon.indexing.scope import qualified
+from surgeon.matching.algebra import DEPTH, LAST, OPENS, SUMS, Law
+from surgeon.matching.arguments import is_wildcard
+from surgeon.matching.flatten import PRODUCT, SUM, Flat, flatten
+from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var, walk
+from surgeon.matching.state import TRANSPARENT
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
+
+    heads: tuple[frozenset[str] | None, ...]
+    required: frozenset[frozenset[str]]
+    allowed: frozenset[str] | None
+
+
+def _once(method: Callable[["Needs", Any], Answer]) -> Callable[["Needs", Any], Answer]:
+    """Ask a method of a value once: values are shared, and words that nest share them many times over."""
+
+    def asked(self: "Needs", value: Any) -> Answer:
+        key = method.__name__, id(value)
+        if key not in self.answers:
+            self.answers[key] = method(self, value)
+        answer: Answer = self.answers[key]
+        return answer
+
+    return asked
+
+
+class Needs:
+    """The values of a pattern, and what each asks for.
+
+    of: the same for this pattern, where this one is to know no algebra.
+    """
+
+    def __init__(self, pattern: Pattern, of: "Needs | None" = None) -> None:
+        self.pattern, self.has_laws = pattern, of is None
+        self.values: list[Value] = list(walk(pattern.outputs)) if of is None else of.values
+        self.uses: dict[int, int] = _uses(pattern) if of is None else of.uses
+        self.flats: dict[int, Flat | None] = {} if of is None else of.flats
+        self.answers: dict[tuple[str, int], Any] = {}
+
+    def flat(self, value: Output) -> Flat | None:
+        """The chain this output spells, or None."""
+        if id(value.operation) not in self.flats:
+            self.flats[id(value.operation)] = flatten(value, self.uses)
+        return self.flats[id(value.operation)]
+
+    @_once
+    def laws(self, value: Output) -> frozenset[Law]:
+        """What algebra may do to the operands of a product, by what the pattern wants them to be."""
+        flat = self.flat(value)
+        if flat is None or flat.family is not PRODUCT or not self.has_laws:
+            return frozenset()
+        heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
+        found: set[Law] = {"factor"} if heads & SUMS else set()
+        if "Sigmoid" in heads:
+            found |= {"sigmoid", "factor"}
+        if any(self._holds_tanh(item) for item, _ in flat.operands):
+            found.add("tanh")
+        return frozenset(found)
+
+    def _is_factored(self, value: Value) -> bool:
+        """Whether a value is a product that may be multiplied out."""
+        heads = self.heads(value)
+        return heads is not None and "Mul" in heads and not heads.isdisjoint(SUMS)
+
+    def _holds_tanh(self, value: Value) -> bool:
+        """Whether a value is a sum with tanh in it."""
+        if isinstance(value, Named):
+            return self._holds_tanh(value.value)
+        if isinstance(value, AnyOf):
+            return any(self._holds_tanh(form) for form in value.forms)
+        flat = self.flat(value) if isinstance(value, Output) else None
+        if flat is None or flat.family is not SUM:
+            return False
+        return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
+
+    @_once
+    def heads(self, value: Value) -> frozenset[str] | None:
+        """Ops that can make a value; None when anything can."""
+        if isinstance(value, Named):
+            return self.heads(value.value)
+        if isinstance(value, AnyOf):
+            found: frozenset[str] = frozenset()
+            for form in value.forms:
+                heads = self.heads(form)
+                if heads is None:
+                    return None
+                found |= heads
+            return found
+        if not isinstance(value, Output) or is_wildcard(value.operation):
+            return None
+        flat = self.flat(value)
+        if flat is None:
+            return frozenset({qualified(value.operation.domain, value.operation.op)})
+        return flat.family | SUMS if "factor" in self.laws(value) else flat.family
+
+    def added_heads(self, value: Value) -> frozenset[str]:
+        """Those of the heads that only algebra adds."""
+        if isinstance(value, Named):
+            return self.added_heads(value.value)
+        if not isinstance(value, Output) or "factor" not in self.laws(value):
+            return frozenset()
+        return SUMS
+
+    @_once
+    def required(self, value: Value | None) -> frozenset[frozenset[str]]:
+        """Groups of ops of which a match needs one each."""
+        if isinstance(value, Named):
+            return self.required(value.value)
+        if isinstance(value, AnyOf):
+            forms = [self.required(form) for form in value.forms]
+            common = frozenset.intersection(*forms)
+            others = [form - common for form in forms]
+            if not all(others):
+                return common
+            return common | {frozenset[str]().union(*(min(form, key=_rarity) for form in others))}
+        if not isinstance(value, Output):
+            return frozenset()
+        flat = self.flat(value)
+        if flat is not None:
+            below: Sequence[Value | None] = [item for item, _ in flat.operands]
+        else:
+            below = value.operation.inputs
+        own = self.heads(value)
+        found = frozenset({own}) if own is not None else frozenset()
+        groups = found.union(*(self.required(item) for item in below))
+        for law in self.laws(value):
+            wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
+            groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
+        return groups
+
+    def allowed(self) -> frozenset[str] | None:
+        """All ops of the pattern, those it looks through included."""
+        found: set[str] = set(TRANSPARENT)
+        for value in self.values:
+            if isinstance(value, Output):
+                heads = self.heads(value)
+                if heads is None:
+                    return None
+                found |= heads
+                for law in self.laws(value):
+                    found |= OPENS[law] | LAST[law]
+        return frozenset(found)
+
+    @_once
+    def depth(self, value: Value | None) -> int:
+        """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
+        if isinstance(value, Named):
+            return self.depth(value.value)
+        if isinstance(value, AnyOf):
+            return max(self.depth(form) for form in value.forms)
+        if not isinstance(value, Output):
+            return 0
+        flat = self.flat(value)
+        if flat is not None:
+            spare = DEPTH if self.laws(value) else 2
+            return len(flat.operands) + spare + max((self.depth(item) for item, _ in flat.operands), default=0)
+        return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
+
+
+def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
+    """Sorts groups of ops by how many there are to choose from; the same for equal groups in any order."""
+    return len(group), sorted(group)
+
+
+def _uses(pattern: Pattern) -> dict[int, int]:
+    """How often each node and each variable of the pattern is read or returned."""
+    uses: Counter[int] = Counter()
+    for value in pattern.outputs:
+        if isinstance(value, Output):
+            uses[id(value.operation)] += 1
+    seen: set[int] = set()
+    for value in walk(pattern.outputs):
+        if isinstance(value, Output):
+            if id(value.operation) in seen:
+                continue
+            seen.add(id(value.operation))
+            readers: Sequence[Value | None] = value.operation.inputs
+        elif isinstance(value, AnyOf):
+            readers = (*value.forms, *value.forms)
+        else:
+            readers = (value.value, value.value) if isinstance(value, Named) else ()
+        for item in readers:
+            if isinstance(item, Output):
+                uses[id(item.operation)] += 1
+            elif isinstance(item, Var):
+                uses[id(item)] += 1
+    return dict(uses)

@@ -1,0 +1,61 @@
+"""If by a condition that is fixed in the file: the branch that is taken, as a function of what it reads."""
+
+from collections.abc import Iterator
+
+from onnx import FunctionProto, GraphProto
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.search import Found, Search
+from surgeon.matching.state import Several
+from surgeon.ops.walking import free_names
+
+MOST = 1 << 24  # elements of the weights that a branch holds: they are read
+
+
+def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
+    """If whose condition is a constant.
+
+    Binds `body`, the branch as a FunctionProto; `outside`, the tensors around it that it reads; `weights`, the arrays
+    of its initializers, which are further inputs of the function; and `used`, which of its outputs somebody reads.
+    """
+    for node in list(scope.by_op.get("If", ())):
+        place = _taken(index, node) if node.alive else None
+        if place is not None:
+            yield place
+
+
+def _taken(index: Index, node: Node) -> Found | None:
+    """The place of an If whose branch is known and small enough to be read."""
+    scope, condition = node.scope, index.constants.scalar(node.scope, node.inputs[0])
+    item = None if condition is None else node.attribute("then_branch" if condition[0] else "else_branch")
+    if item is None or item.ref_attr_name:
+        return None
+    body = next((inner for inner in scope.bodies if inner.owner is node and inner.proto == item.g), None)
+    if body is None or not isinstance(body.proto, GraphProto) or body.sparse:
+        return None
+    weights = [index.constants.array(body, name) for name in body.initializers]
+    arrays = [array for array in weights if array is not None]
+    if len(arrays) < len(weights) or sum(array.size for array in arrays) > MOST:
+        return None
+    used = [bool(name) and (scope.is_read(name) or index.held(scope, name) is not None) for name in node.outputs]
+    outputs = tuple(name for name, is_used in zip(node.outputs, used, strict=True) if is_used)
+    if not outputs:
+        return None
+    outside = _outside(body.proto)
+    function = FunctionProto(name="branch", domain="surgeon.branch", input=[*outside, *body.initializers])
+    function.output.extend(value.name for value in body.proto.output)
+    function.node.extend(body.proto.node)
+    bound = {"body": (function,), "outside": Several(outside), "weights": (arrays,), "used": (used,)}
+    return Found((node,), outputs, bound)
+
+
+def _outside(graph: GraphProto) -> list[str]:
+    """What a branch reads of the graphs around it, each name once."""
+    own = {tensor.name for tensor in graph.initializer}.union(*(node.output for node in graph.node))
+    names = dict.fromkeys(name for node in graph.node for name in free_names(node) if name not in own)
+    names.update((value.name, None) for value in graph.output if value.name not in own)
+    return list(names)
+
+
+decided_branches = Search(_decided_branches, "no If has a condition that is fixed in the file")

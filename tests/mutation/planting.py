@@ -1,0 +1,61 @@
+"""How a wrong rule is planted by hand, and what such rules have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import surgeon
+from surgeon import Rule
+from surgeon.testing import parse
+from tests.mutation.building import rule_of
+
+LARGE = 5000  # elements of a weight that proofs make up
+HEADER = '<ir_version: 9, opset_import: ["" : 18]> agraph '
+X = "(float[n, m] x) => (float[n, m] y) "
+JUMP, WEIGHT, MASK, INDEX, INTEGER = "jumps", "weights", "masks", "indices", "integers"
+SIZE, SCALE, MAGNITUDE, EDGE = "sizes", "scale", "magnitudes", "edges"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A wrong rule and a model on which it is wrong.  area: the class of hole; name: what is wrong."""
+
+    area: str
+    name: str
+    rule: Rule
+    model: onnx.ModelProto
+
+
+PLANTED: dict[str, Planted] = {}
+
+
+def plant(
+    area: str, name: str, text: str, pattern: Callable[..., Any], wrong: Callable[..., Any], **weights: Any
+) -> None:
+    """Add one.  weights: initializers of the model, by name, that its text reads."""
+    model = parse(HEADER + text)
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(w), key) for key, w in weights.items())
+    PLANTED[name] = Planted(area, name, rule_of(pattern, wrong), model)
+
+
+def outcome(one: Planted) -> tuple[str, str]:
+    """What the proof of the site says: the outcome, "refused" where nothing is written, and the reason."""
+    _, report = surgeon.rewrite(one.model, one.rule, target="onnx", check="sites", keep_going=True)
+    sites = [*report.sites, *report.rolled_back]
+    return (sites[0].outcome, sites[0].reason) if sites else ("refused", report.misses[0].reason)
+
+
+def tampered(g: Any, y: Any, where: Any) -> Any:
+    """y, half as large again where a condition holds."""
+    return g.where(where, g.mul(y, 1.5), y)
+
+
+def size(g: Any, x: Any, axis: int) -> Any:
+    """A size as a scalar."""
+    return g.gather(g.shape(x), np.array(axis))

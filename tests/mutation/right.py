@@ -1,0 +1,141 @@
+"""Rewrites that are right: by algebra, by ONNX's own bodies of its functions, and from form to form of a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import onnx
+
+import surgeon
+from surgeon import Rule
+from surgeon.errors import SurgeonError
+from tests.mutation import algebra, formulas, formulas_of_shapes
+from tests.mutation.building import initializers, model_of, rule_of, signed, written
+from tests.mutation.words import all_words, forms, rule_of_form
+
+OPSETS = (18, 21)
+TABLES = (formulas, formulas_of_shapes)
+"""What fills the table of `algebra`."""
+RANDOM = frozenset(("Bernoulli",))
+WORSE = frozenset(("LayerNormalization", "GroupNormalization", "MeanVarianceNormalization", "DynamicQuantizeLinear"))
+"""Ops whose bodies are less than they: E[x²] − E[x]² loses the digits of what is far from zero, a scale may be 0."""
+OTHERWISE = frozenset(("Clip", "DynamicQuantizeLinear"))
+"""Ops whose kernel in ONNX Runtime differs from the body: it limits infinity without a limit; a scale of 0 is 1."""
+OVERFLOWING = ("Attention", "FlexAttention", "LinearAttention", "CausalConvWithState")
+SPREADS = "what overflows, or is no number, may spread to other numbers of its row"
+DIFFERS = {op: {"extreme": SPREADS, "non_finite": SPREADS} for op in OVERFLOWING}
+"""What rules of such ops say of themselves, as the built-in ones do."""
+WORSE_FORMS = {"softplus_of": "Log", "relu_of": "Clip", "negative_part": "Clip"}
+"""Forms of words, by an op, that overflow or end at the largest number where the others do not: none is written."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """One rewrite.  make: builds its model and rule, which may take a while.  source: where it comes from."""
+
+    source: str
+    name: str
+    make: Callable[[], tuple[onnx.ModelProto, Rule]]
+
+
+def outcome(one: Right) -> tuple[str, str]:
+    """What the proof says: "proved", "unproved" or "failed"; "not written" where the rewrite is none, with why."""
+    try:
+        model, rule = one.make()
+        _, report = surgeon.rewrite(model, rule, target="onnx", check="sites", keep_going=True)
+    except (SurgeonError, RecursionError) as error:
+        return "not written", f"{type(error).__name__}: {error}"
+    sites = [*report.sites, *report.rolled_back]
+    if sites:
+        return sites[0].outcome, sites[0].reason
+    return "not written", report.misses[0].reason if report.misses else "nothing matched"
+
+
+def rights(*, bodies: bool = True) -> Iterator[Right]:
+    """All of them.  bodies: those of ONNX's functions too, whose cases onnx takes seconds to collect."""
+    yield from by_algebra()
+    yield from by_words()
+    if bodies:
+        yield from by_bodies()
+
+
+def by_algebra() -> Iterator[Right]:
+    """Each pair of formulas in each dtype and shape."""
+    for at, pair in enumerate(algebra.pairs()):
+        for dtype in pair.dtypes:
+            for turn, shape in enumerate(pair.shapes):
+                opset = OPSETS[(at + turn) % len(OPSETS)]
+                name = f"{pair.name}: {dtype}{list(shape)}, opset {opset}"
+                yield Right("algebra", name, partial(_of_pair, pair, dtype, shape, opset))
+
+
+def _of_pair(pair: algebra.Pair, dtype: str, shape: Any, opset: int) -> tuple[onnx.ModelProto, Rule]:
+    names = list(_names(pair.left))
+    kinds = {"x": dtype, "b": "bool", "i": "int64"}
+    inputs = {
+        name: (kinds[kind], ("k",) if kind == "i" else shape) for name, kind in zip(names, pair.takes, strict=True)
+    }
+    model = model_of(pair.left, inputs, pair.gives or dtype, opset)
+    return model, rule_of(
+        signed(_named(pair.left), names), signed(_named(pair.right), list(_names(pair.right))), "right"
+    )
+
+
+def _names(function: Any) -> tuple[str, ...]:
+    code = function.__code__
+    return tuple(code.co_varnames[1 : code.co_argcount - len(function.__defaults__ or ())])
+
+
+def _named(function: Any) -> Any:
+    return lambda g, **captures: function(g, **captures)
+
+
+def by_words() -> Iterator[Right]:
+    """From each form of a word to each other."""
+    for word in all_words():
+        for dtype in algebra.FLOATS:
+            made = forms(word, dtype)
+            for one, before in enumerate(made):
+                for other, after in enumerate(made):
+                    ops = {node.op_type for node in after.graph.node}
+                    if one != other and WORSE_FORMS.get(word) not in ops:
+                        name = f"{word}: {dtype}, form {one} to form {other}"
+                        yield Right("words", name, partial(_of_forms, word, before, after))
+
+
+def _of_forms(word: str, before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[onnx.ModelProto, Rule]:
+    return before, rule_of_form(word, after)
+
+
+def by_bodies() -> Iterator[Right]:
+    """ONNX's test cases of ops that have a body: the op by its body, as onnx writes it out, and the body by the op."""
+    from tests.onnx_cases import onnx_cases
+
+    cases = {case.name: case for case in onnx_cases()}
+    for name, case in cases.items():
+        plain = cases.get(name.partition("_expanded")[0])
+        if "_expanded" not in name or plain is None or len(plain.model.graph.node) != 1:
+            continue
+        op, title = plain.model.graph.node[0].op_type, name.removeprefix("test_")
+        if any(
+            item.HasField("g") for node in (*plain.model.graph.node, *case.model.graph.node) for item in node.attribute
+        ):
+            continue  # graphs in attributes read tensors around them, which a replacement names otherwise
+        if op not in RANDOM | OTHERWISE:
+            yield Right("bodies", f"{title}, by the op", partial(_of_case, plain.model, case.model, True))
+        if op not in RANDOM | WORSE:
+            yield Right("bodies", f"{title}, by its body", partial(_of_case, plain.model, case.model, False))
+
+
+def _of_case(plain: onnx.ModelProto, body: onnx.ModelProto, to_op: bool) -> tuple[onnx.ModelProto, Rule]:
+    node = plain.graph.node[0]
+    inputs, outputs = [name for name in node.input if name], [name for name in node.output if name]
+    one = written(plain.graph.node, {}, inputs, outputs)
+    other = written(body.graph.node, initializers(body.graph), inputs, outputs)
+    differs = DIFFERS.get(node.op_type, {})
+    if to_op:
+        return body, rule_of(other, one, "right", differs)
+    return plain, rule_of(one, other, "right", differs)

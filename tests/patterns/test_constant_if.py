@@ -1,0 +1,116 @@
+"""If by a constant condition: the branch that is taken, whatever it holds, and what stays an If."""
+
+import pytest
+
+from patterns.constant_folding import constant_folding
+from patterns.constant_if import constant_if
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+HEAD = "(float[n, 4] x) => (float[n, 4] y)"
+CONSTANTS = "bool yes = {1}, bool no = {0}, float two = {2}, int64[1] sizes = {5}, int64 five = {5}"
+
+
+def graph(body, head=HEAD, constants=CONSTANTS):
+    return parse(f"{head} <{constants}> {{ {body} }}")
+
+
+def branches(then, other, condition="yes", outputs="y"):
+    inner = ", ".join(f"float[n, 4] {name}" for name in ("a", "b")[: outputs.count(",") + 1])
+    return (
+        f"{outputs} = If ({condition}) <then_branch = one () => ({inner}) {{ {then} }}, "
+        f"else_branch = two () => ({inner}) {{ {other} }}>"
+    )
+
+
+SIMPLE = branches("a = Mul(x, two)", "a = Exp(x)")
+FIRES = [
+    Case(constant_if, "the first branch", graph(SIMPLE)),
+    Case(constant_if, "the second branch", graph(branches("a = Exp(x)", "s = Neg(x) a = Mul(s, two)", "no"))),
+    Case(
+        constant_if,
+        "a condition from a Constant node",
+        graph("c = Constant<value = bool {0}>() " + branches("a = Exp(x)", "a = Neg(x)", "c")),
+    ),
+    Case(
+        constant_if,
+        "a branch that hands on what is outside",
+        graph("z = Neg(x) " + branches("a = Identity(z)", "a = Exp(x)")),
+    ),
+    Case(
+        constant_if,
+        "a branch with weights of its own",
+        graph(
+            "y = If (yes) <then_branch = one () => (float[n, 4] a) <float[4] w = {1, 2, 3, 4}> { a = Mul(x, w) }, "
+            "else_branch = two () => (float[n, 4] a) { a = Exp(x) }>"
+        ),
+    ),
+    Case(
+        constant_if,
+        "two outputs, one of them unused",
+        graph(branches("a = Mul(x, two) b = Neg(x)", "a = Exp(x) b = Exp(x)", outputs="u, y")),
+    ),
+    Case(
+        constant_if,
+        "an If in the branch that depends on a tensor",
+        graph(
+            "m = ReduceMax<keepdims = 0>(x) c = Greater(m, two) "
+            + branches(
+                "a = If (c) <then_branch = p () => (float[n, 4] q) { q = Neg(x) }, "
+                "else_branch = r () => (float[n, 4] t) { t = Mul(x, two) }>",
+                "a = Exp(x)",
+            )
+        ),
+    ),
+    Case(
+        constant_if,
+        "an If in the branch that alone reads what is made outside",
+        graph(
+            "z = Exp(x) m = ReduceMax<keepdims = 0>(x) c = Greater(m, two) "
+            + branches(
+                "a = If (c) <then_branch = p () => (float[n, 4] q) { q = Neg(z) }, "
+                "else_branch = r () => (float[n, 4] t) { t = Mul(x, two) }>",
+                "a = Exp(x)",
+            )
+        ),
+    ),
+    Case(
+        [constant_folding, constant_if],
+        "a condition computed from a size that is fixed",
+        graph(
+            "t = Shape(x) d = Gather(t, five0) c = Equal(d, four) " + branches("a = Mul(x, two)", "a = Exp(x)", "c"),
+            constants=CONSTANTS + ", int64 five0 = {1}, int64 four = {4}",
+        ),
+    ),
+]
+SPARES = [
+    Case(
+        constant_if,
+        "a condition that is computed",
+        graph("m = ReduceMax<keepdims = 0>(x) c = Greater(m, two) " + branches("a = Neg(x)", "a = Exp(x)", "c")),
+        why="no If has a condition that is fixed",
+    ),
+    Case(
+        constant_if,
+        "a condition that the caller gives",
+        graph(branches("a = Neg(x)", "a = Exp(x)", "c"), "(float[n, 4] x, bool c) => (float[n, 4] y)"),
+        why="no If has a condition that is fixed",
+    ),
+    Case(
+        constant_if,
+        "a condition that the caller may override",
+        graph(branches("a = Neg(x)", "a = Exp(x)", "c"), "(float[n, 4] x, bool c = {1}) => (float[n, 4] y)"),
+        why="no If has a condition that is fixed",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """The branch stands where the If was, and the result agrees."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """The If stays, and the report says why."""
+    check_spares(case)

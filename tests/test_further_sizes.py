@@ -1,0 +1,62 @@
+"""Sizes at which faults hide: one dim at a time, beside the first at which a region ran."""
+
+import onnx
+
+from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
+from surgeon.prove.sizes import Setting, Sizes
+from surgeon.shaping.symbols import symbol
+
+EMPTY = MiniModels(onnx.ModelProto(), onnx.ModelProto(), {})
+
+
+def further(*names: str, chosen=None, **known):
+    """The sizes by name of all settings beside batch 3, and so on for each name; a width of 4 besides."""
+    inputs = (Input("x", (*map(symbol, names), 4)),)
+    sizes = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions(), **known), chosen or {})
+    first = Setting({**{name: at + 3 for at, name in enumerate(names)}, **(chosen or {})}, {})
+    return [setting.by_symbol for setting in sizes.further(first)]
+
+
+def test_each_dim_is_alone_at_1_at_a_length_and_at_0():
+    found = further("b", "s")
+    for at in (1, 1025, 0):
+        assert {"b": at, "s": 4} in found
+        assert {"b": 3, "s": at} in found
+    assert found[-2:] == [{"b": 0, "s": 4}, {"b": 3, "s": 0}], "last, for some kernels crash"
+
+
+def test_all_dims_are_odd_and_even_and_round():
+    assert {"b": 4, "s": 5} in further("b", "s")
+    assert {"b": 8, "s": 8} in further("b", "s")
+
+
+def test_numbers_that_the_region_speaks_of_have_neighbours():
+    found = further("b", pinned=frozenset({16, 1000}))
+    assert [{"b": size} in found for size in (15, 16, 17, 999)] == [True, True, True, False]
+
+
+def test_what_the_user_chose_stays():
+    assert all(sizes["b"] == 5 for sizes in further("b", "s", chosen={"b": 5}))
+
+
+def test_totals_follow():
+    for sizes in further("past_length", "sequence", "total_length"):
+        assert sizes["total_length"] == sizes["past_length"] + sizes["sequence"]
+
+
+def test_no_text_is_longer_than_the_table_of_its_places():
+    found = further("b", "s", most={"s": 6})
+    assert max(sizes["s"] for sizes in found) == 6
+    assert max(sizes["b"] for sizes in found) == 1025
+
+
+def test_dims_without_a_name_stay_and_empty_ones_are_left_out_on_request():
+    assert further("?1[]") == []
+    assert all(sizes["b"] for sizes in further("b", takes_empty=False))
+
+
+def test_a_length_that_is_too_much_is_left_out():
+    wide = (Input("x", (symbol("b"), 1 << 14)),)
+    first = Setting({"b": 3}, {})
+    found = Sizes(Experiment(EMPTY, wide, ("y",), ProofOptions()), {}).further(first)
+    assert max(setting.by_symbol["b"] for setting in found) < 129

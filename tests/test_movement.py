@@ -1,0 +1,81 @@
+"""What moves smoothly and what jumps, and what a shaken model shakes."""
+
+import numpy as np
+import onnx
+import pytest
+
+from surgeon.prove.movement import PART, movement
+from surgeon.running.precision import Reference
+from surgeon.running.runtime import SessionError
+from surgeon.running.shaking import AMOUNT, TURN
+
+F32 = np.dtype(np.float32)
+
+
+def read(body: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {body}')
+
+
+def answers(model: onnx.ModelProto, feeds, amount: float, turn: int = 0):
+    with Reference(model, shakes=True) as shaken:
+        return shaken.run({**feeds, AMOUNT: np.asarray(amount), TURN: np.asarray(turn)})
+
+
+def test_a_smooth_move_is_in_proportion_and_a_jump_is_not():
+    right = np.array([1.0, 2.0, 3.0])
+    full, part = np.array([1 + 1e-6, 3.0, 3.0]), np.array([1 + 1e-6 * PART, 2.0, 3.0])
+    found = movement(right, F32, [], [(full, part)])
+    assert found.smooth == pytest.approx([1e-6, 0, 0], rel=1e-6)
+    assert found.jumps.tolist() == [0, 1, 0]
+    by_inputs = movement(right, F32, [(full, part)], [])
+    assert by_inputs.jumps.tolist() == [0, 0, 0], "inputs are what they are"
+    assert by_inputs.inputs == pytest.approx([1e-6, 0, 0], rel=1e-6)
+
+
+def test_a_jump_of_the_smaller_move_alone_is_one_too():
+    found = movement(np.array([2.0]), F32, [], [(np.array([2.0]), np.array([3.0]))])
+    assert (found.smooth.tolist(), found.jumps.tolist()) == ([0], [1])
+
+
+def test_what_is_not_finite_does_not_move():
+    right = np.array([np.inf, np.nan, 1e39])
+    found = movement(right, F32, [], [(np.zeros(3), np.zeros(3))])
+    assert not found.smooth.any()
+    assert not found.jumps.any()
+
+
+ROUNDED = read("g (float[n] x) => (float[n] y) <float s = {0.1}> { d = Div(x, s) y = Round(d) }")
+EXACT = read("g (float[n] x) => (float[n] y) <float s = {0.5}> { d = Div(x, s) y = Round(d) }")
+TIES = {"x": np.array([0.25, 1.25, 2.0], np.float32)}
+
+
+def test_a_tie_behind_a_rounded_number_falls_to_either_side():
+    found = {tuple(answers(ROUNDED, TIES, 1.0, turn)["y"]) for turn in range(8)}
+    assert len(found) > 1
+
+
+def test_a_tie_behind_an_exact_number_does_not():
+    found = {tuple(answers(EXACT, TIES, 1.0, turn)["y"]) for turn in range(8)}
+    assert found == {(0.0, 2.0, 4.0)}
+
+
+def test_the_same_turn_goes_the_same_way():
+    model = read("g (float[n] x) => (float[n] y) { e = Exp(x) y = Neg(e) }")
+    feeds = {"x": np.linspace(0.1, 1, 7, dtype=np.float32)}
+    still, full, part = (answers(model, feeds, amount)["y"] for amount in (0.0, 1.0, PART))
+    assert np.abs(full - still).min() > 0
+    assert (part - still) / (full - still) == pytest.approx(np.full(7, PART), rel=1e-6)
+    other = answers(model, feeds, 1.0, 1)["y"]
+    assert (np.sign(other - still) != np.sign(full - still)).any()
+
+
+def test_half_precision_is_shaken_by_units_of_its_own():
+    model = read("g (float16[n] x) => (float16[n] y) { y = Exp(x) }")
+    feeds = {"x": np.array([0.3, 0.7], np.float16)}
+    moved = np.abs(answers(model, feeds, 1.0)["y"] / answers(model, feeds, 0.0)["y"] - 1)
+    assert moved == pytest.approx([2.0**-10] * 2)
+
+
+def test_what_rounds_nothing_cannot_be_shaken():
+    with pytest.raises(SessionError):
+        Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), shakes=True)
