@@ -14,7 +14,7 @@ from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole, open_model
 
 _MOST_BYTES = 1 << 28
-_MOST_SIZES = 4  # sets of sizes that are tried
+_MOST_SIZES = 4  # sets of sizes that are tried, before the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def find_inner(
     inner = [name for name in made_in(skeleton) if name in wanted]
     try:
         plan = InputPlan(skeleton)
-        size_sets = [*plan.size_sets(dims or {}), *plan.fallback_sets(dims or {})][:_MOST_SIZES]
+        fallback = plan.fallback_sets(dims or {})
+        size_sets = [*[*plan.size_sets(dims or {}), *fallback][:_MOST_SIZES], *fallback[-1:]]
         sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (Values.USUAL, Values.TAME))
         try:
             return _attempt(model, custom_ops, sets, names, inner, limit_bytes)

@@ -1,5 +1,6 @@
 """What makes two regions equal: structure, constants, dtypes and shapes.  Equal regions are proved once."""
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import count
@@ -56,7 +57,21 @@ class Signatures:
         ops = tuple([node.op for node in (*region.before, *region.after)])
         attributes = None if self._are_plain(versions, scope, ops) else self._attributes(versions, region, shapes)
         facts, above = self._outside(region, outside, shapes)
+        if self._bakes(scope, outside):
+            above = (above, self._own(scope, outside))
         return self._number((versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart))
+
+    def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
+        """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
+        source = self._origin.scope(scope)
+        made = (scope.initializers.get(name) for name in names if source.home(name) is None)
+        return any(tensor is not None and math.prod(tensor.dims) > SMALL for tensor in made)
+
+    def _own(self, scope: Scope, names: Iterable[str]) -> Hashable:
+        """The tensors of the source among those from outside: what is computed from a weight speaks of that alone."""
+        source = self._origin.scope(scope)
+        homes = [(source.home(name), name) for name in names]
+        return tuple([(id(home), name) for home, name in homes if home is not None])
 
     def _number(self, content: Hashable) -> int:
         """The same number for what is equal."""

@@ -1,7 +1,7 @@
 """Every region of a rewrite proved on its own; equal regions once, whatever the size of the model."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Scope, qualified
 from surgeon.prove.cut import Cut
 from surgeon.prove.experiment import Experiment, ProofOptions, Trace
+from surgeon.prove.forms import Form, form_of
 from surgeon.prove.preparing import Bodies, prepared
 from surgeon.prove.proof import CannotCut, SiteProof, least
 from surgeon.prove.region import Region
@@ -43,6 +44,8 @@ class SiteCheck:
         self._original, self._options, self._bodies = original, options, bodies
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
+        self._forms: dict[Form, Signature] = {}  # which is proved in full
+        self._whole: set[Signature] = set()  # proved with the weights of the model
         self._in_vain: Counter[Signature] = Counter()
         self._calls: dict[int, list[Shapes]] = {}
         self._read = 0
@@ -107,7 +110,7 @@ class SiteCheck:
                 pairs = zip(self._proved[signature].outputs, region.outputs, strict=True)
                 proof = proof.at({old: new for (old, _), (new, _) in pairs if old != new})
             if proof.outcome is Outcome.FAILED and self._in_vain[signature] < MOST_IN_VAIN:
-                proof = self._prove_in_context(region, shapes, proof)
+                proof = self._prove_in_context(region, shapes, proof, is_whole=signature in self._whole)
                 self._in_vain[signature] += proof.outcome is Outcome.FAILED
             elif proof.outcome is Outcome.FAILED:
                 proof = replace(
@@ -117,9 +120,11 @@ class SiteCheck:
         return least(proofs)
 
     def _prove_anew(self, signed: Iterable[tuple[Region, Sequence[tuple[Signature, Shapes]]]]) -> None:
-        """Prove one region of each kind that is not proved yet, several at once.
+        """Prove one region of each signature that is not proved yet, several at once.
 
-        Inputs take any value, and weights that are large are made up too.
+        Inputs take any value, and weights that are large are made up too, unless the replacement holds what was
+        computed from them.  Of regions of one form, that differ in widths and weights alone, the first is proved in
+        full and the others on few inputs, unless it is not proved.
         """
         waiting: dict[Signature, tuple[Region, Shapes]] = {}
         for region, ways in signed:
@@ -127,15 +132,44 @@ class SiteCheck:
             for signature, shapes in distinct.items() if len(distinct) <= MOST_CONTEXTS else ():
                 if signature not in self._proofs:
                     waiting.setdefault(signature, (region, shapes))
-        experiments = (self._experiment(region, shapes) for region, shapes in waiting.values())
-        for (signature, (region, _)), proof in zip(waiting.items(), self._outcomes(experiments), strict=True):
+        led: dict[Signature, Signature] = {}
+
+        def experiments() -> Iterator[Experiment | SiteProof]:
+            for signature, (region, shapes) in waiting.items():
+                item = self._experiment(signature, region, shapes)
+                if isinstance(item, Experiment):
+                    first = self._forms.setdefault(form_of(item), signature)
+                    if first != signature:
+                        led[signature] = first
+                        item = replace(item, brief=True)
+                yield item
+
+        self._keep(waiting, experiments())
+        again = {signature: waiting[signature] for signature, first in led.items() if self._is_open(signature, first)}
+        self._keep(again, (self._experiment(signature, *place) for signature, place in again.items()))
+
+    def _is_open(self, signature: Signature, first: Signature) -> bool:
+        """Whether few inputs decide nothing: they showed no fault, and the first of the form is not proved."""
+        outcome = self._proofs[signature].outcome
+        is_sure = outcome is Outcome.PROVED and self._proofs[first].outcome is Outcome.PROVED
+        return outcome is not Outcome.FAILED and not is_sure
+
+    def _keep(
+        self, places: Mapping[Signature, tuple[Region, Shapes]], experiments: Iterable[Experiment | SiteProof]
+    ) -> None:
+        """Keep the proofs of these regions."""
+        for (signature, (region, _)), proof in zip(places.items(), self._outcomes(experiments), strict=True):
             self._proofs[signature] = replace(proof, reason=self._explained(proof.reason))
             self._proved[signature] = region
 
-    def _experiment(self, region: Region, shapes: Shapes) -> Experiment | SiteProof:
+    def _experiment(self, signature: Signature, region: Region, shapes: Shapes) -> Experiment | SiteProof:
         """What proves a region, or the proof where nothing has to be run for it."""
         try:
-            return self._prepared(Cut(region, self._origin, shapes))
+            cut = Cut(region, self._origin, shapes)
+            if cut.bakes and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
+                cut = Cut(region, self._origin, shapes, real_weights=True)
+                self._whole.add(signature)
+            return self._prepared(cut)
         except CannotCut as error:
             return SiteProof(Outcome.UNPROVED, str(error))
 
@@ -171,13 +205,14 @@ class SiteCheck:
         """A reason, and where it is an unknown rank why no run of the model told it."""
         return f"{reason}, and {self._untold}" if self._untold and reason.startswith("the rank of ") else reason
 
-    def _prove_in_context(self, region: Region, shapes: Shapes, failed: SiteProof) -> SiteProof:
+    def _prove_in_context(self, region: Region, shapes: Shapes, failed: SiteProof, *, is_whole: bool) -> SiteProof:
         """Prove a region that fails for some inputs on those that its model can give it.
 
-        Such a proof is the region's own: another that looks the same may stand behind other nodes.
+        Such a proof is the region's own: another that looks the same may stand behind other nodes.  is_whole: it failed
+        with the weights of the model.
         """
         made_up = Cut(region, self._origin, shapes)
-        if not self._may_read(made_up.weights):
+        if not is_whole and not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
             is_open = made_up.bakes or failed.is_of_weights
@@ -187,7 +222,7 @@ class SiteCheck:
                 cut = Cut(region, self._origin, shapes, real_weights=True, depth=depth)
             except CannotCut:
                 break
-            if depth or cut.reads_weights:
+            if depth or (cut.reads_weights and not is_whole):
                 (proof,) = self._outcomes([self._prepared(cut)])
                 if proof.outcome is Outcome.PROVED:
                     return proof if not depth else replace(proof, reason=_IN_CONTEXT.format(len(cut.prefix)))

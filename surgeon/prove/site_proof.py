@@ -200,9 +200,11 @@ class _Proof:
         if not self.runs or failure or not self._tells:
             return failure
         at = self._ran_at or group[0]
-        failure = self._run_weighed(at)
         full = sizes.full() if group[0].shrunk else None
-        for setting in () if failure else (*([full] if full is not None else ()), *sizes.further(at)):
+        further: Iterable[Setting] = () if full is None else (full,)
+        if not self.experiment.brief:
+            failure, further = self._run_weighed(at), (*further, *sizes.further(at))
+        for setting in () if failure else further:
             failure = self._run_at(setting, FURTHER)
             if failure:
                 break
@@ -224,10 +226,10 @@ class _Proof:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
             has_run = bool(self.runs)
-            failure = self._run_at(setting, OTHERS if has_run else FIRST)
+            failure = self._run_at(setting, OTHERS if has_run or self.experiment.brief else FIRST)
             if self.runs and not has_run:
                 self._ran_at = setting
-            if failure:
+            if failure or (self.experiment.brief and self._tells):
                 return failure
         return ""
 

@@ -30,6 +30,7 @@ LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how
 ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
+MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
 
 
@@ -86,6 +87,7 @@ class Sizes:
         yield (larger,)
         if len(self._symbols) > 1:
             yield (self._fitted(larger),)
+        yield tuple(self._raised(sizes) for sizes in (usual, small))
 
     def _fitted(self, sizes: _Given) -> _Given:
         """The same with those that follow from others; as they are where one cannot be computed."""
@@ -95,6 +97,34 @@ class Sizes:
             return self._fitting.sizes(sizes, self._chosen)
         except SizeError:
             return sizes
+
+    def _raised(self, sizes: _Given) -> _Given:
+        """The same with those doubled of which nothing is left, as of 5 samples behind a window of 256.
+
+        The first of each dim that grows; as they are where no size up to `MOST_RAISED` leaves something.
+        """
+        raised = {**sizes, **self._chosen}
+        try:
+            while (lacking := self._lacking(raised)) is not None:
+                names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
+                growing = (name for name in names if raised[name] < MOST_RAISED and self._grows(lacking, name))
+                found = next(growing, None)
+                if found is None:
+                    return sizes
+                raised[found] = max(1, raised[found] * 2)
+        except SizeError:
+            return sizes
+        return raised
+
+    def _lacking(self, sizes: dict[str, int]) -> Size | None:
+        """A dim of which nothing is left, if there is one.  Raises SizeError where one cannot be computed."""
+        setting = Setting(self._totalled(sizes), {})
+        return next((size for size in self._dims if setting.size(size) <= 0), None)
+
+    def _grows(self, size: Size, name: str) -> bool:
+        """Whether a size is larger where one symbol is much larger."""
+        ones = dict.fromkeys(symbols(size), 1)
+        return evaluate(size, {**ones, name: MOST_RAISED}) > evaluate(size, ones)
 
     def _is_spoken_of(self, size: int) -> bool:
         """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""

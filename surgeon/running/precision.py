@@ -57,6 +57,7 @@ _EXACT_KERNELS = frozenset(
         *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "MaxPool")),
     )
 )
+_LARGE = 1 << 14  # elements of an input that is worth keeping
 # Bodies of ONNX Runtime's that differ from the operator: Attention's, where a mask leaves nothing of a row.
 _WRONG_BODIES = frozenset((("", "Attention"),))
 
@@ -180,6 +181,9 @@ class Reference:
         shakes: bool = False,
     ) -> None:
         refusals: list[str] = []
+        self._widened: dict[
+            str, tuple[np.ndarray, np.ndarray]
+        ] = {}  # by the name of an input: the last, and in float64
         self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, shakes)
         self._engine = next(self._others, None)
         if self._engine is None:
@@ -200,12 +204,13 @@ class Reference:
         if self._engine is not None:
             self._engine.close()
         self._engine = None
+        self._widened.clear()
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run on feeds of the original's dtypes; return the outputs, floats as float64.  Raises SessionError."""
         if self._engine is None:
             raise SessionError("The reference is closed: open it anew.")
-        wide = {name: _wide(array) for name, array in feeds.items()}
+        wide = {name: self._wide(name, array) for name, array in feeds.items()}
         try:
             results = self._engine.run(wide)
         except SessionError:
@@ -215,6 +220,15 @@ class Reference:
                 raise
             results = found
         return {name: _wide(array) for name, array in results.items()}
+
+    def _wide(self, name: str, array: np.ndarray) -> np.ndarray:
+        """An input in float64; a large one that is the same object as in the last run, as weights are, only once."""
+        if array.size < _LARGE:
+            return _wide(array)
+        known = self._widened.get(name)
+        if known is None or known[0] is not array:
+            known = self._widened[name] = (array, _wide(array))
+        return known[1]
 
     def _run_otherwise(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """Run on the first of the other engines that answers, and stay with it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import onnx
 from tests.real_models.getting import last_line
 from tests.real_models.peers import present
 
+COUNTED = Path(__file__).with_name("counted.py")
 OURS, UNCHECKED = "surgeon", "--check none"
 _UNPROVED = 5  # exit codes up to here are outcomes: something is rolled back, or stays unproved
 # Operators of ai.onnx that take the place of several nodes; all of com.microsoft count too.
@@ -53,18 +53,14 @@ class Spent:
 
 
 def spent(command: Sequence[str], limit: float) -> Spent:
-    """Run a command to its end, or for as long as `limit` seconds of its processor time allow."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(("bash", "-c", f'ulimit -t {limit:.0f}; exec "$@"', "-", *command), **_to(output))
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+    """Run a command to its end; each of its processes may take `limit` seconds of processor time."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
+        counted = Path(folder) / "seconds"
+        limited = ("bash", "-c", f'ulimit -t {limit:.0f}; exec "$@"', "-", *command)
+        code = subprocess.call((sys.executable, str(COUNTED), str(counted), *limited), stdout=output, stderr=output)
         output.seek(0)
         words = output.read().decode(errors="replace")
-    return Spent(usage.ru_utime + usage.ru_stime, process.returncode, words)
-
-
-def _to(output: Any) -> dict[str, Any]:
-    return {"stdout": output, "stderr": output}
+        return Spent(float(counted.read_text()), code, words)
 
 
 def cost(name: str, path: Path, rules: str, folder: Path, *, peers: bool, limit: float) -> Cost:
@@ -89,7 +85,7 @@ def _take(found: Cost, contender: str, run: Spent, target: Path, source: Counter
     """Note what one contender spent, and how many operators it fused; or why it wrote nothing."""
     allowed = _UNPROVED if contender in (OURS, UNCHECKED) else 0
     if not 0 <= run.code <= allowed or not target.exists():
-        found.refused[contender] = last_line(run.words) if run.code >= 0 else f"ended after {run.seconds:.0f} s"
+        found.refused[contender] = last_line(run.words) if run.words else f"ended after {run.seconds:.0f} s"
         return
     found.seconds[contender] = run.seconds
     found.fused[contender] = sum((fused(target) - source).values())

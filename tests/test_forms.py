@@ -1,0 +1,137 @@
+"""Regions that differ in widths and weights alone: the first is proved in full, the others on few inputs."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import surgeon
+from surgeon import Constant, Graph, Tensor, rule
+from surgeon.prove import site_check
+from surgeon.testing import parse
+
+
+def convolutions(*widths: int, weights=None) -> onnx.ModelProto:
+    """Convolutions of these numbers of channels, each with a batch normalisation, beside one another."""
+    random = np.random.default_rng(0)
+    graph = onnx.GraphProto(name="nets")
+    for place, width in enumerate(widths):
+        x, y = (helper.make_tensor_value_info(f"{n}{place}", 1, ["n", width, "h", "w"]) for n in "xy")
+        graph.input.append(x)
+        graph.output.append(y)
+        made = random.standard_normal((width, width, 3, 3)) if weights is None else weights[place]
+        data = {"w": made, **{name: random.uniform(0.5, 2.0, width) for name in ("s", "b", "m", "v")}}
+        names = {name: f"{name}{place}" for name in data}
+        graph.initializer.extend(numpy_helper.from_array(data[n].astype(np.float32), names[n]) for n in data)
+        norms = [names[name] for name in ("s", "b", "m", "v")]
+        graph.node.extend(
+            [
+                helper.make_node("Conv", [x.name, names["w"]], [f"c{place}"], pads=[1, 1, 1, 1]),
+                helper.make_node("BatchNormalization", [f"c{place}", *norms], [y.name]),
+            ]
+        )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What was proved, in order: whether on few inputs, and the channels of the first input."""
+    found = []
+    original = site_check.SiteCheck._outcomes
+
+    def outcomes(self, experiments):
+        items = list(experiments)
+        found.extend((item.brief, item.inputs[0].shape[1]) for item in items)
+        return original(self, items)
+
+    monkeypatch.setattr(site_check.SiteCheck, "_outcomes", outcomes)
+    return found
+
+
+def test_one_of_each_width_is_proved_in_full_and_the_others_on_few_inputs(runs):
+    """The weights are those of the model at once, for the replacement was computed from them: nothing runs twice."""
+    _, report = surgeon.rewrite(convolutions(24, 32, 40), "conv_batch_norm")
+    assert [site.outcome for site in report.sites] == ["proved"] * 3
+    assert runs == [(False, 24), (True, 32), (True, 40)]
+    full, *brief = report.proofs
+    assert full.runs > 2 * max(proof.runs for proof in brief)
+    assert {"usual", "wide"} <= set(brief[0].kinds) < set(full.kinds)
+
+
+def test_a_fault_at_one_width_alone_is_found_on_few_inputs(runs):
+    """Its own weights and its own width are run, whatever was proved of another."""
+
+    @rule(patterns=[lambda g, x, w: g.matmul(x, w)])
+    def doubled_where_wide(g: Graph, x: Tensor, w: Constant) -> Tensor:
+        return g.gemm(x, g.literal(w.values * (2 if w.shape[0] == 80 else 1)))
+
+    random = np.random.default_rng(0)
+    text = "(float[n, 72] a, float[n, 80] b) => (float[n, 72] c, float[n, 80] d) { c = MatMul(a, u) d = MatMul(b, v) }"
+    model = parse(text)
+    sizes = {"u": 72, "v": 80}
+    data = {name: random.standard_normal((size, size)).astype(np.float32) for name, size in sizes.items()}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in data.items())
+    _, report = surgeon.rewrite(model, doubled_where_wide, keep_going=True)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert len(report.rolled_back) == 1
+    assert runs[:2] == [(False, 72), (True, 80)]
+
+
+def test_where_the_first_is_not_proved_the_others_are_proved_in_full(runs):
+    """What few inputs show is enough only beside what many showed."""
+
+    @rule(patterns=[lambda g, x, y: g.relu(g.mul(x, y))])
+    def wrong_for_infinities(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+        return g.relu(g.clip(g.mul(x, y), -1e30, 1e30))
+
+    text = """(float[n, 24] a, float[n, 24] b, float[n, 32] c, float[n, 32] d) => (float[n, 24] y, float[n, 32] z)
+        { p = Mul(a, b) y = Relu(p) q = Mul(c, d) z = Relu(q) }"""
+    _, report = surgeon.rewrite(parse(text), wrong_for_infinities, keep_going=True)
+    assert len(report.rolled_back) == 2
+    assert not report.sites
+
+
+def test_what_is_computed_from_one_weight_proves_nothing_of_another():
+    """Both replacements hold the same zeros, of which only the first are right."""
+
+    @rule(patterns=[lambda g, x, w: g.matmul(x, w)])
+    def zeros(g: Graph, x: Tensor, w: Constant) -> Tensor:
+        return g.gemm(x, g.literal(np.zeros_like(w.values)))
+
+    text = "(float[n, 72] a, float[n, 72] b) => (float[n, 72] c, float[n, 72] d) { c = MatMul(a, u) d = MatMul(b, v) }"
+    model = parse(text)
+    data = {"u": np.zeros((72, 72)), "v": np.random.default_rng(0).standard_normal((72, 72))}
+    model.graph.initializer.extend(numpy_helper.from_array(x.astype(np.float32), name) for name, x in data.items())
+    _, report = surgeon.rewrite(model, zeros, keep_going=True)
+    assert {site.replaced[0].outputs[0]: site.outcome for site in report.sites} == {"c": "proved"}
+    assert [site.replaced[0].outputs[0] for site in report.rolled_back] == ["d"]
+
+
+def test_small_numbers_and_small_dims_are_no_widths(runs):
+    """Heads, kernels and scalars tell what is computed: each is proved in full."""
+    text = """(float[n, 24] a, float[n, 32] b, float[n, 8] c) => (float[n, 24] x, float[n, 32] y, float[n, 8] z)
+        <float p = {0.1}, float q = {0.2}, float r = {0.1}>
+        { d = Mul(a, p) x = Identity(d) e = Mul(b, q) y = Identity(e) f = Mul(c, r) z = Identity(f) }"""
+
+    @rule(patterns=[lambda g, x, c: g.identity(g.mul(x, c))])
+    def turned(g: Graph, x: Tensor, c: Tensor) -> Tensor:
+        return g.mul(c, x)
+
+    surgeon.rewrite(parse(text), turned)
+    assert [brief for brief, _ in runs] == [False] * 3
+
+
+def test_dims_of_which_windows_leave_nothing_are_made_larger():
+    """A Conv of kernel 256 needs 256 samples: behind it there are none of the usual 5."""
+    text = """(float[batch, 1, sequence] x) => (float[batch, 2, frames] y)
+        { c = Conv <kernel_shape = [256], strides = [128]> (x, w) r = Relu(c) y = Relu(r) }"""
+    model = parse(text)
+    weights = np.random.default_rng(0).standard_normal((2, 1, 256)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+
+    @rule(patterns=[lambda g, x: g.relu(g.relu(x))])
+    def relu_once(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    _, report = surgeon.rewrite(model, relu_once)
+    assert [site.outcome for site in report.sites] == ["proved"]
