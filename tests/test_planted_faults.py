@@ -59,7 +59,7 @@ def test_lost_cast():
     text = """(float16[n, 64] x) => (float16[n, 1] y) <float two = {2.0}>
         { c = Cast<to = 1>(x) p = Pow(c, two) m = ReduceMean<axes = [-1]>(p) r = Sqrt(m) y = Cast<to = 10>(r) }"""
     site = failing(parse(text), wrong)
-    assert "inf" in site.proof.reason
+    assert "inputs denormals" in site.proof.reason, "small halves are lost as large ones are"
     assert "extreme" in site.proof.reason
 
 

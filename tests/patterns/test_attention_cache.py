@@ -2,6 +2,7 @@
 
 import re
 
+import onnx
 import pytest
 
 import surgeon
