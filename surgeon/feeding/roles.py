@@ -33,7 +33,8 @@ _INDEXED: dict[str, tuple[tuple[int, int], ...]] = {
     "ScatterElements": ((1, 0),),
     "GatherBlockQuantized": ((1, 0),),
     "EmbedLayerNormalization": ((0, 2), (1, 4), (8, 3)),
-    "RotaryEmbedding": ((1, 2),),
+    "com.microsoft::RotaryEmbedding": ((1, 2),),
+    "::RotaryEmbedding": ((3, 1),),
     "SoftmaxCrossEntropyLoss": ((1, 0),),
     "NegativeLogLikelihoodLoss": ((1, 0),),
 }
@@ -124,7 +125,7 @@ def read_role(scopes: Scopes, name: str) -> Role:
 def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
     """Write down what `node` makes of the value in this slot."""
     op = node.op_type
-    for indices, table in _INDEXED.get(op, ()):
+    for indices, table in _INDEXED.get(f"{node.domain}::{op}", _INDEXED.get(op, ())):
         if slot == indices and len(node.input) > table and node.input[table]:
             axis = _attribute(node, "gather_axis" if op == "GatherBlockQuantized" else "axis", int(op in _CLASS_AXIS))
             role.limits.append((_table_size(scopes, place, node.input[table], axis), place.shift))
