@@ -25,7 +25,8 @@ def main() -> int:
         return _planted(options.planted, options.record)
     if options.right:
         return _right(options)
-    subjects = {one.name: one for one in (exports() if options.exports else fixtures())}
+    is_export = options.show.partition(" | ")[0] not in ("", *(one.name for one in fixtures()))
+    subjects = {one.name: one for one in (exports() if options.exports or is_export else fixtures())}
     if options.show:
         return _show(subjects, options.show)
     mutants = _mutants(subjects, options)

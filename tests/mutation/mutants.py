@@ -213,7 +213,8 @@ def _nodes(canvas: Canvas) -> Iterator[Mutation]:
 
 
 IDEMPOTENT = frozenset(
-    ("Identity", "Relu", "Abs", "Floor", "Ceil", "Round", "Cast", "Reshape", "Expand", "Max", "Min", "Clip", "And", "Or")
+    ("Identity", "Relu", "Abs", "Floor", "Ceil", "Round", "Cast", "Reshape", "Expand", "Max", "Min", "Clip", "And",
+     "Or")
 )  # fmt: skip
 """Ops that, done once more with the same other inputs, change nothing."""
 
