@@ -26,7 +26,7 @@ _MOVES: dict[str, tuple[int, ...] | None] = {
     "Floor": (0,), "Ceil": (0,), "Round": (0,), "Not": (0,), "And": None, "Or": None, "ConcatFromSequence": (0,),
     "SequenceConstruct": None, "SequenceAt": (0,), "SplitToSequence": (0,), "ReduceMax": (0,), "ReduceMin": (0,),
 }  # fmt: skip
-# op -> slot of the indices, slot of the table; the axis is the node's `axis` (0 where it has none).
+# op, with its domain where several have it -> slot of the indices, slot of the table; the axis is the node's `axis` (0 where it has none).
 _INDEXED: dict[str, tuple[tuple[int, int], ...]] = {
     "Gather": ((1, 0),),
     "GatherElements": ((1, 0),),
@@ -122,10 +122,15 @@ def read_role(scopes: Scopes, name: str) -> Role:
     return role
 
 
+def _named(node: NodeProto) -> str:
+    """An operator with its domain, where that tells two of one name apart."""
+    return f"{node.domain}::{node.op_type}"
+
+
 def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
     """Write down what `node` makes of the value in this slot."""
     op = node.op_type
-    for indices, table in _INDEXED.get(f"{node.domain}::{op}", _INDEXED.get(op, ())):
+    for indices, table in _INDEXED.get(_named(node), _INDEXED.get(op, ())):
         if slot == indices and len(node.input) > table and node.input[table]:
             axis = _attribute(node, "gather_axis" if op == "GatherBlockQuantized" else "axis", int(op in _CLASS_AXIS))
             role.limits.append((_table_size(scopes, place, node.input[table], axis), place.shift))
@@ -227,7 +232,7 @@ def decides(scopes: Scopes, name: str, harmless: set[tuple[int, str, bool]]) -> 
             continue
         seen.add(key)
         for node, slot, place in scope.uses.get(tensor, ()):
-            if not bounded and (node.op_type, slot) in _DECIDING:
+            if not bounded and not _DECIDING.isdisjoint(((node.op_type, slot), (_named(node), slot))):
                 return True
             if node.op_type not in _ENDS:
                 pending.extend(_computed(scopes, node, slot, place, bounded))
