@@ -26,7 +26,8 @@ _MOVES: dict[str, tuple[int, ...] | None] = {
     "Floor": (0,), "Ceil": (0,), "Round": (0,), "Not": (0,), "And": None, "Or": None, "ConcatFromSequence": (0,),
     "SequenceConstruct": None, "SequenceAt": (0,), "SplitToSequence": (0,), "ReduceMax": (0,), "ReduceMin": (0,),
 }  # fmt: skip
-# op, with its domain where several have it -> slot of the indices, slot of the table; the axis is the node's `axis` (0 where it has none).
+# op, with its domain where several have it -> slot of the indices, slot of the table; the axis is the node's `axis` (0
+# where it has none).
 _INDEXED: dict[str, tuple[tuple[int, int], ...]] = {
     "Gather": ((1, 0),),
     "GatherElements": ((1, 0),),
