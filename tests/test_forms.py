@@ -135,3 +135,21 @@ def test_dims_of_which_windows_leave_nothing_are_made_larger():
 
     _, report = surgeon.rewrite(model, relu_once)
     assert [site.outcome for site in report.sites] == ["proved"]
+
+
+def test_a_copy_that_another_site_takes_out_is_not_taken_for_a_constant(monkeypatch):
+    """What stands above it is data: the cut begins there, and holds none of the nodes that make it."""
+    cuts = []
+    prepared = site_check.prepared
+    monkeypatch.setattr(site_check, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
+
+    @rule(patterns=[lambda g, x: g.relu(g.relu(x))])
+    def relu_once(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    text = """(float[n, 4] x) => (float[n, 4] y)
+        { a = Sin(x) b = Identity(a) c = Cos(b) d = Identity(c) e = Sin(d) f = Relu(e) y = Relu(f) }"""
+    _, report = surgeon.rewrite(parse(text), [relu_once, "identity"])
+    assert report.outcome == "proved"
+    assert len(report.sites) == 3
+    assert [node.op for cut in cuts for node in cut.prefix if node.op in ("Sin", "Cos")] == []

@@ -296,6 +296,7 @@ class Cut:
         waiting, seen = [(scope, name)], set[Key]()
         while waiting:
             scope, name = waiting.pop()
+            name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
             if self.key(scope, name) in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
                 continue
             seen.add(self.key(scope, name))

@@ -117,19 +117,12 @@ class Experiment:
     """What a proof of one region runs, and what it judges by.
 
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
-<<<<<<< HEAD
-    outputs: that the region hands on; empty: those of them without elements whatever the inputs.  added: constants that
-    the replacement alone reads.  pinned: numbers that constants and attributes speak of.  wishes: what nodes want of
-    sizes.  sums: of the original nodes.  picks_by_products: whether a softmax of products is among those.  weights: the
-    bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for
-    another of the same form is proved in full.  slack, apart: as in a Region.
-=======
-    outputs: that the region hands on; empty: those of them without elements whatever the inputs. added: constants
-    that the replacement alone reads. pinned: numbers that constants and attributes speak of. wishes: what nodes
-    want of sizes. most: of free dims that count what is looked up in a table, its rows. sums: of the original
-    nodes. picks_by_products: whether a softmax of products is among those. weights: the bytes of those that inputs
-    stand for. takes_empty: free dims are tried at 0 too. slack, apart: as in a Region.
->>>>>>> main
+    outputs: that the region hands on; empty: those of them without elements whatever the inputs.  added: constants
+    that the replacement alone reads.  pinned: numbers that constants and attributes speak of.  wishes: what nodes
+    want of sizes.  most: of free dims that count what is looked up in a table, its rows.  sums: of the original
+    nodes.  picks_by_products: whether a softmax of products is among those.  weights: the bytes of those that inputs
+    stand for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for another of the same form is
+    proved in full.  slack, apart: as in a Region.
     """
 
     minis: MiniModels

@@ -13,10 +13,10 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_he
 from surgeon.ops.walking import GRAPHS
 from surgeon.prove.experiment import Experiment, Input
 from surgeon.prove.sizes import KEPT
-from surgeon.shaping.symbols import Size, SizeError, substitute, symbol, symbols
+from surgeon.shaping.symbols import Size
 
 Form = bytes
-MOST_TOLD = 8  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
+MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
@@ -49,12 +49,12 @@ def form_of(experiment: Experiment) -> Form:
 
 
 class _Form:
-    """Names, symbols and large numbers of one experiment, by the order of their first use."""
+    """Names, free sizes and large numbers of one experiment, by the order of their first use."""
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
-        self._symbols: dict[str, Size] = {}
+        self._sizes: dict[Size, str] = {}
 
     def number(self, name: str) -> int:
         """A tensor by the order of its first use; -1 for none."""
@@ -99,15 +99,10 @@ class _Form:
         return repr((item.type in GRAPHS, copy.SerializeToString(deterministic=True)))
 
     def _size(self, size: Size) -> str:
-        """A small number as it is; a large one, and a symbol, by the order of its first use."""
+        """A small number as it is; a large one, and one that is free, by the order of its first use."""
         if isinstance(size, int):
             return str(size) if abs(size) <= KEPT else self._widths.setdefault(size, f"w{len(self._widths)}")
-        for name in sorted(symbols(size)):
-            self._symbols.setdefault(name, symbol(f"s{len(self._symbols)}"))
-        try:
-            return str(substitute(size, self._symbols))
-        except SizeError:
-            return str(size)
+        return self._sizes.setdefault(size, f"s{len(self._sizes)}")
 
 
 def _of_all(functions: Iterable[FunctionProto]) -> Hashable:

@@ -56,7 +56,8 @@ def sprinkle(
         pins = [*dict.fromkeys(spoken if is_float else numbers)][:MOST]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
         flat = feeds[want.name].reshape(-1).copy()
-        places = random.permutation(flat.size)[: max(flat.size // PART, 1)]
+        count = min(max(flat.size // PART, 1), len(fitting), flat.size)
+        places = random.choice(flat.size, count, replace=False) if count else ()
         for place, pin in zip(places, fitting, strict=False):
             flat[place] = pin
         feeds[want.name] = flat.reshape(feeds[want.name].shape)

@@ -285,7 +285,7 @@ def pinned(cut: "Cut") -> frozenset[int]:
         if tensor.data_type in WHOLE:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
-        elif tensor.data_type != TensorProto.STRING:
+        elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
             found.update(_meant(float(np.real(number)) for number in numpy_helper.to_array(tensor).reshape(-1)))
     for leaf in cut.leaves.values():
         if leaf.value is not None:
