@@ -236,10 +236,10 @@ def rule(
     (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked for.
 
     differs: the kinds of inputs for which the rule changes outputs on purpose, and how: {"zeros": "a row of zeros
-    gives 0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.feeding.wants.Values` says what they
-    are: zeros, denormals, extreme, magnitudes, non_finite, constant_rows, offset, small; holes and hidden_rows of masks;
-    indices that count backwards).  Such a rule runs as an approximate one, but where it differs for non_finite inputs,
-    or for indices that count backwards from the end of a table, alone.
+    gives 0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.feeding.wants.Values` says what
+    they are: zeros, denormals, extreme, magnitudes, non_finite, constant_rows, offset, small; holes and hidden_rows of
+    masks; indices that count backwards).  Such a rule runs as an approximate one, but where it differs for non_finite
+    inputs, or for indices that count backwards from the end of a table, alone.
 
     ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
 
