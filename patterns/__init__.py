@@ -8,8 +8,8 @@ are in none.
 GROUPS = {
     "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
     "cleanup": (
-        "constant_folding",
         "constant_if",
+        "constant_folding",
         "no_ops",
         "no_op_shapes",
         "no_op_parts",

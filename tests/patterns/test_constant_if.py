@@ -2,6 +2,7 @@
 
 import pytest
 
+import surgeon
 from patterns.constant_folding import constant_folding
 from patterns.constant_if import constant_if
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -114,3 +115,15 @@ def test_fires(case):
 def test_spares(case):
     """The If stays, and the report says why."""
     check_spares(case)
+
+
+def test_a_branch_that_another_rule_has_changed_stays_until_it_is_read_anew():
+    """Taken as the file has it, it would read weights that folding has taken out."""
+    text = """(float[n, 4] x) => (float[n, 4] y) <float[4] w = {1, 2, 3, 4}, bool yes = {1}> {
+        y = If (yes) <then_branch = taken () => (float[n, 4] t) { v = Neg(w) t = Add(x, v) },
+                      else_branch = left () => (float[n, 4] e) { e = Identity(x) }> }"""
+    model, report = surgeon.rewrite(parse(text), "constant_folding,constant_if")
+    assert report.outcome == "proved"
+    assert not report.rolled_back
+    again, _ = surgeon.rewrite(model, "constant_if")
+    assert [node.op_type for node in again.graph.node] == ["Constant", "Add"]
