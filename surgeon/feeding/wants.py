@@ -89,7 +89,11 @@ EDGES = (
 )
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
-DECLARABLE = (*EDGES, *MASKED_KINDS, Values.BACKWARDS)
+DECLARABLE = (
+    *(kind for kind in EDGES if kind not in (Values.NEAR, Values.FACTORS, Values.PATTERNS)),  # these stand for others
+    *MASKED_KINDS,
+    Values.BACKWARDS,
+)
 # On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
 OVERFLOWING = frozenset(
     (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.MAGNITUDES, Values.FACTORS)
