@@ -52,7 +52,8 @@ def test_what_runs_at_size_one_alone_is_unproved():
 
     assert outcome(only_one, once) == (
         "unproved",
-        "the original nodes run where all free dims are 1, and at no other sizes tried",
+        "the original nodes run where all free dims are 1, and at no other sizes tried; give sizes that they take "
+        "(--dim n=N)",
     )
     assert outcome(only_one, once, options=CheckOptions(dims={"n": 1}))[0] == "proved"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from onnx import FunctionProto, ModelProto
 
-from surgeon.shaping.symbols import Size, SizeError
+from surgeon.shaping.symbols import Size, SizeError, symbols
 
 Shape = tuple[Size, ...]
 
@@ -143,6 +143,12 @@ class Experiment:
     brief: bool = False
     slack: float = 0.0
     apart: frozenset[str] = frozenset()
+
+    @property
+    def free(self) -> list[str]:
+        """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
+        found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
+        return sorted(name for name in found if not name.startswith("?"))
 
     def longest_sum(self, size: Callable[[Size], int]) -> int:
         """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""

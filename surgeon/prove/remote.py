@@ -15,7 +15,6 @@ from surgeon.prove.result import Outcome
 from surgeon.running import children
 from surgeon.running.children import Answer, Failure, Result, Task, by_the_clock, memory_limit
 from surgeon.running.plain import from_plain
-from surgeon.shaping.symbols import symbols
 
 MODULE = "surgeon.prove.in_child"
 LESS_MEMORY = "use a machine with more"
@@ -126,6 +125,5 @@ def _too_long(experiment: Experiment, failure: Failure, noted: dict[str, Any]) -
 
 def _smaller(experiment: Experiment) -> list[str]:
     """Which dims can be given sizes, as a cure; none where none is free."""
-    free = {name for item in experiment.inputs for size in item.shape for name in symbols(size)}
-    names = [name for name in sorted(free) if not name.startswith("?")][:2]  # a "?" begins those that have no name
+    names = experiment.free[:2]
     return [f"smaller sizes ({' '.join(f'--dim {name}=2' for name in names)})"] if names else []

@@ -151,9 +151,11 @@ class _Proof:
                 "its inputs are too large to make, or one of their dims is 0 whatever the others are",
             )
         if not self.runs:
-            return Outcome.UNPROVED, f"the original nodes run on no input made for them: {self.refusal.rstrip('.')}"
+            why = f"the original nodes run on no input made for them: {self.refusal.rstrip('.')}"
+            return Outcome.UNPROVED, f"{why}{self._cure()}"
         if not self._tells:
-            return Outcome.UNPROVED, "the original nodes run where all free dims are 1, and at no other sizes tried"
+            why = "the original nodes run where all free dims are 1, and at no other sizes tried"
+            return Outcome.UNPROVED, f"{why}{self._cure()}"
         if self.experiment.inputs and not self._telling:
             return (
                 Outcome.UNPROVED,
@@ -164,6 +166,11 @@ class _Proof:
             return Outcome.UNPROVED, _LOST.format(lost[0].name, lost[0].allowed, lost[0].scale)
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
+
+    def _cure(self) -> str:
+        """How to let the nodes run, as a clause: sizes that they take; empty where none is free."""
+        dims = " ".join(f"--dim {name}=N" for name in self.experiment.free[:3])
+        return f"; give sizes that they take ({dims})" if dims else ""
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
