@@ -17,7 +17,7 @@ def sprinkled(added=(), **settings):
         "lowest": numpy_helper.from_array(np.array([LOWEST], np.float32)),
         "weights": numpy_helper.from_array(np.array([7, 8], np.float32)),
     }
-    want = SimpleNamespace(name="x", free=False, dtype=np.dtype(np.float32))
+    want = SimpleNamespace(name="x", kind="plain", free=False, dtype=np.dtype(np.float32))
     feeds = {"x": np.zeros((8, 8), np.float32)}
     plan = SimpleNamespace(wants=[want], edged={"x"})
     sprinkle(feeds, plan, constants, 0, added=added, **settings)

@@ -60,7 +60,6 @@ def test_lost_cast():
         { c = Cast<to = 1>(x) p = Pow(c, two) m = ReduceMean<axes = [-1]>(p) r = Sqrt(m) y = Cast<to = 10>(r) }"""
     site = failing(parse(text), wrong)
     assert "inputs denormals" in site.proof.reason, "small halves are lost as large ones are"
-    assert "extreme" in site.proof.reason
 
 
 def test_lost_cast_that_changes_the_dtype():

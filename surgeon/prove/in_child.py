@@ -20,9 +20,14 @@ def prove(experiment: Experiment, note: Note) -> tuple[dict[str, Any], list[Any]
 
 
 def trace(asked: Trace, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Run a model once in this process; what was found as plain values."""
+    _know(asked.options.implementations)
+    return to_plain(found_by(asked)), []
+
+
+def found_by(asked: Trace) -> Traced:
     """Run a model once; the dtype and the shape of each inner tensor that was found, and why others were not."""
     options = asked.options
-    _know(options.implementations)
     found = find_inner(
         asked.model,
         asked.skeleton,
@@ -31,8 +36,7 @@ def trace(asked: Trace, note: Note) -> tuple[dict[str, Any], list[Any]]:
         dims=options.dims,
         custom_ops=options.custom_ops,
     )
-    tensors = {name: (_dtype_of(array), array.shape) for name, array in found.values.items()}
-    return to_plain(Traced(tensors, found.refusal)), []
+    return Traced({name: (_dtype_of(array), array.shape) for name, array in found.values.items()}, found.refusal)
 
 
 _known: list[bytes] = []  # the implementations that this process was last sent

@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from surgeon.implementations import bound
 from surgeon.ops.walking import nodes_of
-from surgeon.prove.experiment import REPLACEMENT, Experiment, Trace, Traced
+from surgeon.prove.experiment import REPLACEMENT, Experiment, ProofOptions, Trace, Traced
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.running import children
@@ -36,9 +36,12 @@ def start() -> None:
 
 def stays(experiment: Experiment) -> bool:
     """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    own = bound(experiment.options.custom_ops)
-    models = (experiment.minis.before, experiment.minis.after) if own else ()
-    return any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
+    return _is_computed_here((experiment.minis.before, experiment.minis.after), experiment.options)
+
+
+def _is_computed_here(models: Iterable[ModelProto], options: ProofOptions) -> bool:
+    own = bound(options.custom_ops)
+    return bool(own) and any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
 
 
 def run_here(experiment: Experiment) -> SiteProof:
@@ -78,6 +81,10 @@ def _ended_on_empty(result: Result) -> bool:
 
 def traced(trace: Trace) -> Traced:
     """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
+    if _is_computed_here([trace.skeleton], trace.options):
+        from surgeon.prove.in_child import found_by  # not at the top: what runs models is for children
+
+        return found_by(trace)
     if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
         return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
     seconds = trace.options.proof_time * MORE

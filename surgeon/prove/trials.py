@@ -23,8 +23,8 @@ from surgeon.running.whole import Whole, open_model
 _SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first inputs, and once on wide-ranging ones
 _VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
-# Kinds for inputs that hide or look up, beside the usual ones: no second opinion comes of what proofs of sites tried.
-_OWN = (Values.HOLES, Values.HIDDEN_ROWS, Values.BACKWARDS)
+# Kinds for inputs that hide, beside the usual ones: no second opinion comes of what proofs of sites tried.
+_OWN = (Values.HOLES, Values.HIDDEN_ROWS)
 _OWN_SEED = 1000  # added to the seed: even, so that what turns with it turns as ever
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
 
@@ -188,7 +188,7 @@ class Trials:
         return answer
 
     def _own_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
-        """Yield trials with holes in masks, rows hidden whole, and indices from the end, where the original takes them.
+        """Yield trials with holes in masks and with rows hidden whole, where the original takes them.
 
         What is infinite or NaN there in the original is not compared: a row of which all is hidden may be so.
         """
