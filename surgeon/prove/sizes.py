@@ -163,6 +163,10 @@ class Sizes:
         for sizes in sets if named else ():
             bounded = {name: min(size, self._most.get(name, size)) for name, size in sizes.items()}
             by_symbol = self._totalled({**base, **bounded, **self._chosen})
+            if 0 in bounded.values():  # kernels take what does not fit beside what is empty, and answer anything
+                by_symbol = self._fitted(by_symbol)
+                if 0 not in by_symbol.values():
+                    continue
             setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
             if setting is not None and by_symbol not in seen:
                 seen.append(by_symbol)

@@ -7,6 +7,7 @@ first axes.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from surgeon.feeding.dims import is_total
 from surgeon.indexing.scope import Node, Scope
 from surgeon.prove.cut import Cut
 from surgeon.prove.experiment import Wish
@@ -115,7 +116,7 @@ class _Reader:
         return () if value is None else (*value.reshape(-1),)
 
     def _concat(self) -> Iterator[Wish]:
-        """Equal sizes but along one axis, where they add up to what the source states of the result."""
+        """Equal sizes but along one axis, where they add up to what the source calls a total."""
         shapes = [shape for shape in self.shapes if shape]
         made = self._shape(self.node.scope, self.node.outputs[0])
         if made and len(shapes) == len(self.shapes):
@@ -123,7 +124,8 @@ class _Reader:
             total: Size = 0
             for shape in shapes:
                 total = total + shape[axis]
-            yield Wish(made[axis], total)
+            if any(map(is_total, symbols(made[axis]))):
+                yield Wish(made[axis], total)
         for one, other in pairwise(shapes):
             axis = self._attribute("axis", 0) % len(one)
             pairs = enumerate(zip(one, other, strict=False))
