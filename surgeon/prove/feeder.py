@@ -6,7 +6,7 @@ import numpy as np
 
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.prove.experiment import Experiment
-from surgeon.prove.kinds import DIVIDING, SPOKEN_OF, TIES, adds_products, is_tried, name_of_kind, reads_places
+from surgeon.prove.kinds import DIVIDING, SPOKEN_OF, TIES, adds_products, adds_up, is_tried, name_of_kind, reads_places
 from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.sizes import Setting
 
@@ -39,8 +39,10 @@ class Feeder:
         picks = self._experiment.picks_by_products
         if picks and values in (Values.OFFSET, Values.EXTREME):  # of scores that overflow the order picks one
             return Values.NEAR if values is Values.OFFSET else None
-        if values is Values.MAGNITUDES and (picks or reads_places(self._ops)):
+        if values is Values.MAGNITUDES and (picks or reads_places(self._ops) or adds_up(self._ops)):
             return None
+        if values is Values.LIMITS and adds_up(self._ops):
+            return Values.FAR
         if values is Values.MAGNITUDES and adds_products(self._ops):
             return Values.FACTORS
         return values

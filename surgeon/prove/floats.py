@@ -86,7 +86,8 @@ class Floats:
             return np.asarray(asked.atol + asked.rtol * large + asked.slack * (1 + large))
         slack = asked.slack * (1 + classes.scale)
         rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
-        least = slack + _below_normal(self.limits) + (asked.atol if asked.by_ones else 0.0)
+        of_one = max(asked.atol, ALLOWANCE * float(self.limits.eps)) if asked.by_ones else 0.0
+        least = slack + _below_normal(self.limits) + of_one
         found = np.asarray(np.maximum(asked.rtol * classes.scale, rounding) + least)
         return np.minimum(found, _COUNTED) if not asked.slack and self._counts() else found
 
@@ -165,6 +166,7 @@ class Floats:
             unlike &= ~self._at_the_limit() & ~self._as_the_overflowed_original()
             if self.asked.overflowing:
                 unlike &= np.isfinite(self.right) & ~self._lost() & ~self._overflowed_too()
+                unlike &= ~self._overflowed_on_the_way()
         return np.asarray(unlike)
 
     def _lost(self) -> np.ndarray:
@@ -199,6 +201,14 @@ class Floats:
         nan = (self.kind_b == _NAN) & own
         infinite = ((self.kind_a == _NAN) | (own & self.asked.adds_up)) & endless
         return np.asarray(nan | (infinite & (self.kind != _NAN)))
+
+    def _overflowed_on_the_way(self) -> np.ndarray:
+        """Where a result is so large that in another order its factors overflow before the last is there."""
+        if self.dtype.kind == "c":
+            return np.zeros(self.b.shape, np.bool_)
+        above = (self.kind_b == _INF) & (self.right > 0)
+        below = (self.kind_b == _MINUS_INF) & (self.right < 0)
+        return np.asarray((above | below) & (np.abs(self.right) >= math.sqrt(float(self.limits.max))))
 
     def _say_unlike(self, unlike: np.ndarray) -> str:
         """Say where NaN, infinity and finite numbers do not agree: the commonest such case; empty for none."""

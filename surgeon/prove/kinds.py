@@ -33,6 +33,7 @@ _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, 
 DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
+_ADDING_UP = ("ReduceMean", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
 # Kernels of these err by a part of one, however small their results are.
 _OF_ONE = frozenset(
     (
@@ -45,6 +46,11 @@ _OF_ONE = frozenset(
 def adds_products(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up products."""
     return any(part in op for op in ops for part in _ADDING_PRODUCTS)
+
+
+def adds_up(ops: Iterable[str]) -> bool:
+    """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
+    return any(part in op for op in ops for part in _ADDING_UP)
 
 
 def reads_places(ops: Iterable[str]) -> bool:

@@ -164,7 +164,7 @@ class Sizes:
             bounded = {name: min(size, self._most.get(name, size)) for name, size in sizes.items()}
             by_symbol = self._totalled({**base, **bounded, **self._chosen})
             if 0 in bounded.values():  # kernels take what does not fit beside what is empty, and answer anything
-                by_symbol = self._fitted(by_symbol)
+                by_symbol = dict(self._fitted(by_symbol))
                 if 0 not in by_symbol.values():
                     continue
             setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
