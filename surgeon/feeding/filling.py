@@ -181,6 +181,9 @@ class Filler:
         if self.values is Values.FAR:
             far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
             made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
+        if self.values is Values.SUMMED:
+            far = (1 << (8 * dtype.itemsize - 7)) + 5
+            made = self._pinned(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
         if self.values is Values.LIMITS:
             made = self._near_limits(made, negative)
         if negative and self.values is Values.USUAL:

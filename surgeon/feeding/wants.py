@@ -38,7 +38,8 @@ class Values(enum.Enum):
     third of its exponents, of which sums of products overflow in no order.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
-    same with integers near both ends of their dtype, where sums and products wrap.
+    same with integers near both ends of their dtype, where sums and products wrap; SUMMED: with
+    a few integers of which a sum still fits, and float32 holds none.
 
     HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
     with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
@@ -66,6 +67,7 @@ class Values(enum.Enum):
     FACTORS = enum.auto()
     FAR = enum.auto()
     LIMITS = enum.auto()
+    SUMMED = enum.auto()
     HOLES = enum.auto()
     HIDDEN_ROWS = enum.auto()
     BACKWARDS = enum.auto()
@@ -160,7 +162,7 @@ class Want:
             return self.edged
         if values in MASKED_KINDS:
             return self.hides
-        if values in (Values.FAR, Values.LIMITS):
+        if values in (Values.FAR, Values.LIMITS, Values.SUMMED):
             return self.far
         return self.looks_up if values is Values.BACKWARDS else True
 

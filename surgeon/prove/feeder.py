@@ -29,9 +29,6 @@ class Feeder:
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
         nodes = (*minis.before.graph.node, *minis.after.graph.node)
         self._ops = frozenset(node.op_type for node in nodes)
-        # ONNX Runtime's sums of int64 do not wrap: they stay at the end that they reach.
-        is_long = any(want.dtype in (np.int64, np.uint64) for want in self._plan.wants)
-        self._sums_long = is_long and (adds_up(self._ops) or "ReduceSum" in self._ops)
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
@@ -44,8 +41,8 @@ class Feeder:
             return Values.NEAR if values is Values.OFFSET else None
         if values is Values.MAGNITUDES and (picks or reads_places(self._ops) or adds_up(self._ops)):
             return None
-        if values is Values.LIMITS and self._sums_long:
-            return Values.FAR
+        if values is Values.LIMITS and (adds_up(self._ops) or "ReduceSum" in self._ops):
+            return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
         if values is Values.MAGNITUDES and adds_products(self._ops):
             return Values.FACTORS
         return values

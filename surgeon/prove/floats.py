@@ -86,7 +86,7 @@ class Floats:
             return np.asarray(asked.atol + asked.rtol * large + asked.slack * (1 + large))
         slack = asked.slack * (1 + classes.scale)
         rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
-        of_one = max(asked.atol, ALLOWANCE * float(self.limits.eps)) if asked.by_ones else 0.0
+        of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) if asked.by_ones else 0.0
         least = slack + _below_normal(self.limits) + of_one
         found = np.asarray(np.maximum(asked.rtol * classes.scale, rounding) + least)
         return np.minimum(found, _COUNTED) if not asked.slack and self._counts() else found
