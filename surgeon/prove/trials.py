@@ -24,7 +24,8 @@ _SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first 
 _VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
 # Kinds for inputs that hide, beside the usual ones: no second opinion comes of what proofs of sites tried.
-_OWN = (Values.HOLES, Values.HIDDEN_ROWS)
+# Rows hidden whole are left to those: what ONNX Runtime's kernels make of such is not always what ONNX says.
+_OWN = (Values.HOLES,)
 _OWN_SEED = 1000  # added to the seed
 _OWN_TURNS = 6  # times that: always the turn that hides by the least number, beside which a score is lost in any order
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
@@ -189,10 +190,7 @@ class Trials:
         return answer
 
     def _own_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
-        """Yield trials with holes in masks and with rows hidden whole, where the original takes them.
-
-        What is infinite or NaN there in the original is not compared: a row of which all is hidden may be so.
-        """
+        """Yield trials with holes in masks, where the original takes them; what is infinite or NaN is not compared."""
         for values in _OWN:
             if not plan.answers_to(values):
                 continue
