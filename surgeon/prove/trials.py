@@ -23,11 +23,6 @@ from surgeon.running.whole import Whole, open_model
 _SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first inputs, and once on wide-ranging ones
 _VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
-# Kinds for inputs that hide, beside the usual ones: no second opinion comes of what proofs of sites tried.
-# Rows hidden whole are left to those: what ONNX Runtime's kernels make of such is not always what ONNX says.
-_OWN = (Values.HOLES,)
-_OWN_SEED = 1000  # added to the seed
-_OWN_TURNS = 6  # times that: always the turn that hides by the least number, beside which a score is lost in any order
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
 
 
@@ -127,8 +122,6 @@ class Trials:
             return
         made = list(self._usual_trials(session, self._plan))
         yield from made
-        if made and self._seconds <= _SLOW:
-            yield from self._own_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
 
@@ -188,19 +181,6 @@ class Trials:
             if not _all_nan(outputs):
                 break
         return answer
-
-    def _own_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
-        """Yield trials with holes in masks, where the original takes them; what is infinite or NaN is not compared."""
-        for values in _OWN:
-            if not plan.answers_to(values):
-                continue
-            feeds = plan.make((self._seed + _OWN_SEED) * _OWN_TURNS, first.sizes, values)
-            try:
-                outputs = session.run(feeds)
-            except SessionError:
-                continue  # nothing is said of what the original does not take
-            if not _all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, first.sizes, wide=True)
 
     def _wide_trials(self, session: Whole, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
         """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.
