@@ -225,8 +225,7 @@ def check_options() -> tuple[Decorator, ...]:
             "--custom-ops",
             multiple=True,
             metavar="LIB",
-            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; "
-            "repeatable.",
+            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; repeatable.",
         ),
         click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
         click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),

@@ -30,6 +30,7 @@ _WIDE = ((-10.0, 6.0), (3.0, 6.0), (8.0, 13.0))
 _WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
 _WIDE_INTEGERS = 10.0
 _FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
+_HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
@@ -182,7 +183,7 @@ class Filler:
             far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
             made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
         if self.values is Values.SUMMED:
-            far = (1 << (8 * dtype.itemsize - 7)) + 5
+            far = (1 << min(8 * dtype.itemsize - 7, _HELD_BY_DOUBLES)) + 5
             made = self._pinned(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
         if self.values is Values.LIMITS:
             made = self._near_limits(made, negative)

@@ -145,6 +145,12 @@ class Experiment:
     apart: frozenset[str] = frozenset()
 
     @property
+    def ops(self) -> frozenset[str]:
+        """The operators of both sides, without their domains."""
+        models = (self.minis.before, self.minis.after)
+        return frozenset(node.op_type for model in models for node in model.graph.node)
+
+    @property
     def free(self) -> list[str]:
         """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
         found = {name for item in self.inputs for size in item.shape for name in symbols(size)}

@@ -6,7 +6,7 @@ import numpy as np
 
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.prove.experiment import Experiment
-from surgeon.prove.kinds import DIVIDING, SPOKEN_OF, TIES, adds_products, adds_up, is_tried, name_of_kind, reads_places
+from surgeon.prove.kinds import SPOKEN_OF, TIES, is_tried, name_of_kind
 from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.sizes import Setting
 
@@ -27,25 +27,10 @@ class Feeder:
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._made: tuple[Setting, Feeds] | None = None  # weights, once for a setting
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
-        nodes = (*minis.before.graph.node, *minis.after.graph.node)
-        self._ops = frozenset(node.op_type for node in nodes)
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
-        return is_tried(self._plan, values, self._seed + turn, self._apart, divides=not DIVIDING.isdisjoint(self._ops))
-
-    def suited(self, values: Values) -> Values | None:
-        """The kind that tells something of the region in the place of another; None where none does."""
-        picks = self._experiment.picks_by_products
-        if picks and values in (Values.OFFSET, Values.EXTREME):  # of scores that overflow the order picks one
-            return Values.NEAR if values is Values.OFFSET else None
-        if values is Values.MAGNITUDES and (picks or reads_places(self._ops) or adds_up(self._ops)):
-            return None
-        if values is Values.LIMITS and (adds_up(self._ops) or "ReduceSum" in self._ops):
-            return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
-        if values is Values.MAGNITUDES and adds_products(self._ops):
-            return Values.FACTORS
-        return values
+        return is_tried(self._plan, values, self._seed + turn, self._apart)
 
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""

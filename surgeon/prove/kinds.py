@@ -30,7 +30,7 @@ OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
-DIVIDING = frozenset(("Div", "Mod"))
+_DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
 _ADDING_UP = ("ReduceMean", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
@@ -48,7 +48,7 @@ def adds_products(ops: Iterable[str]) -> bool:
     return any(part in op for op in ops for part in _ADDING_PRODUCTS)
 
 
-def adds_up(ops: Iterable[str]) -> bool:
+def _adds_up(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
     return any(part in op for op in ops for part in _ADDING_UP)
 
@@ -68,18 +68,33 @@ def name_of_kind(values: Values) -> str:
     return values.name.lower()
 
 
-def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str], *, divides: bool) -> bool:
+def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | None:
+    """The kind that tells something of a region of these operators in the place of another; None where none does.
+
+    picks: whether there is a softmax of products, of which the order picks one where they overflow.
+    """
+    if picks and values in (Values.OFFSET, Values.EXTREME):
+        return Values.NEAR if values is Values.OFFSET else None
+    if values is Values.MAGNITUDES:
+        if picks or reads_places(ops) or _adds_up(ops):
+            return None
+        return Values.FACTORS if adds_products(ops) else values
+    if values is Values.LIMITS:
+        if _adds_up(ops) or "ReduceSum" in ops:
+            return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
+        return None if not _DIVIDING.isdisjoint(ops) else values  # what is divided may be taken past the limits
+    return values
+
+
+def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str]) -> bool:
     """Whether inputs of a kind tell something: they differ from the usual ones, and no rule differs there on purpose.
 
-    apart: the kinds for which a rule does.  divides: whether there is a division, which integers near their limits
-    may take past them.
+    apart: the kinds for which a rule does.
     """
     if name_of_kind(values) in apart:
         return False
     if values in (Values.MAGNITUDES, Values.FACTORS) and name_of_kind(Values.EXTREME) in apart:
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
-        return False
-    if values is Values.LIMITS and divides:
         return False
     return values in _TELLING or plan.answers_to(values)

@@ -23,9 +23,7 @@ def moved_by_one_ulp(
     return {name: _moved(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
 
 
-def moved_apart(
-    feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float
-) -> dict[str, np.ndarray]:
+def moved_apart(feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float) -> dict[str, np.ndarray]:
     """The same in float64, by any part or number of units: the same direction for the same turn, whatever `by` is."""
     return {name: _moved_apart(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
 

@@ -27,6 +27,7 @@ from surgeon.prove.kinds import (
     errs_by_a_part_of_one,
     name_of_kind,
     reads_places,
+    suited,
 )
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut, SiteProof
@@ -92,10 +93,8 @@ class _Proof:
         self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
-        models = (experiment.minis.before, experiment.minis.after)
-        ops = {node.op_type for model in models for node in model.graph.node}
-        self._adds_products = adds_products(ops)
-        self._by_ones = errs_by_a_part_of_one(ops) or reads_places(ops)
+        self._ops = experiment.ops
+        self._by_ones = errs_by_a_part_of_one(self._ops) or reads_places(self._ops)
         self._terms = 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
@@ -234,7 +233,7 @@ class _Proof:
     def _adds_nothing(self, setting: Setting) -> bool:
         """Whether a sum of products may have no terms: some kernels hand on whatever is in memory then."""
         empty = [name for name, size in setting.by_symbol.items() if not size]
-        return setting.is_empty and self._adds_products and any(kind_of(name) != "past" for name in empty)
+        return setting.is_empty and adds_products(self._ops) and any(kind_of(name) != "past" for name in empty)
 
     def _run_weighed(self, setting: Setting) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
@@ -265,7 +264,7 @@ class _Proof:
         self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in kinds:
-            values = self._feeder.suited(kind)
+            values = suited(kind, self._ops, picks=self.experiment.picks_by_products)
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
@@ -304,11 +303,11 @@ class _Proof:
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
         for name, answer in original.items():
+            if self._is_empty and not answer.size and not rewritten[name].size:
+                continue  # which shape a tensor without elements has, kernels tell differently too
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large)
             if not found.ok and values in LOSING and self._overflows(feeds):
                 return ""
-            if self._is_empty and not answer.size and not rewritten[name].size:
-                continue  # which shape a tensor without elements has, kernels tell differently too
             self._keep(found, answer)
             if not found.ok:
                 return f"{name!r} {found.why}"
