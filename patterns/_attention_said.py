@@ -21,6 +21,8 @@ OFF = {
     "sliding_window_cache": 0,
 }
 
+SHORT = "its mask is not known to have a column for each key, and a shorter one hides the rest"
+
 
 class Said(NamedTuple):
     """An attention of queries, keys and values of [batch, heads, rows, columns].
@@ -74,6 +76,7 @@ def said(g: Graph, match: Match, is_wide: bool = False) -> Said:
     if "scale" not in numbers or (scale == 0 and "node" not in match.bound):  # for ONNX Runtime's own, 0 is no scale
         scale = (widths[0] // heads) ** -0.5
     bias = match["bias"] if "bias" in match.bound else None
+    require(bias is None or "node" not in match.bound or is_whole(bias, match["k"]), SHORT)
     if bias is not None and bias.dtype != np.bool_:
         bias = in_dtype(g, bias, dtype)
     is_condition = bias is not None and match["bias"].dtype == np.bool_
@@ -82,6 +85,11 @@ def said(g: Graph, match: Match, is_wide: bool = False) -> Said:
         bias = padding if bias is None else g.add(bias, padding)
     columns, cap = widths[2] // groups, numbers.get("softcap", 0.0)
     return Said(q, k, v, heads, groups, columns, bias, is_condition, scale, cap, is_causal(match), not is_four, dtype)
+
+
+def is_whole(mask: Tensor, k: Tensor) -> bool:
+    """Whether a mask of ONNX's Attention has a column for each key; of one that has fewer the rest are hidden."""
+    return mask.sizes is not None and k.sizes is not None and bool(mask.sizes) and mask.sizes[-1] == k.sizes[-2]
 
 
 def width_of(weights: Tensor) -> int:

@@ -9,9 +9,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from surgeon.ops.schemas import schema
+from surgeon.ruleproof.opsets import newest_opset
 from surgeon.running.kernels import Kernels, variables
 
-NEWEST_OPSET = 26  # that ONNX Runtime 1.31 promises
 FLOAT = TensorProto.FLOAT
 NUMBERS = {
     "float": FLOAT,
@@ -39,7 +39,7 @@ class OneNode:
     @property
     def opsets(self) -> range:
         """The opsets to look at: those of the default domain, also where the op is of another."""
-        return range(13 if self.domain else self.first, NEWEST_OPSET + 1)
+        return range(13 if self.domain else self.first, newest_opset() + 1)
 
     def version(self, opset: int) -> Any:
         """The schema of the op, None where it is not there."""

@@ -1,4 +1,4 @@
-"""Run notebooks and store what they put out: `python -m tests.run_notebooks [NAME.ipynb | DRAFT.py] ...`.
+"""Run notebooks and store what they put out: `python -m tests.run_notebooks [notebooks/NAME.ipynb | DRAFT.py] ...`.
 
 A notebook is run from top to bottom in a copy of notebooks/, and written back with its outputs; without arguments all
 are.  A draft is a Python file whose cells begin with `# %%`, or `# %% [markdown]` for text in comments; it becomes

@@ -321,6 +321,24 @@ def test_the_formula_of_a_group_norm_with_channels_last(silu):
     np.testing.assert_allclose(made, wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_the_logarithm_of_a_sum_of_powers_neither_overflows_nor_loses_rows_that_are_infinite():
+    """Rows beyond exp's range and rows of infinities, by either way to name axes."""
+    inf = np.inf
+    x = np.array([[1000.0, 1000.0], [-1000.0, -1000.0], [-inf, -inf], [inf, 0.0], [inf, inf], [0.0, -inf]])
+    wanted = np.array([1000 + np.log(2), np.log(2) - 1000, -inf, inf, inf, 0.0])
+    for version, node in (
+        (28, "ReduceLogSumExp<keepdims = 0>(x, axes)"),
+        (17, "ReduceLogSumExp<axes = [1], keepdims = 0>(x)"),
+    ):
+        mini = model(f"(double[n, 2] x) => (double[n] y) <int64[1] axes = {{-1}}> {{ y = {node} }}", version)
+        ran, answer = reference(mini, x=x)
+        assert ran == EVALUATED
+        np.testing.assert_allclose(answer, wanted, rtol=1e-12)
+    formula = FORMULAS["", "ReduceLogSumExp"]
+    assert formula(x, [], noop_with_empty_axes=1) is x
+    np.testing.assert_allclose(formula(x[:2]), [[1000 + np.log(2)]])
+
+
 @pytest.mark.parametrize(("groups", "channels"), [(3, 8), (0, 8), (4, 4), (4, 1)])
 def test_what_is_no_group_norm_is_refused(groups, channels):
     """8 channels in 3 groups, or with vectors of another length, which numpy would broadcast."""
@@ -334,7 +352,19 @@ def test_what_is_no_group_norm_is_refused(groups, channels):
 
 COVERED = (
     *("Add", "Conv", "Gemm", "LayerNormalization", "RMSNormalization", "GroupNormalization", "Resize", "ReduceMean"),
-    *("Softmax", "LogSoftmax", "Mish", "HardSwish", "Swish", "Attention", "DequantizeLinear", "Scan", "Loop", "Einsum"),
+    *(
+        "Softmax",
+        "LogSoftmax",
+        "ReduceLogSumExp",
+        "Mish",
+        "HardSwish",
+        "Swish",
+        "Attention",
+        "DequantizeLinear",
+        "Scan",
+        "Loop",
+        "Einsum",
+    ),
     *("Cast", "MeanVarianceNormalization", "BatchNormalization", "Where", "LSTM", "Gather", "TopK", "RotaryEmbedding"),
     *("ConvTranspose", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "RNN", "GRU"),
 )

@@ -108,6 +108,17 @@ def _log_softmax(x: Array, *, axis: int | None = None, opset: int = 13) -> Array
     return _softmax_from(x, axis, opset, logarithm=True)
 
 
+def _reduce_log_sum_exp(x: Array, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    # onnx's makes NaN of rows that are infinite whole; the body that ONNX Runtime has from opset 28 on overflows.
+    chosen = None if axes is None or not len(axes) else tuple(int(axis) for axis in axes)
+    if chosen is None and noop_with_empty_axes:
+        return x
+    most = x.max(axis=chosen, keepdims=True, initial=-np.inf)
+    base = np.where(np.isfinite(most), most, 0)
+    made = np.log(np.exp(x - base).sum(axis=chosen, keepdims=True)) + base
+    return made if keepdims else made.squeeze(chosen)
+
+
 def _normalised(x: Array, axes: tuple[int, ...], epsilon: float, *, centred: bool = True) -> tuple[Array, Array, Array]:
     """Return (x - mean) / sqrt(variance + epsilon), the mean, and one over that root; without mean if not centred."""
     mean = x.mean(axis=axes, keepdims=True) if centred else np.zeros_like(x[..., :1])
@@ -309,6 +320,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "Swish"): _swish,
     ("", "Softmax"): _softmax,
     ("", "LogSoftmax"): _log_softmax,
+    ("", "ReduceLogSumExp"): _reduce_log_sum_exp,
     ("", "BatchNormalization"): _batch_norm,
     ("", "LayerNormalization"): _layer_norm,
     ("", "RMSNormalization"): _rms_norm,

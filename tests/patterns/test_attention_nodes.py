@@ -96,6 +96,9 @@ SPARES = [
          model=graph(MASKED.replace("scale = 0.35", "scale = -0.35"))),
     Case(attention, "a window of keys", target="decomposed", why="nothing else has local_window_size",
          model=graph(grouped(", local_window_size = 2"), LESS, output="float[b, s, 32]")),
+    Case(attention, "Attention whose mask may have fewer columns than there are keys", target="decomposed",
+         why="a shorter one hides the rest",
+         model=graph("y = Attention(q, k, v, m)", FOUR.replace("1, s, t] m", "1, s, 1] m"), output=PARTS)),
     Case(attention, "Attention, for ONNX Runtime's own ops", target="contrib", why="own",
          model=graph("y = Attention(q, k, v, m)", FOUR, output=PARTS)),
 ]
