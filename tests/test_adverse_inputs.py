@@ -23,6 +23,13 @@ def test_holes_show_something_of_each_row(seed: int):
     assert keep.all() == (seed % 2 == 1)
 
 
+@pytest.mark.parametrize("seed", range(0, 8, 2))
+def test_gaps_show_the_first_of_each_row(seed: int):
+    keep = plan(MASKED).make(seed, SIZES, Values.GAPS)["keep"]
+    assert keep[..., 0].all()
+    assert not keep.all()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_of_some_rows_all_is_hidden_whichever_value_hides(seed: int):
     keep = plan(MASKED).make(seed, SIZES, Values.HIDDEN_ROWS)["keep"]

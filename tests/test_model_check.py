@@ -49,12 +49,29 @@ def check(original: ModelProto, rewritten: ModelProto, **options: float) -> Chec
 FUSED = "{{ y = com.microsoft.Gelu(x) }}"
 
 
+HIDES = """g (float[b, s] x, int64[b, s] attention_mask) => (float[b, s] y) <int64 one = {{1}}, float low = {{-9e9}}> {{
+    {} }}"""
+HIDDEN = "k = Equal({}, one) w = Where(k, x, low) y = Softmax<axis = -1>(w)"
+FROM_FIRST_TO_LAST = (
+    "f = CumSum(attention_mask, one) r = CumSum<reverse = 1>(attention_mask, one) a = Min(f, one) c = Min(r, one) "
+    "n = Mul(a, c)"
+)
+
+
+def test_a_mask_whose_holes_are_filled_fails() -> None:
+    """Masks that lead or trail are from their first to their last one: no others tell these models apart."""
+    original = read(HIDES.format(HIDDEN.format("attention_mask")))
+    filled = read(HIDES.format(f"{FROM_FIRST_TO_LAST} {HIDDEN.format('n')}"))
+    assert check(original, original).outcome is Outcome.PROVED
+    assert check(original, filled).outcome is Outcome.FAILED
+
+
 def test_a_right_rewrite_is_proved() -> None:
     """The fused op is the decomposed one, to rounding, at several sizes and on values of wide range."""
     result = check(gelu(ERF), gelu(FUSED))
     assert result.outcome is Outcome.PROVED
     assert result.reason == ""
-    assert result.runs == 5
+    assert result.runs == 6
     assert result.worst is not None
     assert 0 <= result.worst.max_abs <= result.worst.allowed < 1e-4
     assert result.tolerance == {"float32 rtol": 2e-5, "float32 atol": 1e-6}
@@ -365,7 +382,7 @@ def test_random_small_networks_prove_against_themselves() -> None:
         lstm.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name))
     result = check(lstm, lstm)
     assert result.outcome is Outcome.PROVED, result.reason
-    assert result.runs == 6
+    assert result.runs == 7
     bare = helper.make_model(helper.make_graph([], "g", [], []), opset_imports=[helper.make_opsetid("", 17)])
     assert check(bare, bare).outcome is Outcome.UNPROVED
 

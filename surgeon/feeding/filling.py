@@ -75,7 +75,7 @@ class Filler:
         if self.tame or not self.shape or not math.prod(self.shape):
             return np.ones(self.shape, dtype=np.int64)
         if self.values in MASKED_KINDS:
-            return 1 - hidden(self.shape, self.seed, self.random, rows=self.values is Values.HIDDEN_ROWS)
+            return 1 - self._hidden()
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
         if ones.ndim:
@@ -158,9 +158,13 @@ class Filler:
 
     def _hidden_floats(self) -> np.ndarray:
         """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
-        is_hidden = hidden(self.shape, self.seed, self.random, rows=self.values is Values.HIDDEN_ROWS)
+        is_hidden = self._hidden()
         shown = normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
         return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
+
+    def _hidden(self) -> np.ndarray:
+        rows, first = self.values is Values.HIDDEN_ROWS, self.values is Values.GAPS
+        return hidden(self.shape, self.seed, self.random, rows=rows, first=first)
 
     def _integers(self) -> np.ndarray:
         """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""

@@ -7,18 +7,20 @@ _PART = 0.4  # of what may be hidden is so
 _LOWS = (None, -np.inf, -1e4)  # what hides a score in turn; None: the least number of its dtype
 
 
-def hidden(shape: tuple[int, ...], seed: int, random: np.random.Generator, *, rows: bool) -> np.ndarray:
+def hidden(
+    shape: tuple[int, ...], seed: int, random: np.random.Generator, *, rows: bool, first: bool = False
+) -> np.ndarray:
     """Which elements are hidden, as 0 and 1, int64 of `shape`: holes along the last axis, some of each row shown.
 
     rows: of some rows all is hidden, and of some nothing, so that there are such whatever the values mean.  Without,
-    in odd seeds nothing is hidden at all.
+    in odd seeds nothing is hidden at all.  first: the first of each row is shown.
     """
     if not shape or not np.prod(shape):
         return np.zeros(shape, np.int64)
     if not rows and seed % 2:
         return np.zeros(shape, np.int64)
     found = (random.random(shape) < _PART).reshape(-1, shape[-1])
-    shown = random.integers(0, shape[-1], len(found))
+    shown = np.zeros(len(found), np.int64) if first else random.integers(0, shape[-1], len(found))
     found[np.arange(len(found)), shown] = False
     if rows:
         found[0] = seed % 2 == 0
