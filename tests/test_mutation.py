@@ -1,5 +1,7 @@
 """A sample of the mutants, the wrong rules written by hand, and a sample of right rewrites."""
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,6 @@ from tests.mutation.right import Right, by_algebra, by_words
 from tests.mutation.right import outcome as of_right
 
 STEP = 60  # of right rewrites one is taken out of so many
-RIGHT = [*by_algebra(), *by_words()][::STEP]
 
 
 def test_a_sample_of_mutants_is_judged_as_recorded() -> None:
@@ -30,11 +31,13 @@ def test_a_wrong_rule_is_judged_as_recorded(name: str) -> None:
     assert found == recorded.read(recorded.PLANTED)[name], reason
 
 
-@pytest.mark.parametrize("one", RIGHT, ids=lambda one: f"{one.source}, {one.name}")
-def test_a_right_rewrite_is_not_called_wrong(one: Right) -> None:
-    """It may be unproved, but it is written."""
-    found, reason = of_right(one)
-    assert found in ("proved", "unproved"), reason
+@pytest.mark.parametrize("source", [by_algebra, by_words])
+def test_right_rewrites_are_not_called_wrong(source: Callable[[], Iterator[Right]]) -> None:
+    """They may be unproved, but they are written."""
+    sample = list(source())[::STEP]
+    assert sample
+    found = {one.name: of_right(one) for one in sample}
+    assert {name: reason for name, (said, reason) in found.items() if said not in ("proved", "unproved")} == {}
 
 
 ABS = "(float[n, 4] x) => (float[n, 4] y) { y = Abs(x) }"
