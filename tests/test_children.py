@@ -13,7 +13,8 @@ import pytest
 
 from surgeon import UsageError
 from surgeon.running import children
-from surgeon.running.children import Answer, Failure, Task, run
+from surgeon.running.children import Answer, Failure, Task
+from surgeon.running.crew import run
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 60  # seconds until a process that is to end must have: no test judges by how soon it does
@@ -148,7 +149,8 @@ def script(text, *arguments, **options):
 
 BUSY = """
     import sys, threading
-    from surgeon.running.children import Task, run, start, waiting
+    from surgeon.running.children import Task, start, waiting
+    from surgeon.running.crew import run
     (first,) = run([Task("tests.child_tasks:sleep", 0, 60.0)], 1)
     print(first.value["pid"], flush=True)
     {}

@@ -14,7 +14,7 @@ from surgeon import CheckOptions, Graph, Tensor, UsageError, rule
 from surgeon.prove import remote
 from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
 from surgeon.prove.result import Outcome
-from surgeon.running import children
+from surgeon.running import children, crew
 from surgeon.running.children import Answer, Failure
 from surgeon.shaping.symbols import symbol
 from surgeon.testing import parse
@@ -229,8 +229,8 @@ def unranked(divisor):
 
 def test_a_rank_that_only_a_run_tells_is_asked_of_a_child(monkeypatch):
     asked = []
-    run_tasks = children.run
-    monkeypatch.setattr(children, "run", lambda tasks, jobs: run_tasks(asked.append(list(tasks)) or asked[-1], jobs))
+    run_tasks = crew.run
+    monkeypatch.setattr(crew, "run", lambda tasks, jobs: run_tasks(asked.append(list(tasks)) or asked[-1], jobs))
     assert unranked(2).outcome is Outcome.PROVED
     assert [task.function for tasks in asked for task in tasks] == [
         f"{remote.MODULE}:{name}" for name in ("trace", "prove")

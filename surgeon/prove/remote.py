@@ -12,7 +12,7 @@ from surgeon.ops.walking import nodes_of
 from surgeon.prove.experiment import REPLACEMENT, Experiment, ProofOptions, Trace, Traced
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
-from surgeon.running import children
+from surgeon.running import children, crew
 from surgeon.running.children import Answer, Failure, Result, Task, by_the_clock, memory_limit
 from surgeon.running.plain import from_plain
 
@@ -60,11 +60,11 @@ def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
             asked.append(experiment)
             yield _task(experiment)
 
-    results = children.run(tasks(), jobs or children.usual_jobs())
+    results = crew.run(tasks(), jobs or crew.usual_jobs())
     again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
     if again:  # some kernels crash on a tensor without elements: what else was tried still counts
         without = [replace(asked[place], takes_empty=False) for place in again]
-        more = children.run((_task(experiment) for experiment in without), jobs or children.usual_jobs())
+        more = crew.run((_task(experiment) for experiment in without), jobs or crew.usual_jobs())
         for place, result in zip(again, more, strict=True):
             results[place] = result
     return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
@@ -88,7 +88,7 @@ def traced(trace: Trace) -> Traced:
     if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
         return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
     seconds = trace.options.proof_time * MORE
-    (result,) = children.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
+    (result,) = crew.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
     if isinstance(result, Answer):
         with suppress(ValueError):
             return from_plain(Traced, result.value)
