@@ -1,6 +1,7 @@
 """Names of rules: packs found through entry points, files, modules, and what is said of a name that leads nowhere."""
 
 import importlib
+import importlib.metadata
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ import patterns
 from patterns.gelu import gelu, gelu_tanh
 from surgeon import Graph, RuleError, rewrite
 from surgeon.graph import _packs
-from surgeon.rewriting.catalogue import flat, groups, packs, resolve
+from surgeon.rewriting.catalogue import _points_of, flat, groups, packs, resolve
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 
@@ -62,6 +63,16 @@ def test_names_of_files_and_rules():
     assert names("gelu, bias_gelu") == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"], "bias_gelu": ["bias_gelu"]}
     assert names("patterns.gelu") == {"patterns.gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
     assert names("patterns.gelu:gelu") == {"patterns.gelu:gelu": ["gelu"]}
+
+
+def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
+    asked = []
+    found = importlib.metadata.entry_points
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **only: asked.append(only) or found(**only))
+    monkeypatch.syspath_prepend("a folder that is not there")
+    _points_of.cache_clear()
+    assert len(flat(resolve("ort"))) > 50
+    assert len(asked) == 1
 
 
 def test_rule_objects_and_names_mix_and_count_once():

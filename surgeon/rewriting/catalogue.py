@@ -7,6 +7,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -74,10 +75,23 @@ def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, t
     return left
 
 
+def _points() -> tuple[importlib.metadata.EntryPoint, ...]:
+    """The packs that are installed, in order; looked for again when a place where packages are has changed."""
+    places = [Path(place or ".") for place in sys.path]
+    return _points_of(tuple((str(place), place.stat().st_mtime_ns) for place in places if place.exists()))
+
+
+@cache
+def _points_of(places: tuple[tuple[str, int], ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """The same for places as they are now: to read what all packages say of themselves takes long."""
+    found = importlib.metadata.entry_points(group=GROUP)
+    return tuple(sorted(found, key=lambda item: (item.name, item.value)))
+
+
 def packs() -> dict[str, list[str]]:
     """Modules of rule files by the pack that they come from, not yet imported."""
     found: dict[str, list[str]] = {}
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda item: (item.name, item.value)):
+    for point in _points():
         try:
             spec = importlib.util.find_spec(point.module)
         except ModuleNotFoundError:  # a package further out is missing
@@ -95,7 +109,7 @@ def packs() -> dict[str, list[str]]:
 def groups() -> dict[str, list[str]]:
     """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
     found: dict[str, list[str]] = {}
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda item: (item.name, item.value)):
+    for point in _points():
         for name, members in getattr(_import(point.module), "GROUPS", {}).items():
             found.setdefault(name, []).extend(members)
     return found
