@@ -250,18 +250,24 @@ def shipped(custom_ops: Sequence[Path | str] = ()) -> bytes:
     return pickle.dumps((search_path(), [_record(one) for one in _registered.values()], files))
 
 
+_received: list[bytes] = []  # what this process was last sent
+
+
 def receive(data: bytes) -> None:
     """Know the implementations of the process that this one works for, and no others.
 
     data: of `shipped`.  Functions are unpacked when they are called; the files that the other process was given are not
     run, unless they were edited since or their functions cannot be pickled.
     """
+    if not data or _received == [data]:
+        return
     path, registered, files = pickle.loads(data)
     sys.path[:] = dict.fromkeys((*path, *sys.path))
     _registered.clear()
     _registered.update(((one.domain, one.op), one) for one in map(_of_record, registered))
     _loaded.clear()
     _loaded.update((file, (version, [*map(_of_record, found)])) for file, version, found in files)
+    _received[:] = [data]
 
 
 def bound(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:

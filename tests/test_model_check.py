@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +16,8 @@ from surgeon.errors import UsageError
 from surgeon.prove.compare import compare, tolerance
 from surgeon.prove.model_check import ModelCheck
 from surgeon.prove.result import CheckResult, Outcome
-from surgeon.running.runtime import Session
+from surgeon.running.away import open_away
+from surgeon.running.whole import Whole
 from tests.models import check_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'
@@ -391,12 +393,12 @@ def test_an_original_is_run_once_for_many(monkeypatch: pytest.MonkeyPatch) -> No
     """The trials and the noise of the original are kept; each model gets its own verdict, in any order."""
     opened: list[ModelProto] = []
 
-    class Counting(Session):
-        def __init__(self, model: ModelProto, *rest: object, **named: object) -> None:
-            opened.append(model)
-            super().__init__(model, *rest, **named)
+    def counting(model: ModelProto, *rest: Any, **named: Any) -> Whole:
+        opened.append(model)
+        return open_away(model, *rest, **named)
 
-    monkeypatch.setattr("surgeon.running.whole.Session", Counting)
+    for module in ("model_check", "trials", "noise"):
+        monkeypatch.setattr(f"surgeon.prove.{module}.open_away", counting)
     original, fused, tanh = gelu(ERF), gelu(FUSED), gelu(TANH)
     against = ModelCheck(original, original)
     assert not opened

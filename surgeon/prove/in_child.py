@@ -15,13 +15,13 @@ from surgeon.running.plain import to_plain
 
 def prove(experiment: Experiment, note: Note) -> tuple[dict[str, Any], list[Any]]:
     """Run an experiment in this process; the proof as plain values.  Notes each step, should it be the last."""
-    _know(experiment.options.implementations)
+    receive(experiment.options.implementations)
     return to_plain(run_experiment(experiment, note)), []
 
 
 def trace(asked: Trace, note: Note) -> tuple[dict[str, Any], list[Any]]:
     """Run a model once in this process; what was found as plain values."""
-    _know(asked.options.implementations)
+    receive(asked.options.implementations)
     return to_plain(found_by(asked)), []
 
 
@@ -37,16 +37,6 @@ def found_by(asked: Trace) -> Traced:
         custom_ops=options.custom_ops,
     )
     return Traced({name: (_dtype_of(array), array.shape) for name, array in found.values.items()}, found.refusal)
-
-
-_known: list[bytes] = []  # the implementations that this process was last sent
-
-
-def _know(implementations: bytes) -> None:
-    """Know what the user's process knows of implementations, and nothing else."""
-    if implementations and _known != [implementations]:
-        receive(implementations)
-        _known[:] = [implementations]
 
 
 def _dtype_of(array: np.ndarray) -> int:

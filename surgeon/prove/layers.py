@@ -19,7 +19,7 @@ from surgeon.prove.judge import ALLOWANCE
 from surgeon.prove.noise import measure
 from surgeon.prove.result import Layers
 from surgeon.prove.trials import Trial
-from surgeon.running.whole import open_model
+from surgeon.running.away import open_away
 
 _MOST_BYTES = 1 << 27  # of inner tensors of the original held at once; with more, both models are opened again
 _SHOWN = 8  # layers in the result
@@ -75,7 +75,7 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
             held, rest = _values(before, ends.libraries, trial, rest)
             found: list[Comparison] = []
             failing: dict[str, np.ndarray] = {}
-            with open_model(after, ends.libraries) as session:
+            with open_away(after, ends.libraries) as session:
                 for _, values in fetch(session, trial.feeds, list(held)):
                     for name in values.keys() & held.keys():
                         other = where_finite(held[name], values[name]) if trial.wide else values[name]
@@ -97,7 +97,7 @@ def _values(
     """Return the original's tensors up to the limit of memory, and the names that are left."""
     held: dict[str, np.ndarray] = {}
     size, done = 0, 0
-    with open_model(model, libraries) as session:
+    with open_away(model, libraries) as session:
         for batch, values in fetch(session, trial.feeds, names):
             tensors = {name: values[name] for name in batch if name in values}  # sequences and maps are not compared
             held.update(tensors)

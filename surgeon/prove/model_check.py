@@ -19,8 +19,9 @@ from surgeon.prove.layers import compare_layers
 from surgeon.prove.result import CheckResult, Layers, Outcome
 from surgeon.prove.trials import Trial, Trials
 from surgeon.prove.verdict import Verdict
+from surgeon.running.away import open_away
 from surgeon.running.runtime import SessionError, require_libraries
-from surgeon.running.whole import Whole, open_model
+from surgeon.running.whole import Whole
 
 __all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
 
@@ -143,7 +144,7 @@ class ModelCheck:
         """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
         where, self._oracle = "", ""
         try:
-            with open_model(rewritten, self._libraries) as session:
+            with open_away(rewritten, self._libraries) as session:
                 self._oracle = session.name
                 complaint = self._interface(session)
                 if complaint:

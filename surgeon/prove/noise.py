@@ -14,8 +14,8 @@ from onnx import ModelProto
 
 from surgeon.prove.compare import finite_gap
 from surgeon.prove.nudging import moved_by_one_ulp
+from surgeon.running.away import open_away
 from surgeon.running.runtime import SessionError
-from surgeon.running.whole import open_model
 
 Feeds = Mapping[str, np.ndarray]
 Outputs = Mapping[str, np.ndarray]
@@ -32,7 +32,7 @@ def measure(
     noise: list[dict[str, float]] = [{} for _ in listed]
     for optimised in (False, True):
         try:
-            with open_model(model, custom_ops, optimised=optimised) as session:
+            with open_away(model, custom_ops, optimised=optimised) as session:
                 for (feeds, outputs), known in zip(listed, noise, strict=True):
                     answer = session.run(feeds if optimised else moved_by_one_ulp(feeds))
                     for name, array in outputs.items():

@@ -13,7 +13,7 @@ from surgeon.prove.experiment import REPLACEMENT, Experiment, ProofOptions, Trac
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.running import children, crew
-from surgeon.running.children import Answer, Failure, Result, Task, by_the_clock, memory_limit
+from surgeon.running.children import FAULTS, Answer, Failure, Result, Task, by_the_clock, memory_limit
 from surgeon.running.plain import from_plain
 
 MODULE = "surgeon.prove.in_child"
@@ -25,8 +25,6 @@ _TRACE_WITHOUT = {
     "clock": "took too long",
     "memory": "takes more memory than there is",
 }
-# What says something of a side that ends its process where the other did not; others may come of a lack of memory.
-_OF_THE_NODES = frozenset({"SIGFPE", "SIGILL"})
 
 
 def start() -> None:
@@ -116,7 +114,7 @@ def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
         cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
         return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
     why = f"{side} ends the process that runs it{f' with {failure.how}' if failure.how else ''}"
-    if side == REPLACEMENT and failure.how in _OF_THE_NODES:
+    if side == REPLACEMENT and failure.how in FAULTS:
         return SiteProof(Outcome.FAILED, f"{why}, where the original does not")
     return SiteProof(Outcome.UNPROVED, why)
 

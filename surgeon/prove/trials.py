@@ -17,8 +17,9 @@ from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.feeding.user_inputs import InputSet
 from surgeon.prove.compare import TOLERANCES, dtype_name, same_values, tolerance
 from surgeon.prove.noise import measure
+from surgeon.running.away import open_away
 from surgeon.running.runtime import SessionError
-from surgeon.running.whole import Whole, open_model
+from surgeon.running.whole import Whole
 
 _SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first inputs, and once on wide-ranging ones
 _VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
@@ -98,7 +99,7 @@ class Trials:
             return
         self._done = True
         try:
-            with open_model(self.original, self.libraries) as session:
+            with open_away(self.original, self.libraries) as session:
                 self.oracle = session.name
                 self.made.extend(self._trials(session))
         except InputsUnknown as unknown:

@@ -29,18 +29,24 @@ GUARD, LEAST_CLOCK = 6.0, 5.0
 machine is slow, not the task."""
 START = 60.0
 """Seconds that a child may take to start."""
-_LEAST_MEMORY, _SHARE = 1 << 31, 4  # bytes, and the part of the machine's memory, that a child may have
+_LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machine's memory, that a child may have
+# What says something of the nodes that end their process; other signals may come of a lack of memory.
+FAULTS = frozenset({"SIGFPE", "SIGILL"})
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A call of a function, "module:name", in a child; see `child`.  seconds: of processor time that it may take."""
+    """A call of a function, "module:name", in a child; see `child`.
+
+    seconds: of processor time that it may take.  share: of the machine's memory that it may have.
+    """
 
     function: str
     argument: Any
     seconds: float
+    share: float = PART
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +82,15 @@ def by_the_clock(seconds: float) -> float:
     return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
 
 
-def memory_limit() -> int:
-    """The bytes of memory of its own that a child may have: a quarter of the machine's, or what a container may."""
+def memory_limit(share: float = PART) -> int:
+    """The bytes of memory of its own that a child may have: a part of the machine's, or of what a container may."""
     found = [1 << 40]
     with contextlib.suppress(ValueError, OSError, AttributeError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(ValueError, OSError):  # "max" where there is no limit
             found.append(int(Path(file).read_text(encoding="ascii")))
-    return max(min(found) // _SHARE, _LEAST_MEMORY)
+    return max(int(min(found) * share), _LEAST_MEMORY)
 
 
 def _page() -> int | None:
@@ -135,7 +141,7 @@ class Child:
     def run(self, task: Task) -> Result:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
-        header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit()}
+        header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit(task.share)}
         alarm = threading.Timer(by_the_clock(task.seconds) + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()

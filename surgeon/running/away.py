@@ -1,0 +1,110 @@
+"""Whole models in a process of their own: what they do to it, they do not do to the user's."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.file.model import Model
+from surgeon.implementations import bound, shipped
+from surgeon.ops.walking import nodes_of
+from surgeon.running.children import FAULTS, WHOLE, Child, Failure, Task, by_the_clock, left, memory_limit, taken
+from surgeon.running.runtime import SessionError
+from surgeon.running.whole import Whole, open_model
+
+MODULE = "surgeon.running.held"
+RUN_TIME = 120.0
+"""Seconds of processor time that one run of a whole model may take, and to load it."""
+
+
+def open_away(model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), *, optimised: bool = False) -> Whole:
+    """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
+
+    As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A model
+    with an operator whose implementation lives in this process alone runs here.
+    """
+    if _is_computed_here(model, bound(custom_ops)):
+        return open_model(model, custom_ops, optimised=optimised)
+    return _Away(model, custom_ops, optimised)
+
+
+def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]) -> bool:
+    if not own:
+        return False
+    with Model.open(model) as opened:
+        return any((node.domain, node.op_type) in own for node in nodes_of(opened.skeleton))
+
+
+class _Away:
+    """A whole model that a child holds."""
+
+    def __init__(self, model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool) -> None:
+        from surgeon.running.held import Opening  # not at the top: what runs models is for children
+
+        self._child: Child | None = taken()
+        self._end: SessionError | None = None
+        opening = Opening(model, tuple(custom_ops), optimised, shipped(custom_ops))
+        try:
+            answer, _ = self._ask("hold", opening)
+        except BaseException:
+            self._leave()
+            raise
+        self.name: str = answer["name"]
+        self.inputs: tuple[str, ...] = tuple(answer["inputs"])
+        self.outputs: tuple[str, ...] = tuple(answer["outputs"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once.  Raises SessionError, also for every run behind one that ended the process."""
+        from surgeon.running.held import Run
+
+        answer, arrays = self._ask("run", Run(dict(feeds), self.outputs))
+        found = dict(zip(answer["names"], arrays, strict=True))
+        for name, (shape, words) in answer["words"].items():
+            found[name] = np.asarray(words, dtype=object).reshape(shape)
+        return {name: found[name] for name in answer["order"]}
+
+    def _ask(self, function: str, argument: Any) -> tuple[dict[str, Any], list[Any]]:
+        if self._end is not None or self._child is None:
+            raise self._end or SessionError("The model has been let go.")
+        try:
+            result = self._child.run(Task(f"{MODULE}:{function}", argument, RUN_TIME, WHOLE))
+        except BaseException:  # nobody waits for what it does, and it may be at it for long
+            self._child.kill()
+            raise
+        if isinstance(result, Failure):
+            self._end = _ended(result)
+            raise self._end
+        if "refused" in result.value:
+            raise SessionError(result.value["refused"], missing=bool(result.value["missing"]))
+        return result.value, result.arrays
+
+    def _leave(self) -> None:
+        """Let go of the model, and of the child."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.lives:
+            child.run(Task(f"{MODULE}:let_go", None, RUN_TIME, WHOLE))
+        left(child)
+
+
+def _ended(failure: Failure) -> SessionError:
+    """Why there is no answer, as a refusal.  That of a lack of time or memory tells nothing of the model."""
+    if failure.why in ("time", "clock"):
+        took = f"{RUN_TIME:g} s" if failure.why == "time" else f"{by_the_clock(RUN_TIME):g} s by the clock"
+        return SessionError(f"A run takes more than {took}: give smaller sizes or inputs of your own.", missing=True)
+    if failure.why == "memory":
+        return SessionError(f"It takes more than {memory_limit(WHOLE) / 1e9:.1f} GB of memory.", missing=True)
+    how = f" with {failure.how}" if failure.how else ""
+    return SessionError(f"It ends the process that runs it{how}.", missing=failure.how not in FAULTS)

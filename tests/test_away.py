@@ -1,0 +1,81 @@
+"""Whole models run in a process of their own: what ends it, or takes too long, is told in one sentence."""
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon.running import away, children
+from surgeon.running.away import open_away
+from surgeon.running.runtime import SessionError
+from surgeon.running.whole import open_model
+from surgeon.testing import parse
+
+HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
+# The least integer divided by -1 ends a process.
+CRASHES = (
+    f"{HEAD}(float[n] x) => (float[n] y) <int64 least = {{-9223372036854775808}}, int64 less = {{-1}}> "
+    "{ q = Div(least, less) f = Cast<to = 1>(q) y = Add(x, f) }"
+)
+RUNS = f"{HEAD}(float[n] x, string[n] w) => (float[n] y, string[n] v) {{ y = Neg(x) v = Identity(w) }}"
+ENDLESS = (
+    f"{HEAD}(float[n] x) => (float[n] y) <int64 often = {{1000000000000}}, bool on = {{1}}> "
+    "{ y = Loop(often, on, x) <body = b (int64 i, bool c, float[n] a) => (bool d, float[n] e) "
+    "{ d = Identity(c) e = Neg(a) }> }"
+)
+
+
+def test_it_answers_as_in_this_process() -> None:
+    """Numbers and words, and as few outputs as are asked for."""
+    feeds = {"x": np.array([1.5, -2], np.float32), "w": np.array(["a", "ö\n"], object)}
+    with open_model(parse(RUNS)) as here, open_away(parse(RUNS)) as there:
+        assert (there.name, there.inputs, there.outputs) == (here.name, here.inputs, here.outputs)
+        one, other = here.run(feeds), there.run(feeds)
+        assert list(one) == list(other)
+        for name, array in one.items():
+            assert array.dtype == other[name].dtype
+            assert np.array_equal(array, other[name])
+        there.outputs = ("v",)
+        assert list(there.run(feeds)) == ["v"]
+        with pytest.raises(SessionError, match="x"):
+            there.run({"w": feeds["w"]})
+        assert list(there.run(feeds)) == ["v"]
+
+
+def test_two_are_held_at_once_and_their_children_serve_again() -> None:
+    feeds = {"x": np.ones(2, np.float32), "w": np.array(["a", "b"], object)}
+    with open_away(parse(RUNS)) as one, open_away(parse(RUNS.replace("Neg", "Abs"))) as other:
+        assert one.run(feeds)["y"][0] == -1
+        assert other.run(feeds)["y"][0] == 1
+    before = set(children.waiting())
+    with open_away(parse(RUNS)) as again:
+        assert again.run(feeds)["y"][0] == -1
+        assert len(before - set(children.waiting())) == 1
+    assert set(children.waiting()) == before
+
+
+def test_a_model_that_ends_its_process_is_refused_and_this_one_lives() -> None:
+    with open_away(parse(CRASHES)) as whole:
+        for _ in range(2):
+            with pytest.raises(SessionError, match="ends the process that runs it with SIGFPE"):
+                whole.run({"x": np.ones(2, np.float32)})
+    harmless = parse(CRASHES.replace("-1}", "-2}"))
+    assert surgeon.compare(parse(CRASHES), harmless).outcome.value == "unproved"
+    result = surgeon.compare(harmless, parse(CRASHES))
+    assert result.outcome.value == "failed"
+    assert "SIGFPE" in result.reason
+
+
+def test_a_model_that_takes_too_long_is_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(away, "RUN_TIME", 0.5)
+    result = surgeon.compare(parse(ENDLESS), parse(ENDLESS))
+    assert result.outcome.value == "unproved"
+    assert "takes more than 0.5 s" in result.reason
+
+
+def test_a_model_of_one_s_own_process_runs_here() -> None:
+    """An implementation that is bound to this process cannot be sent."""
+    model = onnx.parser.parse_model(RUNS)
+    assert not away._is_computed_here(model, ())
+    assert away._is_computed_here(model, {("", "Neg")})
+    assert not away._is_computed_here(model, {("", "Abs")})
