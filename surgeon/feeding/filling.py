@@ -74,7 +74,7 @@ class Filler:
         """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other."""
         if self.tame or not self.shape or not math.prod(self.shape):
             return np.ones(self.shape, dtype=np.int64)
-        if self.values in MASKED_KINDS:
+        if self.values in MASKED_KINDS or self.values is Values.GAPS:
             return 1 - self._hidden()
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])

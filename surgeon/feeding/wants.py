@@ -44,7 +44,8 @@ class Values(enum.Enum):
     HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
     with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
     hidden is, as the seed goes, the least number of the dtype, minus infinity, or -1e4, and the rest 0 or usual.
-    GAPS: holes, but none at the first of a row, which is all that the first row of a causal attention may see.
+    GAPS: holes in masks alone, but none at the first of a row, which is all that the first row of a causal attention
+    may see.
     BACKWARDS: indices of which some count from the end of their table.
 
     PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
@@ -91,7 +92,7 @@ EDGES = (
     Values.FACTORS,
     Values.PATTERNS,
 )
-MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS, Values.GAPS)
+MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
 DECLARABLE = (
     *(kind for kind in EDGES if kind not in (Values.NEAR, Values.FACTORS, Values.PATTERNS)),  # these stand for others
@@ -165,6 +166,8 @@ class Want:
             return self.edged
         if values in MASKED_KINDS:
             return self.hides
+        if values is Values.GAPS:
+            return self.kind == "mask"
         if values in (Values.FAR, Values.LIMITS, Values.SUMMED):
             return self.far
         return self.looks_up if values is Values.BACKWARDS else True
