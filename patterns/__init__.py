@@ -78,7 +78,15 @@ GROUPS = {
         "attention_rows",
         "attention_projections",
     ),
-    "linear": ("conv_batch_norm", "conv_scale", "pad_conv", "gemm", "fused_matmul"),
+    "linear": (
+        "conv_batch_norm",
+        "conv_scale",
+        "pad_conv",
+        "gemm",
+        "fused_matmul",
+        "dynamic_quantize_matmul",
+        "matmul_integer_to_float",
+    ),
     "onnx": (
         "placeholders",
         "cleanup",

@@ -89,12 +89,22 @@ class Floats:
         of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) if asked.by_ones else 0.0
         least = slack + _below_normal(self.limits) + of_one
         found = np.asarray(np.maximum(asked.rtol * classes.scale, rounding) + least)
-        return np.minimum(found, _COUNTED) if not asked.slack and self._counts() else found
+        counted = self._told_apart() if not asked.slack and self._counts() else np.zeros(self.a.shape, np.bool_)
+        return np.where(counted, np.minimum(found, _COUNTED), found)
 
     def _counts(self) -> bool:
         """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
         whole = self.right[self.kind == _FINITE]
         return bool(whole.size) and not np.any(self.gap_a) and bool(np.all(whole == np.round(whole)))
+
+    def _told_apart(self) -> np.ndarray:
+        """Where a whole number is told from a rounded one: all floats beyond a size are whole.
+
+        A reference in higher precision tells there too.
+        """
+        if self.independent is not None:
+            return np.ones(self.a.shape, np.bool_)
+        return np.asarray(self.magnitude <= 2 / float(self.limits.eps))
 
     def _rounding(self) -> np.ndarray:
         """What rounding carries numbers of like magnitude away by, as the reference moves and the original errs."""
