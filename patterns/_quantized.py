@@ -26,12 +26,12 @@ def require_matrix(b: Tensor) -> None:
     require(b.rank > 1, "the right factor is a vector")
 
 
-def along_columns(g: Graph, x: Tensor | None, b: Tensor, what: str) -> Tensor | None:
+def along_columns(g: Graph, x: Tensor, b: Tensor, what: str) -> Tensor:
     """A scale or a zero point of the right factor, or a bias: one number, or a vector of one for each column of b.
 
     A constant may have an axis of size 1 before that of the columns, which goes then.
     """
-    if x is None or is_number(x):
+    if is_number(x):
         return x
     require(x.rank is not None, f"the shape of {what} is unknown")
     require(b.rank == 2, f"{what} must be one number where the right factor is no matrix")
@@ -40,11 +40,16 @@ def along_columns(g: Graph, x: Tensor | None, b: Tensor, what: str) -> Tensor | 
     return x if x.rank == 1 else g.literal(x.values.reshape(-1))
 
 
+def zero_of(g: Graph, zero: Tensor | None, b: Tensor) -> Tensor | None:
+    """The zero point of the right factor, where it has one."""
+    return None if zero is None else along_columns(g, zero, b, "the zero point of the right factor")
+
+
 def bias_of(g: Graph, bias: Tensor | None, b: Tensor) -> Tensor | None:
     """A bias as a vector, one number for each column; one number for all of them is repeated."""
-    found = along_columns(g, bias, b, "the bias")
-    if found is None or bias is None:
+    if bias is None:
         return None
+    found = along_columns(g, bias, b, "the bias")
     width = b.shape[-1]
     if tuple(found.shape) == (width,):
         return found

@@ -1,6 +1,6 @@
 """A product with a quantised matrix, its left factor quantised on the way: DynamicQuantizeMatMul of ONNX Runtime."""
 
-from patterns._quantized import along_columns, bias_of
+from patterns._quantized import along_columns, bias_of, zero_of
 from patterns.matmul_integer_to_float import node as to_float
 from patterns.matmul_integer_to_float import product
 from surgeon import Constant, Graph, Tensor, require, rule
@@ -47,8 +47,7 @@ def dynamic_quantize_matmul(
     """
     require(b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
     scale = along_columns(g, b_scale, b, "the scale of the right factor")
-    zero = along_columns(g, b_zero, b, "the zero point of the right factor")
-    return g.ms_dynamic_quantize_matmul(x, b, scale, zero, bias_of(g, bias, b))
+    return g.ms_dynamic_quantize_matmul(x, b, scale, zero_of(g, b_zero, b), bias_of(g, bias, b))
 
 
 @dynamic_quantize_matmul.on("decomposed", is_pattern=False)

@@ -1,6 +1,8 @@
 """A product of integer matrices with the scales that make it floats: MatMulIntegerToFloat of ONNX Runtime."""
 
-from patterns._quantized import along_columns, bias_of, require_matrix, require_number
+from typing import Any
+
+from patterns._quantized import along_columns, bias_of, require_matrix, require_number, zero_of
 from surgeon import Graph, Tensor, rule
 
 
@@ -70,12 +72,12 @@ def matmul_integer_to_float(
     g: Graph,
     a: Tensor,
     b: Tensor,
-    a_scale: Tensor | None = None,
-    b_scale: Tensor | None = None,
+    a_scale: Any = None,
+    b_scale: Any = None,
     a_zero: Tensor | None = None,
     b_zero: Tensor | None = None,
     bias: Tensor | None = None,
-    scale: Tensor | None = None,
+    scale: Any = None,
 ) -> Tensor:
     """Fuse a MatMulInteger with the Cast and the scales behind it into com.microsoft::MatMulIntegerToFloat.
 
@@ -86,9 +88,9 @@ def matmul_integer_to_float(
     require_matrix(b)
     require_number(a_scale, "the scale of the left factor")
     require_number(a_zero, "the zero point of the left factor")
-    zero = along_columns(g, b_zero, b, "the zero point of the right factor")
-    factor = along_columns(g, b_scale or scale, b, "the scale of the right factor")
-    return g.ms_matmul_integer_to_float(a, b, a_scale or 1.0, factor, a_zero, zero, bias_of(g, bias, b))
+    left, right = (g.literal(1.0), scale) if scale is not None else (a_scale, b_scale)
+    right = along_columns(g, right, b, "the scale of the right factor")
+    return g.ms_matmul_integer_to_float(a, b, left, right, a_zero, zero_of(g, b_zero, b), bias_of(g, bias, b))
 
 
 @matmul_integer_to_float.on("decomposed", is_pattern=False)
