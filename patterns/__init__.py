@@ -8,6 +8,7 @@ are in none.
 GROUPS = {
     "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
     "cleanup": (
+        "dead_nodes",
         "constant_if",
         "constant_folding",
         "no_ops",
