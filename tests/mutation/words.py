@@ -19,6 +19,7 @@ CALLS: dict[str, Any] = {
     "rsqrt": lambda g, x: g.rsqrt(g.add(g.abs(x), 0.5)),
     "over_root": lambda g, x: g.over_root(x, g.add(g.abs(x), 0.5)),
     "sum_over": lambda g, x: g.sum_over(x, [-1]),
+    "length_over": lambda g, x: g.length_over(x, [-1]),
     "maximum_over": lambda g, x: g.maximum_over(x, [-1]),
     "mean_over": lambda g, x: g.mean_over(x, [-1]),
     "mean_last": lambda g, x: g.mean_last(x),
