@@ -8,8 +8,8 @@ are in none.
 GROUPS = {
     "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
     "cleanup": (
-        "dead_nodes",
         "constant_if",
+        "dead_nodes",
         "constant_folding",
         "no_ops",
         "no_op_shapes",
