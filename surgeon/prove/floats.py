@@ -196,8 +196,12 @@ class Floats:
         return np.asarray(over | under)
 
     def _as_the_overflowed_original(self) -> np.ndarray:
-        """Where the original is not of the reference's kind, and the result is what the original is."""
-        lost = (self.kind_a != self.kind) & (self.kind_b == self.kind_a)
+        """Where the original is not of the reference's kind, and the result is what the original is.
+
+        Where it is NaN beside a finite reference, infinity is no worse: 1e-45 / 0 where it has 0 / 0.
+        """
+        no_worse = (self.kind == _FINITE) & (self.kind_a == _NAN) & (self.kind_b != _FINITE)
+        lost = (self.kind_a != self.kind) & ((self.kind_b == self.kind_a) | no_worse)
         own = np.abs(np.where(self.kind_a == _FINITE, self.a, 0))
         near = np.abs(self.b - self.a) <= self.allowed + self.asked.atol + self.asked.rtol * own
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))
