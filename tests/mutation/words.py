@@ -19,7 +19,6 @@ CALLS: dict[str, Any] = {
     "rsqrt": lambda g, x: g.rsqrt(g.add(g.abs(x), 0.5)),
     "over_root": lambda g, x: g.over_root(x, g.add(g.abs(x), 0.5)),
     "sum_over": lambda g, x: g.sum_over(x, [-1]),
-    "length_over": lambda g, x: g.length_over(x, [-1]),
     "maximum_over": lambda g, x: g.maximum_over(x, [-1]),
     "mean_over": lambda g, x: g.mean_over(x, [-1]),
     "mean_last": lambda g, x: g.mean_last(x),
@@ -30,6 +29,7 @@ CALLS: dict[str, Any] = {
     "negative_part": lambda g, x: g.negative_part(x),
     "clamp": lambda g, x: g.clamp(x, -1.0, 2.0),
     "by_sign": lambda g, x: g.by_sign(x, x, g.mul(x, 0.25)),
+    "length_over": lambda g, x: g.length_over(x, [-1]),
 }
 """How each word is called, on what its forms are equal for; those that may only cast have no form of their own."""
 
