@@ -179,7 +179,7 @@ def test_forms_that_no_node_could_make_cost_nothing():
     found, work = searched(stack(12), by_any_variance)
     alone, least = searched(stack(12), by_the_mean_of_squares)
     assert len(found) == len(alone) == 12
-    assert work.total < 1.03 * least.total
+    assert work.total < 1.05 * least.total
     assert work.total / 12 < 220
 
 
