@@ -165,22 +165,6 @@ def mean_of_squares(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
 
 
 @word
-def length_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
-    """√Σx² over axes, which stay with size 1: by one reduction, or the root of a sum of squares."""
-    x = g.named(x)
-    squares = g.any_of(sum_over(g, square(g, x), axes), g.reduce_sum_square(x, axes=axes, keepdims=1))
-    return g.any_of(g.reduce_l2(x, axes=axes, keepdims=1), square_root(g, squares))
-
-
-@word
-def over_root_mean_square(g: Any, y: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """y / √(mean of x²): by the root of a mean, or √n · y / √Σx² over n elements, in any order."""
-    x, number = g.named(x), g.any_number()
-    by_length = g.such_that(g.mul(g.div(y, length_over(g, x, axes)), number), counts_root, number, x, axes)
-    return g.any_of(over_root(g, y, mean_of_squares(g, x, axes)), by_length)
-
-
-@word
 def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
     """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype.
 
@@ -194,6 +178,22 @@ def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
     flat = g.sub(_flat_mean(g, squared, axes), square(g, _flat_mean(g, wide, axes)))
     put_back = _put_back(g, g.any_of(flat, relu_of(g, flat)), wide, axes)
     return maybe_narrower(g, g.any_of(mean_of_squares(g, inner, axes), kept, relu_of(g, kept), put_back))
+
+
+@word
+def length_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
+    """√Σx² over axes, which stay with size 1: by one reduction, or the root of a sum of squares."""
+    x = g.named(x)
+    squares = g.any_of(sum_over(g, square(g, x), axes), g.reduce_sum_square(x, axes=axes, keepdims=1))
+    return g.any_of(g.reduce_l2(x, axes=axes, keepdims=1), square_root(g, squares))
+
+
+@word
+def over_root_mean_square(g: Any, y: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """y / √(mean of x²): by the root of a mean, or √n · y / √Σx² over n elements, in any order."""
+    x, number = g.named(x), g.any_number()
+    by_length = g.such_that(g.mul(g.div(y, length_over(g, x, axes)), number), counts_root, number, x, axes)
+    return g.any_of(over_root(g, y, mean_of_squares(g, x, axes)), by_length)
 
 
 def is_wider(cast: gs.Tensor, x: gs.Tensor) -> None:
