@@ -46,8 +46,8 @@ def dynamic_quantize_matmul(
     Numerics: rounding only.
     """
     require(b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
-    scale = along_columns(g, b_scale, b, "the scale of the right factor")
-    return g.ms_dynamic_quantize_matmul(x, b, scale, zero_of(g, b_zero, b), bias_of(g, bias, b))
+    scale = along_columns(g, b_scale, x, b, "the scale of the right factor")
+    return g.ms_dynamic_quantize_matmul(x, b, scale, zero_of(g, b_zero, x, b), bias_of(g, bias, x, b))
 
 
 @dynamic_quantize_matmul.on("decomposed", is_pattern=False)

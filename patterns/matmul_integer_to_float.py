@@ -89,8 +89,8 @@ def matmul_integer_to_float(
     require_number(a_scale, "the scale of the left factor")
     require_number(a_zero, "the zero point of the left factor")
     left, right = (1.0, scale) if scale is not None else (a_scale, b_scale)
-    right = along_columns(g, right, b, "the scale of the right factor")
-    return g.ms_matmul_integer_to_float(a, b, left, right, a_zero, zero_of(g, b_zero, b), bias_of(g, bias, b))
+    right = along_columns(g, right, a, b, "the scale of the right factor")
+    return g.ms_matmul_integer_to_float(a, b, left, right, a_zero, zero_of(g, b_zero, a, b), bias_of(g, bias, a, b))
 
 
 @matmul_integer_to_float.on("decomposed", is_pattern=False)

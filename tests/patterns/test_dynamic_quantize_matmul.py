@@ -80,6 +80,8 @@ SPARES = [
          model=graph(scaled("MatMulInteger(q, c, z)"), "(float[n, 2] x, int8[2, 3] c) => (float[n, 3] y)")),
     Case(dynamic_quantize_matmul, "a scale for each row of the product", why="one for each column",
          model=graph(scaled("MatMulInteger(q, w, z)", "m = Mul(k, tall)"), "(float[2, 2] x) => (float[2, 3] y)")),
+    Case(dynamic_quantize_matmul, "a scale that gives the product of a vector an axis", why="may widen the product",
+         model=graph(scaled("MatMulInteger(q, w, z)", "m = Mul(k, row)"), "(float[2] x) => (float[1, 3] y)")),
     Case(dynamic_quantize_matmul, "the zero point of the activation left out", why="",
          model=graph(scaled("MatMulInteger(q, w)"))),
     Case(dynamic_quantize_matmul, "the scale of another tensor", why="",
@@ -116,3 +118,14 @@ def test_the_group_takes_a_quantised_layer_whole(per_channel):
     assert sorted(node.op_type for node in made.graph.node) == sorted(
         ["DynamicQuantizeLinear", *["MatMulIntegerToFloat"] * 2, "Relu", "Add", "DynamicQuantizeMatMul"]
     )
+
+
+@pytest.mark.parametrize(("head", "ops"), [
+    ("(float[n, 4, 2] x) => (float[n, 4, 3] y)", ["DynamicQuantizeMatMul"]),
+    ("(float[n, 2] x) => (float[1, n, 3] y)", ["DynamicQuantizeMatMul", "Add"]),
+])  # fmt: skip
+def test_a_bias_that_widens_the_product_stays(head, ops):
+    made, _ = surgeon.rewrite(
+        graph(scaled("MatMulInteger(q, w, z)", end="p = Mul(f, m) y = Add(p, b3)"), head), dynamic_quantize_matmul
+    )
+    assert [node.op_type for node in made.graph.node] == ops
