@@ -9,6 +9,7 @@ GROUPS = {
     "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
     "cleanup": (
         "constant_if",
+        "dead_nodes",
         "constant_folding",
         "no_ops",
         "no_op_shapes",
@@ -78,7 +79,15 @@ GROUPS = {
         "attention_rows",
         "attention_projections",
     ),
-    "linear": ("conv_batch_norm", "conv_scale", "pad_conv", "gemm", "fused_matmul"),
+    "linear": (
+        "conv_batch_norm",
+        "conv_scale",
+        "pad_conv",
+        "gemm",
+        "fused_matmul",
+        "dynamic_quantize_matmul",
+        "matmul_integer_to_float",
+    ),
     "onnx": (
         "placeholders",
         "cleanup",

@@ -13,11 +13,6 @@ DIFFERS = {
 LARGEST_FLOOR = 1e-6
 
 
-def length(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
-    """√Σx² along an axis, which stays with size 1."""
-    return g.any_of(g.reduce_l2(x, axes=axes, keepdims=1), g.square_root(g.sum_over(g.square(x), axes)))
-
-
 def spread_like(spread: Tensor, x: Tensor) -> None:
     """Refuse an Expand to another shape than that of x."""
     require(spread.sizes is not None and spread.sizes == x.sizes, "the length must be spread to the shape of the input")
@@ -25,14 +20,14 @@ def spread_like(spread: Tensor, x: Tensor) -> None:
 
 def floored(g: Graph, x: Tensor, axes: list[int], floor: float) -> Tensor:
     """x / max(‖x‖, floor), as torch's normalize writes it, perhaps spread to the shape of x first."""
-    least = g.any_of(g.clip(length(g, x, axes), floor), g.max(length(g, x, axes), floor))
+    least = g.any_of(g.clip(g.length_over(x, axes), floor), g.max(g.length_over(x, axes), floor))
     spread = g.such_that(g.expand(least, g.any_tensor()), spread_like, x)
     return g.div(x, g.any_of(spread, least))
 
 
 def plain(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """x / ‖x‖."""
-    return g.any_of(g.div(x, length(g, x, axes)), g.mul(x, g.rsqrt(g.sum_over(g.square(x), axes))))
+    return g.any_of(g.div(x, g.length_over(x, axes)), g.mul(x, g.rsqrt(g.sum_over(g.square(x), axes))))
 
 
 def no_bfloat16(x: Tensor) -> None:

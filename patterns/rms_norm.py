@@ -8,10 +8,11 @@ from surgeon import Graph, Tensor, require, rule
 
 
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:
-    """x / √(mean(x²) + ε), perhaps in a wider dtype."""
+    """x / √(mean(x²) + ε), perhaps in a wider dtype; without an ε also √n · x / √Σx²."""
     wide = g.maybe_wider(x)
-    squares = g.mean_of_squares(wide, axes)
-    return g.over_root(g.mul(wide, *factors) if factors else wide, g.any_of(g.add(squares, epsilon), squares))
+    scaled_ = g.mul(wide, *factors) if factors else wide
+    root = g.add(g.mean_of_squares(wide, axes), epsilon)
+    return g.any_of(g.over_root(scaled_, root), g.over_root_mean_square(scaled_, wide, axes))
 
 
 def sandwiched(g: Graph, x: Tensor, scale: Tensor, axes: list[int], epsilon: float) -> Tensor:

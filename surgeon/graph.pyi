@@ -103,6 +103,10 @@ class Graph(gs.Graph):
         """The mean of x² over axes, which stay with size 1: of squares, or by a reduction that squares."""
     def variance_over(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
+    def length_over(self, x: Tensor, axes: Any) -> Tensor:
+        """√Σx² over axes, which stay with size 1: by one reduction, or the root of a sum of squares."""
+    def over_root_mean_square(self, y: Tensor, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """y / √(mean of x²): by the root of a mean, or √n · y / √Σx² over n elements, in any order."""
     def maybe_wider(self, x: Tensor) -> Tensor:
         """x, perhaps cast to a float dtype that holds all its values, as norms of half precision are on their ..."""
     def maybe_narrower(self, x: Tensor) -> Tensor:

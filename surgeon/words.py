@@ -14,6 +14,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import require
 
 SHARE = 1e-6  # of one by the number of elements of a mean, in float32
+ROUNDED = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # what a number of fewer digits may be off by
 FLOAT, FLOAT16, DOUBLE, BFLOAT16 = 1, 10, 11, 16  # as TensorProto.DataType has them
 
 _words: dict[str, Callable[..., Any]] = {}
@@ -79,6 +80,13 @@ def shares_axes(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) 
     """Refuse a number, which multiplies a sum over axes of x, that is not one by the number of elements summed."""
     count = _count(x, axes)
     require(abs(count * number - 1) < SHARE, f"the sum must be divided by {count}")
+
+
+def counts_root(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
+    """Refuse a number, which multiplies x over its length, that is not the root of the number of elements."""
+    count = _count(x, axes)
+    found = number / math.sqrt(count) if count else math.inf
+    require(abs(found - 1) < ROUNDED.get(str(x.dtype), SHARE), f"the length must be divided by the root of {count}")
 
 
 def _count(x: gs.Tensor, axes: Sequence[int]) -> int:
@@ -170,6 +178,22 @@ def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
     flat = g.sub(_flat_mean(g, squared, axes), square(g, _flat_mean(g, wide, axes)))
     put_back = _put_back(g, g.any_of(flat, relu_of(g, flat)), wide, axes)
     return maybe_narrower(g, g.any_of(mean_of_squares(g, inner, axes), kept, relu_of(g, kept), put_back))
+
+
+@word
+def length_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
+    """√Σx² over axes, which stay with size 1: by one reduction, or the root of a sum of squares."""
+    x = g.named(x)
+    squares = g.any_of(sum_over(g, square(g, x), axes), g.reduce_sum_square(x, axes=axes, keepdims=1))
+    return g.any_of(g.reduce_l2(x, axes=axes, keepdims=1), square_root(g, squares))
+
+
+@word
+def over_root_mean_square(g: Any, y: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> Any:
+    """y / √(mean of x²): by the root of a mean, or √n · y / √Σx² over n elements, in any order."""
+    x, number = g.named(x), g.any_number()
+    by_length = g.such_that(g.mul(g.div(y, length_over(g, x, axes)), number), counts_root, number, x, axes)
+    return g.any_of(over_root(g, y, mean_of_squares(g, x, axes)), by_length)
 
 
 def is_wider(cast: gs.Tensor, x: gs.Tensor) -> None:

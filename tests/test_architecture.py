@@ -33,12 +33,12 @@ FLOORS = (
     "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
     "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
     "fitting sizes forms sums preparing signature kinds feeder site_proof in_child remote site_check",
-    "searches: branches equal_initializers repeats neutral decided gathers folding placeholders",
+    "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
     "whole_model proving checking rewrite explain",
-    "ruleproof: variants dtypes instances unifying layouts opsets result together trial zero_size without_shapes cases "
-    "judging supply prover",
+    "ruleproof: variants dtypes instances unifying crashing layouts opsets result together trial zero_size "
+    "without_shapes cases judging supply prover",
     "comparing",
     "benching: intervals rounds result feeds bench",
     "upgrading: upgrade",

@@ -79,6 +79,7 @@ CASES = {
     "the original overflowed, the rewrite is right": ([INF, 1], [5, 1], [5, 1], ""),
     "the original lost to NaN, the rewrite too": ([NAN, 1], [NAN, 1], [5, 1], ""),
     "the original lost to NaN, the rewrite is right": ([NAN, 1], [5, 1], [5, 1], ""),
+    "the original lost to NaN, the rewrite overflowed": ([NAN, 1], [INF, 1], [5, 1], ""),
     "the original overflowed, the rewrite is neither": (
         [INF, 1],
         [NAN, 1],
@@ -370,3 +371,12 @@ def test_whole_numbers_that_nothing_rounds_are_counted() -> None:
     assert not ask([1e6, 5], [1e6, 6], [1e6, 5]).ok
     assert not ask([1e6, 5], [1e6 - 1, 5], [1e6, 5]).ok
     assert ask([1e6, 5.5], [1e6 - 1, 5.5], [1e6, 5.5]).ok
+
+
+def test_large_floats_are_whole_without_being_counted() -> None:
+    """Beyond 2^24 every float32 is whole; only a reference in float64 that it hits tells that nothing rounded it."""
+    large, near = [3.0e9, -7.0e9], [3.0e9 * (1 + 1e-6), -7.0e9]
+    assert ask(large, near).ok
+    assert not ask(large, near, np.float32(large).tolist()).ok
+    assert not ask([3.0, 2.0**24], [4.0, 2.0**24]).ok
+    assert not ask(large, [3.0e9 * (1 + 1e-3), -7.0e9]).ok

@@ -44,6 +44,7 @@ UNMADE = {
     "group_norm_silu": {"behind_instances", "behind_moments"},
     "instance_norm": {"with_scale_behind"},
     "l2_norm": {"floored"},
+    "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
     "rotary_embedding": {"by_constants"},
     "size_of_reshaped": {"sliced_reshaped"},

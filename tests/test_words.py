@@ -12,6 +12,7 @@ from surgeon.matching.recording import PatternGraph, trace
 from surgeon.ops.naming import RESERVED, operator_of
 from surgeon.testing import parse
 from surgeon.words import find_word, words
+from tests.counting import searched
 
 X = "(float[2, 3, 4] x) => (float[2, 3, 4] y)"
 
@@ -145,3 +146,50 @@ def test_nodes_that_only_serve_the_match_go_with_it():
     assert report.outcome == "proved"
     other = parse(text.format(more=", int64[2] z", rest="z = Identity(t)"))
     assert not surgeon.rewrite(other, [mean_found], check="none")[1].sites
+
+
+def stack(layers):
+    """LayerNorms in a row, their variance as the mean of squares."""
+    body, x = [], "x"
+    for layer in range(layers):
+        tensors = {letter: f"{letter}{layer}" for letter in "mdpvaqn"}
+        tensors |= {"x": x, "y": f"y{layer}" if layer < layers - 1 else "y"}
+        body.append(
+            "{m} = ReduceMean<axes = [-1]>({x}) {d} = Sub({x}, {m}) {p} = Pow({d}, two) {v} = ReduceMean<axes = [-1]>"
+            "({p}) {a} = Add({v}, e) {q} = Sqrt({a}) {n} = Div({d}, {q}) {y} = Mul({n}, w)".format(**tensors)
+        )
+        x = tensors["y"]
+    return parse(f"{X} <float[4] w = {{1, 2, 3, 4}}, float two = {{2}}, float e = {{1e-5}}> {{ {' '.join(body)} }}")
+
+
+def by_any_variance(g, x, w, epsilon: float):
+    centred = g.maybe_wider(g.centred(g.maybe_wider(x), [-1]))
+    return g.mul(g.over_root(centred, g.add(g.variance_over(x, [-1]), epsilon)), w)
+
+
+def by_the_mean_of_squares(g, x, w, epsilon: float):
+    wide = g.maybe_wider(x)
+    centred = g.maybe_wider(g.centred(wide, [-1]))
+    variance = g.reduce_mean(g.square(g.maybe_wider(g.centred(wide, [-1]))), axes=[-1], keepdims=1)
+    return g.mul(g.over_root(centred, g.add(variance, epsilon)), w)
+
+
+def test_forms_that_no_node_could_make_cost_nothing():
+    """A variance may be a difference of moments, or by a sum of squares: where it is not, no search is made for it."""
+    found, work = searched(stack(12), by_any_variance)
+    alone, least = searched(stack(12), by_the_mean_of_squares)
+    assert len(found) == len(alone) == 12
+    assert work.total < 1.05 * least.total
+    assert work.total / 12 < 220
+
+
+def test_forms_are_tried_for_what_lies_behind_nodes_that_change_nothing():
+    """What an Identity hands on is made by any op."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.any_of(g.exp(x), g.abs(x)))], is_pattern=False)
+    def twofold(g, x):
+        return g.relu(x)
+
+    after, report = surgeon.rewrite(parse(f"{X} {{ a = Abs(x) i = Identity(a) y = Neg(i) }}"), [twofold], check="none")
+    assert len(report.sites) == 1
+    assert [node.op_type for node in after.graph.node] == ["Relu"]

@@ -7,7 +7,7 @@ from typing import Any
 from surgeon.matching.advice import other_value
 from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Var
-from surgeon.matching.state import VIRTUAL, State, close
+from surgeon.matching.state import TRANSPARENT, VIRTUAL, State, close
 from surgeon.matching.trace import Finding
 
 
@@ -169,14 +169,36 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
     return match
 
 
-def any_of_matcher(forms: tuple[Matcher, ...], key: int, heads: frozenset[str] | None, wanted: Finding) -> Matcher:
-    """Match any of several forms.  heads: the ops that can make one; wanted: what to say where none of them does."""
+def any_of_matcher(
+    forms: tuple[Matcher, ...],
+    key: int,
+    heads: tuple[frozenset[str] | None, ...],
+    any_head: frozenset[str] | None,
+    wanted: Finding,
+) -> Matcher:
+    """Match any of several forms.
+
+    heads: for each form the ops that can make it (None: anything); others are not tried.  any_head: those of all forms;
+    wanted: what to say where none of them is there.
+    """
+    by_op: dict[str, tuple[Matcher, ...]] = {}
+
+    def made(op: str) -> tuple[Matcher, ...]:
+        """The forms that a node of an op can make; what it lets through may be made by any."""
+        is_open = op in TRANSPARENT
+        fitting = (form for form, ops in zip(forms, heads, strict=True) if is_open or ops is None or op in ops)
+        return tuple(fitting)
 
     def match(state: State, name: str, then: Next) -> bool:
         if state.trace is None:
-            return any(form(state, name, then) for form in forms)
+            source = state.producers.get(name)
+            op = "" if source is None else source.op
+            tried = by_op.get(op)
+            if tried is None:
+                tried = by_op[op] = made(op)
+            return any(form(state, name, then) for form in tried)
         node = state.producers.get(state.canonical(name))
-        if heads is not None and (node is None or node.op not in heads):
+        if any_head is not None and (node is None or node.op not in any_head):
             what, spot = state.sighting(name)
             state.missed(replace(wanted, found=what, spot=spot))
         for place, form in enumerate(forms):

@@ -139,7 +139,8 @@ class _Compiler(Needs):
         if isinstance(value, AnyOf):
             wanted = Finding("op", value.where, self.label(value), "", op=self.label(value))
             forms = tuple(self.matcher(form) for form in value.forms)
-            return any_of_matcher(forms, id(value), self.heads(value), wanted)
+            heads = tuple(self.heads(form) for form in value.forms)
+            return any_of_matcher(forms, id(value), heads, self.heads(value), wanted)
         flat = self.flat(value)
         return self._chain(value, flat) if flat is not None else self._operation(value)
 

@@ -27,7 +27,8 @@ _SLOT = attrgetter("slot")
 class Match:
     """A place where a pattern fits.
 
-    nodes: the nodes it replaces, in file order; none where outputs are initializers.  outputs: the tensors it makes.
+    nodes: the nodes it replaces, in file order; none where outputs are initializers.  outputs: the tensors it makes
+    that others use; none where nobody reads what it makes.
     bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
     out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
     at more, of a captured tensor; asked_last: at what, and of which, the last time.
@@ -46,7 +47,12 @@ class Match:
 
     @property
     def root(self) -> Node:
-        """The node that makes the first output; one that stands for it where that is an initializer."""
+        """The node that makes the first output; one that stands for it where that is an initializer.
+
+        The last node where nobody reads what goes.
+        """
+        if not self.outputs:
+            return self.nodes[-1]
         return self.scope.producers.get(self.outputs[0]) or self.scope.stand_in(self.outputs[0])
 
     @property

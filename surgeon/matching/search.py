@@ -14,8 +14,9 @@ from surgeon.indexing.scope import Node, Scope
 class Found:
     """A place to rewrite.
 
-    nodes: what goes.  outputs: the tensors of these nodes that others use; the replacement returns one for each.  Where
-    there are no nodes, outputs are initializers whose readers are to read what the replacement returns.
+    nodes: what goes.  outputs: the tensors of these nodes that others use; the replacement returns one for each, or an
+    empty list.  Where there are no nodes, outputs are initializers whose readers are to read what the replacement
+    returns.
     bound: what the replacement and the conditions may ask for by name: the name of a tensor, `Several` of them, or a
     1-tuple of any other value.  kept: nodes that stay, and that make the tensors it rests on.
     """

@@ -89,12 +89,22 @@ class Floats:
         of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) if asked.by_ones else 0.0
         least = slack + _below_normal(self.limits) + of_one
         found = np.asarray(np.maximum(asked.rtol * classes.scale, rounding) + least)
-        return np.minimum(found, _COUNTED) if not asked.slack and self._counts() else found
+        counted = self._told_apart() if not asked.slack and self._counts() else np.zeros(self.a.shape, np.bool_)
+        return np.where(counted, np.minimum(found, _COUNTED), found)
 
     def _counts(self) -> bool:
         """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
         whole = self.right[self.kind == _FINITE]
         return bool(whole.size) and not np.any(self.gap_a) and bool(np.all(whole == np.round(whole)))
+
+    def _told_apart(self) -> np.ndarray:
+        """Where a whole number is told from a rounded one: all floats beyond a size are whole.
+
+        A reference in higher precision tells there too.
+        """
+        if self.independent is not None:
+            return np.ones(self.a.shape, np.bool_)
+        return np.asarray(self.magnitude <= 2 / float(self.limits.eps))
 
     def _rounding(self) -> np.ndarray:
         """What rounding carries numbers of like magnitude away by, as the reference moves and the original errs."""
@@ -186,8 +196,12 @@ class Floats:
         return np.asarray(over | under)
 
     def _as_the_overflowed_original(self) -> np.ndarray:
-        """Where the original is not of the reference's kind, and the result is what the original is."""
-        lost = (self.kind_a != self.kind) & (self.kind_b == self.kind_a)
+        """Where the original is not of the reference's kind, and the result is what the original is.
+
+        Where it is NaN beside a finite reference, infinity is no worse: 1e-45 / 0 where it has 0 / 0.
+        """
+        no_worse = (self.kind == _FINITE) & (self.kind_a == _NAN) & (self.kind_b != _FINITE)
+        lost = (self.kind_a != self.kind) & ((self.kind_b == self.kind_a) | no_worse)
         own = np.abs(np.where(self.kind_a == _FINITE, self.a, 0))
         near = np.abs(self.b - self.a) <= self.allowed + self.asked.atol + self.asked.rtol * own
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))

@@ -12,6 +12,7 @@ from onnx import TensorProto
 from surgeon.feeding.inputs import InputsUnknown, synthesise
 from surgeon.matching.pattern import Pattern, Var
 from surgeon.ops.schemas import schema
+from surgeon.ruleproof.crashing import may_crash
 from surgeon.ruleproof.instances import NoInstance, Shape, attribute_values, instance
 from surgeon.ruleproof.unifying import Fit, fit
 from surgeon.ruleproof.variants import Variant, operations, parameters
@@ -27,19 +28,21 @@ FRUITLESS = 40  # of them that were run, and none of them ran
 MOST_SHAPES = 10  # of one rank, kept
 MOST_FEWER = 3  # as many axes, or fewer by less than this
 LOW = -3e38  # what stands for minus infinity where a condition chooses it, near the least float32
-# What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel.
+# What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel, a number.
 ROLES = {
     ("Conv", 1): "kernel",
     ("Conv", 2): "channels",
     ("ConvTranspose", 1): "kernel",
     ("ConvTranspose", 2): "channels",
-    ("MatMul", 1): "square",
+    **{(op, 1): "square" for op in ("MatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")},
     ("FusedMatMul", 1): "square",
     ("Gemm", 1): "square",
     **{(op, place): "channels" for op in ("BatchNormalization", "InstanceNormalization") for place in range(1, 5)},
     **{("GroupNormalization", place): "channels" for place in (1, 2)},
     **{(op, place): "last" for op in ("LayerNormalization", "GroupNorm") for place in (1, 2)},
     **{(op, 1): "last" for op in ("RMSNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu")},
+    **{("MatMulInteger", place): "number" for place in (2, 3)},
+    **{("MatMulIntegerToFloat", place): "number" for place in (2, 3, 4, 5)},
     **{("SkipLayerNormalization", place): "last" for place in (2, 3, 4)},
     **{("SkipSimplifiedLayerNormalization", place): "last" for place in (2, 3)},
 }
@@ -222,6 +225,8 @@ def every_layout(pattern: Pattern, variant: Variant, opset: int, rank: int) -> I
 
 def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -> bool:
     """Whether an instance runs here, or would if its ops were known: what is known to nobody cannot be ruled out."""
+    if may_crash(model):
+        return False
     try:
         with open_oracle(model, custom_ops) as oracle:
             oracle.run(synthesise(model, seed=0, dims={}))
@@ -273,6 +278,8 @@ def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
         for place, value in enumerate(operation.inputs):
             if value is var and len(full) > 1:
                 role = ROLES.get((operation.op, place))
+                if role == "number":
+                    return ()
                 if role == "channels":
                     return full[1:2]
                 if role == "last":

@@ -9,6 +9,7 @@ from surgeon.searches.gathers import gathers_in_order
 from surgeon.searches.neutral import neutral_arithmetic
 from surgeon.searches.placeholders import unnamed_arguments
 from surgeon.searches.repeats import repeated_nodes
+from surgeon.searches.unread import unread_nodes
 
 __all__ = [
     "Found",
@@ -23,4 +24,5 @@ __all__ = [
     "one_sided",
     "repeated_nodes",
     "unnamed_arguments",
+    "unread_nodes",
 ]

@@ -9,26 +9,41 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.walking import free_names
+from surgeon.searches.folding import Folding
 
 MOST = 1 << 24  # elements of the weights that a branch holds: they are read
+LARGEST = 1 << 16  # bytes of what is computed on the way to a condition
 
 
 def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
-    """If whose condition is a constant.
+    """If whose condition is a constant, or computed from constants and fixed sizes alone.
 
     Binds `body`, the branch as a FunctionProto; `outside`, the tensors around it that it reads; `weights`, the arrays
     of its initializers, which are further inputs of the function; and `used`, which of its outputs somebody reads.
     """
+    folding: Folding | None = None
     for node in list(scope.by_op.get("If", ())):
-        place = _taken(index, node) if node.alive else None
+        if not node.alive:
+            continue
+        condition = index.constants.scalar(scope, node.inputs[0])
+        if condition is not None:
+            place = _taken(index, node, bool(condition[0]), ())
+        else:
+            folding = folding or Folding.of(index, scope, LARGEST)
+            value = folding.values.get(node.inputs[0])
+            made_by = tuple(folding.makers(node.inputs[0]))
+            place = _taken(index, node, bool(value.item()), made_by) if value is not None and value.size == 1 else None
         if place is not None:
             yield place
 
 
-def _taken(index: Index, node: Node) -> Found | None:
-    """The place of an If whose branch is known and small enough to be read."""
-    scope, condition = node.scope, index.constants.scalar(node.scope, node.inputs[0])
-    item = None if condition is None else node.attribute("then_branch" if condition[0] else "else_branch")
+def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...]) -> Found | None:
+    """The place of an If whose branch is known and small enough to be read.
+
+    made_by: the nodes that compute the condition.
+    """
+    scope = node.scope
+    item = node.attribute("then_branch" if condition else "else_branch")
     if item is None or item.ref_attr_name:
         return None
     body = next((inner for inner in scope.bodies if inner.owner is node and inner.proto == item.g), None)
@@ -47,7 +62,7 @@ def _taken(index: Index, node: Node) -> Found | None:
     function.output.extend(value.name for value in body.proto.output)
     function.node.extend(body.proto.node)
     bound = {"body": (function,), "outside": Several(outside), "weights": (arrays,), "used": (used,)}
-    return Found((node,), outputs, bound)
+    return Found((node,), outputs, bound, made_by)
 
 
 def _is_as_read(body: Scope) -> bool:

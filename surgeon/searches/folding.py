@@ -97,7 +97,7 @@ def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
-    folding = _Folding.of(index, scope, most)
+    folding = Folding.of(index, scope, most)
     for node, outputs in folding.places(growth)[0]:  # the last first, so that what one rests on is still there
         values = [folding.values[name] for name in outputs]
         yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
@@ -105,7 +105,7 @@ def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> I
 
 def _too_large(most: int, growth: int, index: Index, scope: Scope) -> str:
     """What is computed from constants alone and stays, as the file would grow; "" where there is none."""
-    left = _Folding.of(index, scope, most).places(growth)[1]
+    left = Folding.of(index, scope, most).places(growth)[1]
     if not left:
         return ""
     name, more = max(left, key=lambda item: item[1])
@@ -114,7 +114,7 @@ def _too_large(most: int, growth: int, index: Index, scope: Scope) -> str:
     return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
 
 
-class _Folding:
+class Folding:
     """The constants of one scope, as its nodes are visited in order.
 
     nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
@@ -129,7 +129,7 @@ class _Folding:
         self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
 
     @classmethod
-    def of(cls, index: Index, scope: Scope, most: int) -> "_Folding":
+    def of(cls, index: Index, scope: Scope, most: int) -> "Folding":
         """All that is fixed in a scope; nothing in one whose nodes are in no order."""
         folding = cls(index, scope, most)
         for node in () if scope.is_unsorted else scope.live_nodes():
@@ -185,6 +185,11 @@ class _Folding:
                 found.add(source)
                 waiting += source.inputs
         return sorted(found, key=lambda item: item.slot)
+
+    def makers(self, name: str) -> list[Node]:
+        """The nodes that make a tensor which is fixed, in order."""
+        source = self.scope.producers.get(name)
+        return [] if source is None else [*self.below(source), source]
 
     def added(self, node: Node, used: list[str]) -> int:
         """The bytes that results take beyond those of the constants that would go."""

@@ -29,6 +29,7 @@ CALLS: dict[str, Any] = {
     "negative_part": lambda g, x: g.negative_part(x),
     "clamp": lambda g, x: g.clamp(x, -1.0, 2.0),
     "by_sign": lambda g, x: g.by_sign(x, x, g.mul(x, 0.25)),
+    "length_over": lambda g, x: g.length_over(x, [-1]),
 }
 """How each word is called, on what its forms are equal for; those that may only cast have no form of their own."""
 

@@ -82,12 +82,37 @@ FIRES = [
             constants=CONSTANTS + ", int64 five0 = {1}, int64 four = {4}",
         ),
     ),
+    Case(
+        constant_if,
+        "a condition computed from a size that is fixed, which nobody has folded",
+        graph(
+            "t = Shape(x) d = Gather(t, one) c = Equal(d, four) " + branches("a = Mul(x, two)", "a = Exp(x)", "c"),
+            constants=CONSTANTS + ", int64 one = {1}, int64 four = {4}",
+        ),
+    ),
+    Case(
+        constant_if,
+        "a condition computed from constants, which others read too",
+        graph(
+            "c = And(yes, no) f = Cast<to = 1>(c) z = Add(x, f) "
+            + branches("a = Mul(z, two)", "a = Exp(z)", "c", outputs="y")
+        ),
+    ),
 ]
 SPARES = [
     Case(
         constant_if,
         "a condition that is computed",
         graph("m = ReduceMax<keepdims = 0>(x) c = Greater(m, two) " + branches("a = Neg(x)", "a = Exp(x)", "c")),
+        why="no If has a condition that is fixed",
+    ),
+    Case(
+        constant_if,
+        "a condition computed from a size that is free",
+        graph(
+            "t = Shape(x) d = Gather(t, none) c = Equal(d, four) " + branches("a = Neg(x)", "a = Exp(x)", "c"),
+            constants=CONSTANTS + ", int64 none = {0}, int64 four = {4}",
+        ),
         why="no If has a condition that is fixed",
     ),
     Case(
@@ -127,3 +152,17 @@ def test_a_branch_that_another_rule_has_changed_stays_until_it_is_read_anew():
     assert not report.rolled_back
     again, _ = surgeon.rewrite(model, "constant_if")
     assert [node.op_type for node in again.graph.node] == ["Constant", "Add"]
+
+
+def test_one_run_takes_a_branch_that_other_rules_would_change():
+    """The condition is known before folding has come to it, and to the branch."""
+    text = """(float[n, 4] x) => (float[n, 4] y) <float[4] w = {1, 2, 3, 4}, int64 one = {1}, int64 four = {4}> {
+        s = Shape(x) d = Gather(s, one) c = Equal(d, four)
+        y = If (c) <then_branch = taken () => (float[n, 4] t) { v = Neg(w) u = Identity(x) z = Exp(u) t = Add(u, v) },
+                    else_branch = left () => (float[n, 4] e) { e = Identity(x) }> }"""
+    model, report = surgeon.rewrite(parse(text), "ort", check="both")
+    assert report.outcome == "proved"
+    assert sorted({node.op_type for node in model.graph.node} - {"Constant"}) == ["Add"]
+    again, second = surgeon.rewrite(model, "ort", check="none")
+    assert not second.sites
+    assert again == model

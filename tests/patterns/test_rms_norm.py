@@ -24,6 +24,9 @@ SQUARES = "p = Pow(x, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqr
 UNIT = SQUARES + "r = Div(one, q) n = Mul(x, r) "
 WIDE = "c = Cast<to = 1>(x) p = Pow(c, two) v = ReduceMean<axes = [-1]>(p) ve = Add(v, e) q = Sqrt(ve) r = Div(one, q) "
 
+LENGTH = "l = ReduceL2<axes = [-1]>(x) "
+ROOTS = f"{FACTORS}, float root = {{2}}, float inverse = {{0.5}}, float floor = {{1e-12}}, int64[1] last = {{-1}}"
+
 F64, DOUBLES = F32.replace("float", "double"), FACTORS.replace("float", "double").replace("1e-6", "0.1")
 
 FIRES = [
@@ -146,9 +149,79 @@ FIRES = [
         "float16 between casts, with the weight's cast folded",
         graph(f"{WIDE} n = Mul(c, r) k = Mul(n, s) y = Cast<to = 10>(k)", H16, f"{FACTORS}"),
     ),
+    *(
+        Case(rms_norm, f"by the length: {title}", graph(body, constants=ROOTS))
+        for title, body in (
+            ("Zhang's own code without its ε", LENGTH + "m = Mul(l, inverse) n = Div(x, m) y = Mul(n, s)"),
+            ("over the root of the number of elements", LENGTH + "m = Div(l, root) n = Div(x, m) y = Mul(s, n)"),
+            ("no weight", LENGTH + "m = Div(l, root) y = Div(x, m)"),
+            ("made longer once it has length one", LENGTH + "u = Div(x, l) m = Mul(u, root) y = Mul(s, m)"),
+            ("scaled, then made longer", LENGTH + "u = Div(x, l) m = Mul(u, s) y = Mul(m, root)"),
+            ("made longer and scaled before", LENGTH + "u = Mul(x, root) m = Mul(u, s) y = Div(m, l)"),
+            ("the root in the weight", LENGTH + "u = Div(x, l) w = Mul(s, root) y = Mul(u, w)"),
+            (
+                "a sum of squares by one op",
+                "q = ReduceSumSquare<axes = [-1]>(x) l = Sqrt(q) m = Mul(l, inverse) y = Div(x, m)",
+            ),
+            (
+                "a sum of squares, and Reciprocal",
+                "q = Mul(x, x) z = ReduceSum<keepdims = 1>(q, last) l = Sqrt(z) r = Reciprocal(l) m = Mul(r, root) "
+                "y = Mul(x, m)",
+            ),
+        )
+    ),
+    Case(
+        rms_norm,
+        "by the length, in float16 between casts",
+        graph(
+            "c = Cast<to = 1>(x) l = ReduceL2<axes = [-1]>(c) m = Mul(l, inverse) d = Div(c, m) n = Cast<to = 10>(d) "
+            "y = Mul(s, n)",
+            head=H16,
+            constants=f"{HALF}, float inverse = {{0.5}}",
+        ),
+    ),
+    Case(
+        rms_norm,
+        "by the length, in float16 throughout",
+        graph(
+            LENGTH + "m = Mul(l, inverse) d = Div(x, m) y = Mul(s, d)",
+            head=H16.replace("n, 4]", "n, 6]"),
+            constants="float16[6] s = {15360, 15360, 15360, 15360, 15360, 15360}, float16 inverse = {13960}",
+        ),
+    ),
 ]
 
 SPARES = [
+    Case(
+        rms_norm,
+        "the length by another number than the root of the number of elements",
+        why="must be divided by the root of 4",
+        model=graph(LENGTH + "m = Mul(l, one) n = Div(x, m) y = Mul(n, s)", constants=ROOTS),
+    ),
+    Case(
+        rms_norm,
+        "length one",
+        why="",
+        model=graph(LENGTH + "y = Div(x, l)", constants=ROOTS),
+    ),
+    Case(
+        rms_norm,
+        "an ε beside the length, where the op has it below the root",
+        why="wanted Sqrt or Pow, found Add",
+        model=graph(LENGTH + "m = Mul(l, inverse) o = Add(m, e) n = Div(x, o) y = Mul(n, s)", constants=ROOTS),
+    ),
+    Case(
+        rms_norm,
+        "a floor below the length, which an ε is not",
+        why="wanted ReduceL2 or Sqrt or Pow, found Clip",
+        model=graph(LENGTH + "c = Clip(l, floor) u = Div(x, c) m = Mul(u, root) y = Mul(s, m)", constants=ROOTS),
+    ),
+    Case(
+        rms_norm,
+        "LpNormalization, which makes zeros of a row of zeros, and RMSNorm without an ε NaN",
+        why="",
+        model=graph("l = LpNormalization<axis = -1, p = 2>(x) m = Mul(l, root) y = Mul(s, m)", constants=ROOTS),
+    ),
     Case(
         rms_norm,
         "an axis that is not the last",

@@ -1,0 +1,58 @@
+"""Products of integer matrices that stand for floats: what ONNX Runtime's kernels take of scales, zero points, biases.
+
+A float is (integer − zero point) · scale.  Of the left factor both are one number; of the right one number, or one for
+each column (MatMulIntegerBase::IsBQuantParamSupported in ONNX Runtime).
+"""
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+
+
+def is_number(x: Tensor) -> bool:
+    """Whether a tensor is known to hold one number."""
+    return x.rank is not None and x.rank < 2 and set(x.shape) <= {1}
+
+
+def require_number(x: Tensor | None, what: str) -> None:
+    """Refuse anything but one number as a scale or a zero point of the left factor."""
+    require(x is None or x.rank is not None, f"the shape of {what} is unknown")
+    require(x is None or is_number(x), f"{what} must be one number")
+
+
+def require_matrix(b: Tensor) -> None:
+    """Refuse a vector as the right factor: what stands beside each column would widen the product."""
+    require(b.rank is not None, "the rank of the right factor is unknown")
+    require(b.rank > 1, "the right factor is a vector")
+
+
+def along_columns(g: Graph, x: Tensor, a: Tensor, b: Tensor, what: str) -> Tensor:
+    """A scale or a zero point of the right factor, or a bias: one number, or a vector of one for each column of b.
+
+    A constant may have axes of size 1 before that of the columns, no more in all than the left factor a; they go.
+    """
+    if is_number(x):
+        return x
+    require(x.rank is not None, f"the shape of {what} is unknown")
+    require(b.rank == 2, f"{what} must be one number where the right factor is no matrix")
+    require(set(x.shape[:-1]) <= {1} and x.shape[-1] in (1, b.shape[-1]), f"{what} must be one for each column")
+    require(x.rank == 1 or x.is_constant, f"{what} must be a vector")
+    require(x.rank == 1 or (a.rank is not None and x.rank <= a.rank), f"{what} may widen the product")
+    return x if x.rank == 1 else g.literal(x.values.reshape(-1))
+
+
+def zero_of(g: Graph, zero: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
+    """The zero point of the right factor, where it has one."""
+    return None if zero is None else along_columns(g, zero, a, b, "the zero point of the right factor")
+
+
+def bias_of(g: Graph, bias: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
+    """A bias as a vector, one number for each column; one number for all of them is repeated."""
+    if bias is None:
+        return None
+    found = along_columns(g, bias, a, b, "the bias")
+    width = b.shape[-1]
+    if tuple(found.shape) == (width,):
+        return found
+    require(bias.is_constant and isinstance(width, int), "the bias must be a vector, one number for each column")
+    return g.literal(np.broadcast_to(bias.values.reshape(-1), width).copy())

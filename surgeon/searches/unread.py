@@ -1,0 +1,59 @@
+"""Nodes whose outputs nobody reads, as exporters leave them behind."""
+
+from collections.abc import Iterator
+
+from onnx import FunctionProto
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, qualified, split_op
+from surgeon.matching.search import Found, Search
+from surgeon.ops.schemas import knows_domain
+from surgeon.ops.walking import all_nodes
+
+
+def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
+    """Nodes none of whose outputs is read, an output of the graph or named elsewhere; the last first.
+
+    What only they read goes with them.  A node of a domain that nobody here knows stays, as does one with a body or a
+    local function that holds such: it may do more than make its outputs.
+    """
+    for node in reversed(list(scope.live_nodes())):
+        if node.alive and not _is_used(scope, node) and not _may_do_more(index, node):
+            yield Found((node,), (), {})
+
+
+def _left(index: Index, scope: Scope) -> str:
+    """What is read by nobody and stays; "" where there is none."""
+    left = [node for node in scope.live_nodes() if not _is_used(scope, node)]
+    if not left:
+        return ""
+    which = f"{left[0].label!r} is" if len(left) == 1 else f"{left[0].label!r} and {len(left) - 1} more are"
+    return f"{which} read by nobody, but ops that are not known here may do more than make their outputs"
+
+
+def _is_used(scope: Scope, node: Node) -> bool:
+    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
+
+
+def _may_do_more(index: Index, node: Node) -> bool:
+    """Whether a node is of a domain that is not known, or runs one that is."""
+    bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
+    return any(not _is_known(op, bodies, ()) for op in (node.op, *_inner(node)))
+
+
+def _inner(node: Node) -> Iterator[str]:
+    """The ops of the nodes in the bodies of a node."""
+    if node.scope.bodies:
+        yield from (qualified(item.domain, item.op_type) for item in all_nodes([node.proto]))
+
+
+def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...]) -> bool:
+    """Whether an op does no more than make its outputs, as those of known domains; a local function if its nodes do."""
+    body = bodies.get(op)
+    if body is None:
+        return knows_domain(split_op(op)[0])
+    inner = {qualified(item.domain, item.op_type) for item in all_nodes(body.node)}
+    return op not in calling and all(_is_known(item, bodies, (*calling, op)) for item in inner)
+
+
+unread_nodes = Search(_unread_nodes, "every node is read", left=_left)
