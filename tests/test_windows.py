@@ -13,6 +13,7 @@ from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
 from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same
+from tests.versions import ONNX_COMPUTES_WELL
 
 RANDOM = np.random.default_rng(0)
 ONNXS = "onnx's ReferenceEvaluator"
@@ -68,7 +69,8 @@ def test_convolutions(name, bias):
     shape, weight, attributes = CONVOLUTIONS[name]
     feeds = {"x": normal(*shape), "w": normal(*weight), "b": normal(weight[0]) if bias else None}
     found = by_formula("Conv", feeds, **attributes)
-    require_same(found, by_onnx("Conv", feeds, **attributes), 1e-11, 1e-11)
+    if ONNX_COMPUTES_WELL:
+        require_same(found, by_onnx("Conv", feeds, **attributes), 1e-11, 1e-11)
     require_same(found, by_runtime("Conv", feeds, **attributes), 1e-4, 1e-4)
 
 
@@ -128,7 +130,7 @@ def test_any_convolution(placing, group, inputs, filters, transposed):
         assume(False)  # padding that leaves nothing of a transposed convolution
     found = by_formula(op, feeds, group=group, **attributes)
     require_same(found, wanted, 1e-4, 1e-4)
-    if not transposed:
+    if not transposed and ONNX_COMPUTES_WELL:
         require_same(found, by_onnx(op, feeds, group=group, **attributes), 1e-11, 1e-11)
 
 

@@ -1,0 +1,12 @@
+"""Versions of what tests run on: the oldest that the project takes has faults that newer ones have not."""
+
+from importlib import metadata
+
+
+def version_of(name: str) -> tuple[int, ...]:
+    """The first two numbers of an installed distribution's version."""
+    return tuple(int(part) for part in metadata.version(name).split(".")[:2])
+
+
+ONNX_COMPUTES_WELL = version_of("onnx") >= (1, 23)
+"""Whether onnx's evaluator knows directions of recurrent nets, and pads convolutions where they ask for none or some."""
