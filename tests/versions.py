@@ -9,4 +9,4 @@ def version_of(name: str) -> tuple[int, ...]:
 
 
 ONNX_COMPUTES_WELL = version_of("onnx") >= (1, 23)
-"""Whether onnx's evaluator knows directions of recurrent nets, and pads convolutions where they ask for none or some."""
+"""Whether onnx's evaluator knows directions of recurrent nets, and pads convolutions as they ask."""
