@@ -47,6 +47,8 @@ def edge_values(
         Values.SMALL: lambda: _small(narrow, shape, random),
         Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, random),
         Values.FACTORS: lambda: _magnitudes(narrow, shape, random, _FACTORS),
+        Values.ROWS: lambda: _rows(narrow, shape, random, seed),
+        Values.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, random, 0, _FACTORS),
         Values.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
@@ -124,9 +126,13 @@ def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
 
 def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
+    return np.broadcast_to(normal(random, _one_each(shape, seed)), shape)
+
+
+def _one_each(shape: Shape, seed: int) -> Shape:
+    """The shape of one number for each row along the last axis; in odd seeds, along all axes but the first."""
     kept = min(1, max(len(shape) - 1, 0)) if seed % 2 else max(len(shape) - 1, 0)
-    drawn = normal(random, shape[:kept] + (1,) * (len(shape) - kept))
-    return np.broadcast_to(drawn, shape)
+    return shape[:kept] + (1,) * (len(shape) - kept)
 
 
 def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -151,6 +157,11 @@ def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator, part
     places = (random.permutation(count) + random.random(count)) / max(count, 1)
     made = np.exp2(least + (most - least) * places).reshape(shape)
     return np.asarray(made * random.choice((-1.0, 1.0), shape))
+
+
+def _rows(dtype: np.dtype, shape: Shape, random: np.random.Generator, seed: int, part: float = 1.0) -> np.ndarray:
+    """Normal numbers, those of each row times one magnitude out of `_magnitudes`."""
+    return normal(random, shape) * np.abs(_magnitudes(dtype, _one_each(shape, seed), random, part))
 
 
 def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:

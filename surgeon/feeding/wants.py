@@ -35,7 +35,10 @@ class Values(enum.Enum):
     SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
-    third of its exponents, of which sums of products overflow in no order.
+    third of its exponents, of which sums of products overflow in no order.  ROWS: normal numbers, each row along the
+    last axis (odd seeds: along all but the first) of a magnitude of its own, for beside a far larger one a sum loses
+    the small.  ROWS_OF_FACTORS: rows of those of a third of the exponents, in every other input, the others in the
+    next seed.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
     same with integers near both ends of their dtype, where sums and products wrap; SUMMED: with
@@ -65,6 +68,8 @@ class Values(enum.Enum):
     SMALL = enum.auto()
     MAGNITUDES = enum.auto()
     FACTORS = enum.auto()
+    ROWS = enum.auto()
+    ROWS_OF_FACTORS = enum.auto()
     FAR = enum.auto()
     LIMITS = enum.auto()
     SUMMED = enum.auto()
@@ -87,18 +92,26 @@ EDGES = (
     Values.SMALL,
     Values.MAGNITUDES,
     Values.FACTORS,
+    Values.ROWS,
+    Values.ROWS_OF_FACTORS,
     Values.PATTERNS,
 )
+_STANDING_IN = frozenset(
+    (Values.NEAR, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.PATTERNS)
+)  # for others
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
 DECLARABLE = (
-    *(kind for kind in EDGES if kind not in (Values.NEAR, Values.FACTORS, Values.PATTERNS)),  # these stand for others
+    *(kind for kind in EDGES if kind not in _STANDING_IN),
     *MASKED_KINDS,
     Values.BACKWARDS,
 )
 # On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
 OVERFLOWING = frozenset(
-    (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.MAGNITUDES, Values.FACTORS)
+    (
+        *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET),
+        *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS),
+    )
 )
 
 

@@ -30,6 +30,7 @@ OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+_OF_MAGNITUDES = frozenset((Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS))
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
@@ -76,8 +77,10 @@ def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | Non
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
     if values is Values.MAGNITUDES:
-        if picks or reads_places(ops) or _adds_up(ops):
+        if reads_places(ops):
             return None
+        if picks or _adds_up(ops):
+            return Values.ROWS_OF_FACTORS if picks or adds_products(ops) else Values.ROWS
         return Values.FACTORS if adds_products(ops) else values
     if values is Values.LIMITS:
         if _adds_up(ops) or "ReduceSum" in ops:
@@ -93,7 +96,7 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str])
     """
     if name_of_kind(values) in apart:
         return False
-    if values in (Values.MAGNITUDES, Values.FACTORS) and name_of_kind(Values.EXTREME) in apart:
+    if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
         return False

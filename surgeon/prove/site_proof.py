@@ -44,7 +44,9 @@ _LOST = (
     "rounding leaves nothing of {0!r} to be judged: it may differ by {1:.3g} on a scale of {2:.3g}, or as much, "
     "wherever it was computed"
 )
-LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES, Values.FACTORS))  # of which products overflow
+LOSING = frozenset(
+    (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS)
+)  # of which products overflow
 
 
 def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
