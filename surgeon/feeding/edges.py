@@ -18,6 +18,7 @@ Shape = tuple[int, ...]
 _HUGE = (0.55, 0.8)
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
 _FACTORS = 1 / 3  # of the exponents
+_TOP = 1 / 2  # binary exponents below the largest, within which the largest of all magnitudes lies
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
@@ -147,7 +148,8 @@ def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.nda
 
 
 def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
-    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers.
+    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers,
+    the last of them near its end.
 
     part: of the exponents, those nearest to zero.
     """
@@ -155,6 +157,7 @@ def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator, part
     least, most = part * int(limits.minexp), part * (int(limits.maxexp) - 1)
     count = math.prod(shape)
     places = (random.permutation(count) + random.random(count)) / max(count, 1)
+    places = np.where(places == places.max(initial=-1.0), 1 - _TOP * random.random() / (most - least), places)
     made = np.exp2(least + (most - least) * places).reshape(shape)
     return np.asarray(made * random.choice((-1.0, 1.0), shape))
 

@@ -34,8 +34,30 @@ _OF_MAGNITUDES = frozenset((Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Valu
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
-_ADDING_UP = ("ReduceMean", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
+_ADDING_UP = ("ReduceM", "ReduceSum", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
 # Kernels of these err by a part of one, however small their results are.
+_TO_SCALE = frozenset(
+    (
+        *("Sigmoid", "Tanh", "Erf", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Swish", "HardSigmoid", "HardSwish"),
+        *("Add", "Sub", "Mul", "Div", "Neg", "Identity", "Cast", "Pow", "Sqrt", "Constant", "Sum", "Abs", "Reciprocal"),
+        *(
+            "Where",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "Equal",
+            "And",
+            "Or",
+            "Not",
+            "Max",
+            "Min",
+            "Clip",
+        ),
+        *("Relu", "LeakyRelu", "PRelu", "IsNaN", "IsInf"),
+    )
+)
+"""Elementwise operators of which kernels err by a part of one, and near zero by a part of what they are given."""
 _OF_ONE = frozenset(
     (
         *("Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Softsign", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Mish"),
@@ -50,7 +72,7 @@ def adds_products(ops: Iterable[str]) -> bool:
 
 
 def _adds_up(ops: Iterable[str]) -> bool:
-    """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
+    """Whether one of these operators adds up a tensor, or picks out of it: a large number hides all that are small."""
     return any(part in op for op in ops for part in _ADDING_UP)
 
 
@@ -62,6 +84,11 @@ def reads_places(ops: Iterable[str]) -> bool:
 def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
     """Whether one of these operators is computed to an absolute precision."""
     return not _OF_ONE.isdisjoint(ops)
+
+
+def err_to_scale(ops: Collection[str]) -> bool:
+    """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
+    return _TO_SCALE.issuperset(ops)
 
 
 def name_of_kind(values: Values) -> str:

@@ -18,7 +18,7 @@ class Classes:
         """Sort magnitudes, float64 of any shape; what is not `finite` belongs to no class that matters."""
         counted = magnitude[finite & (magnitude > 0)]
         self.largest = float(counted.max(initial=0.0))
-        tenth = float(np.quantile(counted, _TENTH)) if counted.size else 0.0
+        tenth = float(np.quantile(counted, _TENTH, method="lower")) if counted.size else 0.0
         self.usual = min(self.largest, _ORDINARY * tenth)
         with np.errstate(all="ignore"):
             powers = np.frexp(self.largest)[1] - np.frexp(magnitude)[1]

@@ -24,6 +24,7 @@ from surgeon.prove.kinds import (
     OTHERS,
     WEIGHED,
     adds_products,
+    err_to_scale,
     errs_by_a_part_of_one,
     name_of_kind,
     reads_places,
@@ -316,6 +317,13 @@ class _Proof:
         self._agreed += 1
         return ""
 
+    def _part_of_one(self, original: np.ndarray, feeds: Feeds) -> float | np.ndarray:
+        """By how much of what kernels err by, as a part of one, each element of an output may err."""
+        if not self._by_ones:
+            return 0.0
+        reach = _reach(original.shape, feeds) if err_to_scale(self._ops) else None
+        return 1.0 if reach is None else reach
+
     def _keep(self, found: TensorError, answer: np.ndarray) -> None:
         """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
         name = found.name
@@ -374,10 +382,24 @@ class _Proof:
             atol=atol,
             slack=slack,
             overflowing=large,
-            by_ones=self._by_ones,
+            by_ones=self._part_of_one(original, feeds),
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
+
+
+def _reach(shape: tuple[int, ...], feeds: Feeds) -> np.ndarray | None:
+    """The largest magnitude, up to 1, that elementwise operators are given for each element; None where none are."""
+    found = np.zeros(shape)
+    for array in feeds.values():
+        if array.dtype.kind in "biuc" or array.dtype.kind in "OUS":
+            return None
+        try:
+            given = np.broadcast_to(np.abs(array.astype(np.float64)), shape)
+        except ValueError:
+            return None
+        found = np.fmax(found, given)
+    return np.minimum(found, 1.0)
 
 
 def _spoken(values: Values) -> str:
