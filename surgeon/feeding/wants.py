@@ -30,9 +30,11 @@ class Values(enum.Enum):
     The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
     zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
     large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
-    one slice along every axis.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1)
-    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.
-    SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
+    one slice along every axis.  ENDLESS: the same without NaN, in odd seeds NaN throughout: of a few NaN it hangs on
+    their places whether a maximum sees them.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.
+    OFFSET: normal(0, 1) about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same
+    with 16 at most.  SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be
+    zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
     third of its exponents, of which sums of products overflow in no order.  ROWS: normal numbers, each row along the
@@ -62,6 +64,7 @@ class Values(enum.Enum):
     DENORMALS = enum.auto()
     EXTREME = enum.auto()
     NON_FINITE = enum.auto()
+    ENDLESS = enum.auto()
     CONSTANT_ROWS = enum.auto()
     OFFSET = enum.auto()
     NEAR = enum.auto()
@@ -86,6 +89,7 @@ EDGES = (
     Values.DENORMALS,
     Values.EXTREME,
     Values.NON_FINITE,
+    Values.ENDLESS,
     Values.CONSTANT_ROWS,
     Values.OFFSET,
     Values.NEAR,
@@ -96,9 +100,10 @@ EDGES = (
     Values.ROWS_OF_FACTORS,
     Values.PATTERNS,
 )
+# These stand for others.
 _STANDING_IN = frozenset(
-    (Values.NEAR, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.PATTERNS)
-)  # for others
+    (Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.PATTERNS)
+)
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
 DECLARABLE = (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+from onnx import ModelProto
 
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.prove.experiment import Experiment
@@ -26,16 +27,26 @@ class Feeder:
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._made: tuple[Setting, Feeds] | None = None  # weights, once for a setting
+        self._beside = inputs_beside_softmax(minis.before)
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
+        if values is Values.ROWS_OF_FACTORS and self._spares_scores:
+            return not self._beside.isdisjoint(self._plan.edged)
         return is_tried(self._plan, values, self._seed + turn, self._apart)
+
+    @property
+    def _spares_scores(self) -> bool:
+        """Whether the rule differs for extreme numbers: then those that no softmax hangs on are so alone."""
+        return name_of_kind(Values.EXTREME) in self._apart
 
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
         feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
+        if values is Values.ROWS_OF_FACTORS and self._spares_scores:
+            feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
         if self.weights:
             if self._made is None or self._made[0] is not setting:
                 self._made = setting, self._plan.make(self._seed, sizes, leave=feeds.keys())
@@ -63,3 +74,12 @@ class Feeder:
         if name_of_kind(Values.EXTREME) in self._apart:
             return LARGE_PIN
         return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf
+
+
+def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
+    """The inputs of a graph that no softmax of it hangs on, as the values of an attention; none without a softmax."""
+    hanging: set[str] = set()
+    for node in reversed(model.graph.node):  # which are sorted
+        if node.op_type == "Softmax" or not hanging.isdisjoint(node.output):
+            hanging.update(node.input)
+    return frozenset(port.name for port in model.graph.input if port.name not in hanging) if hanging else frozenset()

@@ -31,6 +31,7 @@ FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
 _OF_MAGNITUDES = frozenset((Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS))
+_PICKING = frozenset(("ReduceMax", "ReduceMin"))  # of NaN, ONNX Runtime's kernels see the first of a row alone
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
@@ -103,6 +104,8 @@ def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | Non
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
+    if values is Values.NON_FINITE and not _PICKING.isdisjoint(ops):
+        return Values.ENDLESS
     if values is Values.MAGNITUDES:
         if reads_places(ops):
             return None
@@ -122,6 +125,8 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str])
     apart: the kinds for which a rule does.
     """
     if name_of_kind(values) in apart:
+        return False
+    if values is Values.ENDLESS and name_of_kind(Values.NON_FINITE) in apart:
         return False
     if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
         return False

@@ -6,7 +6,7 @@ and where it differs on purpose the mutant may too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from surgeon.prove.compare import TOLERANCES
+from surgeon.prove.floats import ALLOWANCE
+from surgeon.prove.kinds import err_to_scale, errs_by_a_part_of_one
 from tests.mutation.feeds import make, settings
 
 PLACES = {np.dtype(np.float16): 8, np.dtype(ml_dtypes.bfloat16): 4}  # units in the last place that are rounding
@@ -23,10 +26,10 @@ OF_SCALE = 8  # units of the largest number that halves may differ by, which is 
 MOST_PLACES, NOISE = 256, 16  # of other dtypes; times what the unchanged replacement differs by
 DECLARED = {
     "non_finite": ("non_finite",),
-    "extreme": ("exponents", "middle"),
+    "extreme": ("exponents", "middle", "levels"),
     "zeros": ("zeros",),
-    "denormals": ("exponents",),
-    "small": ("tiny", "exponents"),
+    "denormals": ("exponents", "levels"),
+    "small": ("tiny", "exponents", "levels"),
     "constant_rows": ("rows",),
     "offset": ("large", "middle"),
 }
@@ -49,12 +52,15 @@ def judge(
     """Run all three on the same inputs; a hole is a difference that neither rounding nor the rule explains.
 
     apart: the kinds of inputs for which the rule says that it differs (`surgeon.rule`), which are left out.
+    Where kernels of functions err by a part of one, whatever their result is, proofs allow as much, and so does this.
     """
+    ops = {node.op_type for model in (original, right) for node in model.graph.node}
+    by_ones = errs_by_a_part_of_one(ops) and not err_to_scale(ops)
     try:
         sessions = [_session(model) for model in (original, right, mutant)]
     except Exception as error:  # noqa: BLE001  ONNX Runtime raises classes of its own, and what kernels raise
         return Opinion(UNTRIED, _line(error))
-    same = True
+    same, is_of_one = True, False
     runs, why, names = 0, "no inputs ran", [item.name for item in original.graph.output]
     left_out = {kind for one in apart for kind in DECLARED.get(one, ())}
     for setting in settings(original):
@@ -75,12 +81,18 @@ def judge(
         if len(answers) == 3:
             runs += 1
             same = same and all(map(_same_bits, answers[1], answers[2]))
-            for name, reason in zip(names, _differences(answers, "non_finite" in apart), strict=True):
+            for name, each in zip(names, zip(*answers, strict=True), strict=True):
+                reason = difference(*each, finite="non_finite" in apart)
+                if reason and by_ones:
+                    reason = difference(*each, finite="non_finite" in apart, by_ones=True)
+                    is_of_one = is_of_one or not reason
                 if reason:
                     return Opinion(HOLE, f"{name!r} {reason} ({setting})", runs)
     if not runs:
         return Opinion(UNTRIED, why)
     told = "the same bits" if same else "the same but for rounding"
+    if is_of_one:
+        told = "within the part of one by which kernels err and which proofs allow"
     less = f", without {' and '.join(sorted(left_out))}, where the rule may differ" if left_out else ""
     return Opinion(SAME, f"{told} on {runs} sets of inputs{less}", runs)
 
@@ -97,15 +109,10 @@ def _session(model: onnx.ModelProto) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _differences(answers: list[list[np.ndarray[Any, Any]]], finite: bool) -> Iterator[str]:
-    for original, right, mutant in zip(*answers, strict=True):
-        yield difference(original, right, mutant, finite=finite)
-
-
-def difference(original: Any, right: Any, mutant: Any, *, finite: bool = False) -> str:
+def difference(original: Any, right: Any, mutant: Any, *, finite: bool = False, by_ones: bool = False) -> str:
     """How a mutant's answer differs from the original's, beyond what the unchanged replacement's does; "" if not.
 
-    finite: only finite numbers tell, as the rule differs for others.
+    finite: only finite numbers tell, as the rule differs for others.  by_ones: kernels err by a part of one.
     """
     if not isinstance(original, np.ndarray) or original.shape != right.shape or original.dtype != right.dtype:
         return ""  # nothing to hold against
@@ -117,7 +124,8 @@ def difference(original: Any, right: Any, mutant: Any, *, finite: bool = False) 
     a, b, c = (np.asarray(item, np.float64) for item in (original, right, mutant))
     with np.errstate(all="ignore"):
         told = "" if finite and not np.isfinite(a).all() else _unlike(a, b, c)
-        return told or _far(a, b, c, original.dtype)
+        of_one = ALLOWANCE * TOLERANCES[original.dtype.name][1] if by_ones else 0.0
+        return told or _far(a, b, c, original.dtype, of_one)
 
 
 def _unlike(a: Any, b: Any, c: Any) -> str:
@@ -130,7 +138,7 @@ def _unlike(a: Any, b: Any, c: Any) -> str:
     return f"is {c[place]:.4g} and not {a[place]:.4g} at {int(odd.sum())} of {odd.size}"
 
 
-def _far(a: Any, b: Any, c: Any, dtype: np.dtype[Any]) -> str:
+def _far(a: Any, b: Any, c: Any, dtype: np.dtype[Any], of_one: float) -> str:
     """Finite numbers too far apart.  What rounding does is taken from numbers of about the same magnitude."""
     eps, tiny = float(ml_dtypes.finfo(dtype).eps), float(ml_dtypes.finfo(dtype).tiny)
     finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
@@ -145,7 +153,7 @@ def _far(a: Any, b: Any, c: Any, dtype: np.dtype[Any]) -> str:
     row = np.where(finite, own, 0.0).max(axis=-1, keepdims=True, initial=0.0) if own.ndim else own
     beside = np.minimum(row, CANCELLED * own)  # what a sum loses of a number that is small beside others of its row
     allowed = PLACES.get(dtype, MOST_PLACES) * (eps * own + tiny * eps) + NOISE * (worst + eps * beside)
-    allowed += OF_SCALE * eps * scale
+    allowed += OF_SCALE * eps * scale + of_one + tiny  # below which some kernels make zeros
     odd = finite & (gap > allowed)
     if not odd.any():
         return ""
