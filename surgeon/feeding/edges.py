@@ -166,8 +166,8 @@ def _magnitudes(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Gene
 
 
 def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
-    """Normal numbers, those of each row times one magnitude out of `_magnitudes`."""
-    return normal(random, shape) * np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part))
+    """Numbers of (-1, 1), those of each row times one magnitude out of `_magnitudes`, which is then their largest."""
+    return random.uniform(-1.0, 1.0, shape) * np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part))
 
 
 def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:

@@ -37,8 +37,8 @@ class Values(enum.Enum):
     zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
-    third of its exponents, of which sums of products overflow in no order.  ROWS: normal numbers, each row along the
-    last axis (odd seeds: along all but the first) of a magnitude of its own, for beside a far larger one a sum loses
+    third of its exponents, of which sums of products overflow in no order.  ROWS: numbers of (-1, 1), each row along the
+    last axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses
     the small.  ROWS_OF_FACTORS: rows of those of a third of the exponents, in every other input, the others in the
     next seed.
 

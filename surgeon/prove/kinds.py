@@ -77,6 +77,11 @@ def _adds_up(ops: Iterable[str]) -> bool:
     return any(part in op for op in ops for part in _ADDING_UP)
 
 
+def _squares(ops: Iterable[str]) -> bool:
+    """Whether one of these operators may multiply numbers by themselves, so that a half of the exponents overflows."""
+    return any("Norm" in op or op in ("Mul", "Pow", "ReduceL2", "ReduceSumSquare") for op in ops)
+
+
 def reads_places(ops: Iterable[str]) -> bool:
     """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
     return any("eform" in op or op in ("GridSample", "RoiAlign") for op in ops)
@@ -110,7 +115,7 @@ def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | Non
         if reads_places(ops):
             return None
         if picks or _adds_up(ops):
-            return Values.ROWS_OF_FACTORS if picks or adds_products(ops) else Values.ROWS
+            return Values.ROWS_OF_FACTORS if picks or adds_products(ops) or _squares(ops) else Values.ROWS
         return Values.FACTORS if adds_products(ops) else values
     if values is Values.LIMITS:
         if _adds_up(ops) or "ReduceSum" in ops:
