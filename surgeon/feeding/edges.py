@@ -150,13 +150,16 @@ def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.nda
     return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
-def _magnitudes(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
+def _magnitudes(
+    dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0, top: float = 1.0
+) -> np.ndarray:
     """Normal numbers of all exponents: one from each of as many equal stretches as there are, the last near its end.
 
-    Stretches have a sign in turn, in the next seed the other.  part: of the exponents, those nearest to zero.
+    Stretches have a sign in turn, in the next seed the other.  part: of the exponents, those nearest to zero; top: of
+    those above it.
     """
     limits = ml_dtypes.finfo(dtype)
-    least, most = part * int(limits.minexp), part * (int(limits.maxexp) - 1)
+    least, most = part * int(limits.minexp), part * top * (int(limits.maxexp) - 1)
     count = math.prod(shape)
     turn = random.permutation(count)
     places = (turn + random.random(count)) / max(count, 1)
@@ -166,8 +169,8 @@ def _magnitudes(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Gene
 
 
 def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
-    """Numbers of (-1, 1), those of each row times one magnitude out of `_magnitudes`, which is then their largest."""
-    return random.uniform(-1.0, 1.0, shape) * np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part))
+    """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
+    return normal(random, shape) * np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
 
 
 def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:

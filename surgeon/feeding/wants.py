@@ -37,10 +37,10 @@ class Values(enum.Enum):
     zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
-    third of its exponents, of which sums of products overflow in no order.  ROWS: numbers of (-1, 1), each row along the
-    last axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses
-    the small.  ROWS_OF_FACTORS: rows of those of a third of the exponents, in every other input, the others in the
-    next seed.
+    third of its exponents, of which sums of products overflow in no order.  ROWS: normal(0, 1), each row along the last
+    axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses the
+    small; none is so large that sums overflow.  ROWS_OF_FACTORS: the same of a third of the exponents, along the last
+    axis, in every other input; in the next seed, the others.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
     same with integers near both ends of their dtype, where sums and products wrap; SUMMED: with
