@@ -170,7 +170,8 @@ def _magnitudes(
 
 def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
     """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
-    return normal(random, shape) * np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
+    magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
+    return np.asarray(normal(random, shape) * magnitudes)
 
 
 def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:

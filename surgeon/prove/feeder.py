@@ -45,7 +45,9 @@ class Feeder:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
         feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
-        if values is Values.ROWS_OF_FACTORS and self._spares_scores:
+        # Of what attention picks by, infinity leaves NaN alone of what it picks from.
+        is_beside_alone = values is Values.ROWS_OF_FACTORS and self._spares_scores
+        if is_beside_alone or (values is Values.NON_FINITE and turn and self._beside):
             feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
         if self.weights:
             if self._made is None or self._made[0] is not setting:

@@ -1,5 +1,7 @@
 """Classes of magnitude: which numbers of a tensor are like each other, so that each is judged beside its like."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 BINADES = 8  # powers of two that one class spans
@@ -33,3 +35,20 @@ class Classes:
         found = np.zeros(int(self._numbers.max(initial=-1)) + 1)
         np.maximum.at(found, self._numbers[self._finite], values[self._finite])
         return np.asarray(found[self._numbers])
+
+
+def reach(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The largest magnitude, up to 1, that elementwise operators are given for each element of a result of `shape`.
+
+    feeds: all that they are given.  None where some of it is no float, or of a shape that does not broadcast.
+    """
+    found = np.zeros(shape)
+    for array in feeds.values():
+        if array.dtype.kind in "biucOUS":
+            return None
+        try:
+            given = np.broadcast_to(np.abs(array.astype(np.float64)), shape)
+        except ValueError:
+            return None
+        found = np.fmax(found, given)
+    return np.minimum(found, 1.0)

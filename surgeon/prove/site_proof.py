@@ -30,6 +30,7 @@ from surgeon.prove.kinds import (
     reads_places,
     suited,
 )
+from surgeon.prove.magnitudes import reach
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
@@ -321,8 +322,8 @@ class _Proof:
         """By how much of what kernels err by, as a part of one, each element of an output may err."""
         if not self._by_ones:
             return 0.0
-        reach = _reach(original.shape, feeds) if err_to_scale(self._ops) else None
-        return 1.0 if reach is None else reach
+        part = reach(original.shape, feeds) if err_to_scale(self._ops) else None
+        return 1.0 if part is None else part
 
     def _keep(self, found: TensorError, answer: np.ndarray) -> None:
         """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
@@ -386,20 +387,6 @@ class _Proof:
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
-
-
-def _reach(shape: tuple[int, ...], feeds: Feeds) -> np.ndarray | None:
-    """The largest magnitude, up to 1, that elementwise operators are given for each element; None where none are."""
-    found = np.zeros(shape)
-    for array in feeds.values():
-        if array.dtype.kind in "biuc" or array.dtype.kind in "OUS":
-            return None
-        try:
-            given = np.broadcast_to(np.abs(array.astype(np.float64)), shape)
-        except ValueError:
-            return None
-        found = np.fmax(found, given)
-    return np.minimum(found, 1.0)
 
 
 def _spoken(values: Values) -> str:

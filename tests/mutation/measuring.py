@@ -82,7 +82,8 @@ def _result(subject: Subject, before: Verdict, mutant: Mutant) -> Result:
         return Result(mutant, EQUAL, "the same model", found.reason)
     apart = {kind for rule in subject.rules for kind in rule.differs} if len(subject.rules) < FEW else set[str]()
     apart |= next(set(rule.differs) for rule in subject.rules if rule.name == mutant.spot.rule)
-    opinion = judge(subject.model, before.model, found.model, apart)
+    slack = max(rule.approximate for rule in subject.rules if len(subject.rules) < FEW or rule.name == mutant.spot.rule)
+    opinion = judge(subject.model, before.model, found.model, apart, slack)
     outcome = {SAME: EQUAL}.get(opinion.kind, opinion.kind)
     if outcome == HOLE and "extreme" in apart and mutant.name.endswith(LARGE):
         return Result(
