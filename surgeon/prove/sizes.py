@@ -27,7 +27,7 @@ ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone, and up to how many elements
-LONG_LINE = (1025, 1 << 16)  # of one beside which all others are 1
+LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
 ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
@@ -168,7 +168,7 @@ class Sizes:
                 yield setting
 
     def _long(self, name: str, base: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
-        """The longest sizes of one dim that are not too much, and where that is not the longest, beside others of 1."""
+        """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
 
         def fits(sizes: Mapping[str, int], most: int) -> bool:
             setting, _ = self._settled(self._totalled({**base, **sizes}), lambda _: first.shrunk)
@@ -179,7 +179,7 @@ class Sizes:
                 yield {name: size}
                 break
         size, most = LONG_LINE
-        line = {**{other: 1 for other in self._symbols if not is_total(other)}, name: size}
+        line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
         if not fits({name: size}, LONG[0][1]) and size <= self._most.get(name, size) and fits(line, most):
             yield line
 
