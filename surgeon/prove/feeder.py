@@ -12,6 +12,13 @@ from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
+VALUES: dict[tuple[str, str], tuple[int, ...]] = {
+    ("", "Softmax"): (),
+    ("", "Attention"): (2, 5),
+    ("com.microsoft", "MultiHeadAttention"): (2, 7),
+    ("com.microsoft", "GroupQueryAttention"): (2, 4),
+}
+"""Operators with a softmax inside, and which inputs it does not hang on: values, and values of the past."""
 
 
 class Feeder:
@@ -49,6 +56,10 @@ class Feeder:
         is_beside_alone = values is Values.ROWS_OF_FACTORS and self._spares_scores
         if is_beside_alone or (values is Values.NON_FINITE and turn and self._beside):
             feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
+        if values is Values.ROWS_OF_FACTORS and not turn:  # nothing that overflows is made of what is beside a softmax
+            scores = feeds.keys() - self._beside
+            seed = self._seed + 1  # values of one batch are mixed, so that they are of one magnitude
+            feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if self.weights:
             if self._made is None or self._made[0] is not setting:
                 self._made = setting, self._plan.make(self._seed, sizes, leave=feeds.keys())
@@ -82,6 +93,9 @@ def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
     """The inputs of a graph that no softmax of it hangs on, as the values of an attention; none without a softmax."""
     hanging: set[str] = set()
     for node in reversed(model.graph.node):  # which are sorted
-        if node.op_type == "Softmax" or not hanging.isdisjoint(node.output):
+        values = VALUES.get((node.domain, node.op_type))
+        if not hanging.isdisjoint(node.output):
             hanging.update(node.input)
+        elif values is not None:
+            hanging.update(name for place, name in enumerate(node.input) if place not in values)
     return frozenset(port.name for port in model.graph.input if port.name not in hanging) if hanging else frozenset()

@@ -1,10 +1,13 @@
 """Which kinds of inputs a region is run on, in which order, and which of them tell something of it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
 
 from surgeon.feeding.hiding import hides_endlessly
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.feeding.wants import MASKED_KINDS
+from surgeon.prove.magnitudes import reach
 
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 # At the first sizes, and at the others.
@@ -35,7 +38,7 @@ _PICKING = frozenset(("ReduceMax", "ReduceMin"))  # of NaN, ONNX Runtime's kerne
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
-_ADDING_UP = ("ReduceM", "ReduceSum", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
+_ADDING_UP = ("ReduceM", "ReduceSum", "ReduceL", "Norm", "Softmax", "CumSum", "Pool", "Rotary")
 # Kernels of these err by a part of one, however small their results are.
 _TO_SCALE = frozenset(
     (
@@ -77,11 +80,6 @@ def _adds_up(ops: Iterable[str]) -> bool:
     return any(part in op for op in ops for part in _ADDING_UP)
 
 
-def _squares(ops: Iterable[str]) -> bool:
-    """Whether one of these operators may multiply numbers by themselves, so that a half of the exponents overflows."""
-    return any("Norm" in op or op in ("Mul", "Pow", "ReduceL2", "ReduceSumSquare") for op in ops)
-
-
 def reads_places(ops: Iterable[str]) -> bool:
     """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
     return any("eform" in op or op in ("GridSample", "RoiAlign") for op in ops)
@@ -90,6 +88,14 @@ def reads_places(ops: Iterable[str]) -> bool:
 def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
     """Whether one of these operators is computed to an absolute precision."""
     return not _OF_ONE.isdisjoint(ops)
+
+
+def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
+    """What part of one kernels of these operators may err by: in all elements of a result of `shape`, or in each."""
+    if not errs_by_a_part_of_one(ops) and not reads_places(ops):
+        return 0.0
+    part = reach(shape, feeds) if err_to_scale(ops) else None
+    return 1.0 if part is None else part
 
 
 def err_to_scale(ops: Collection[str]) -> bool:
@@ -102,10 +108,11 @@ def name_of_kind(values: Values) -> str:
     return values.name.lower()
 
 
-def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | None:
+def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) -> Values | None:
     """The kind that tells something of a region of these operators in the place of another; None where none does.
 
-    picks: whether there is a softmax of products, of which the order picks one where they overflow.
+    picks: whether there is a softmax of products, of which the order picks one where they overflow.  squares: whether
+    numbers are multiplied by themselves, which overflow from a half of the exponents on.
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
@@ -115,7 +122,7 @@ def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | Non
         if reads_places(ops):
             return None
         if picks or _adds_up(ops):
-            return Values.ROWS_OF_FACTORS if picks or adds_products(ops) or _squares(ops) else Values.ROWS
+            return Values.ROWS_OF_FACTORS if picks or squares or adds_products(ops) else Values.ROWS
         return Values.FACTORS if adds_products(ops) else values
     if values is Values.LIMITS:
         if _adds_up(ops) or "ReduceSum" in ops:

@@ -24,13 +24,10 @@ from surgeon.prove.kinds import (
     OTHERS,
     WEIGHED,
     adds_products,
-    err_to_scale,
-    errs_by_a_part_of_one,
     name_of_kind,
-    reads_places,
+    part_of_one,
     suited,
 )
-from surgeon.prove.magnitudes import reach
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
@@ -98,7 +95,6 @@ class _Proof:
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
         self._ops = experiment.ops
-        self._by_ones = errs_by_a_part_of_one(self._ops) or reads_places(self._ops)
         self._terms = 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
@@ -268,7 +264,7 @@ class _Proof:
         self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in kinds:
-            values = suited(kind, self._ops, picks=self.experiment.picks_by_products)
+            values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self.experiment.squares)
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
@@ -317,13 +313,6 @@ class _Proof:
                 return f"{name!r} {found.why}"
         self._agreed += 1
         return ""
-
-    def _part_of_one(self, original: np.ndarray, feeds: Feeds) -> float | np.ndarray:
-        """By how much of what kernels err by, as a part of one, each element of an output may err."""
-        if not self._by_ones:
-            return 0.0
-        part = reach(original.shape, feeds) if err_to_scale(self._ops) else None
-        return 1.0 if part is None else part
 
     def _keep(self, found: TensorError, answer: np.ndarray) -> None:
         """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
@@ -383,7 +372,7 @@ class _Proof:
             atol=atol,
             slack=slack,
             overflowing=large,
-            by_ones=self._part_of_one(original, feeds),
+            by_ones=part_of_one(self._ops, original.shape, feeds),
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
