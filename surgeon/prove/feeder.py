@@ -56,9 +56,9 @@ class Feeder:
         is_beside_alone = values is Values.ROWS_OF_FACTORS and self._spares_scores
         if is_beside_alone or (values is Values.NON_FINITE and turn and self._beside):
             feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
-        if values is Values.ROWS_OF_FACTORS and not turn:  # nothing that overflows is made of what is beside a softmax
+        if values is Values.ROWS_OF_FACTORS:  # nothing that overflows is made of what is beside a softmax
             scores = feeds.keys() - self._beside
-            seed = self._seed + 1  # values of one batch are mixed, so that they are of one magnitude
+            seed = self._seed + 1 - turn  # first all values of a batch of one magnitude, for they are mixed
             feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if self.weights:
             if self._made is None or self._made[0] is not setting:
