@@ -38,30 +38,19 @@ _PICKING = frozenset(("ReduceMax", "ReduceMin"))  # of NaN, ONNX Runtime's kerne
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
-_ADDING_UP = ("ReduceM", "ReduceSum", "ReduceL", "Norm", "Softmax", "CumSum", "Pool", "Rotary")
-# Kernels of these err by a part of one, however small their results are.
+_ADDING_UP = ("ReduceMean", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
+# Of what these make a large number leaves nothing to be seen of small ones beside it, as of what is added up.
+_HIDING = ("ReduceMax", "ReduceMin", "ReduceSum", "Rotary")
+# Elementwise; kernels err by a part of one at most, and near zero by a part of what they are given.
 _TO_SCALE = frozenset(
     (
         *("Sigmoid", "Tanh", "Erf", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Swish", "HardSigmoid", "HardSwish"),
         *("Add", "Sub", "Mul", "Div", "Neg", "Identity", "Cast", "Pow", "Sqrt", "Constant", "Sum", "Abs", "Reciprocal"),
-        *(
-            "Where",
-            "Greater",
-            "GreaterOrEqual",
-            "Less",
-            "LessOrEqual",
-            "Equal",
-            "And",
-            "Or",
-            "Not",
-            "Max",
-            "Min",
-            "Clip",
-        ),
-        *("Relu", "LeakyRelu", "PRelu", "IsNaN", "IsInf"),
+        *("Where", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or", "Not", "IsNaN", "IsInf"),
+        *("Max", "Min", "Clip", "Relu", "LeakyRelu", "PRelu"),
     )
 )
-"""Elementwise operators of which kernels err by a part of one, and near zero by a part of what they are given."""
+# Kernels of these err by a part of one, however small their results are.
 _OF_ONE = frozenset(
     (
         *("Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Softsign", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Mish"),
@@ -76,8 +65,13 @@ def adds_products(ops: Iterable[str]) -> bool:
 
 
 def _adds_up(ops: Iterable[str]) -> bool:
-    """Whether one of these operators adds up a tensor, or picks out of it: a large number hides all that are small."""
+    """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
     return any(part in op for op in ops for part in _ADDING_UP)
+
+
+def _hides_small(ops: Iterable[str]) -> bool:
+    """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
+    return _adds_up(ops) or any(part in op for op in ops for part in _HIDING)
 
 
 def reads_places(ops: Iterable[str]) -> bool:
@@ -121,7 +115,7 @@ def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) 
     if values is Values.MAGNITUDES:
         if reads_places(ops):
             return None
-        if picks or _adds_up(ops):
+        if picks or _hides_small(ops):
             return Values.ROWS_OF_FACTORS if picks or squares or adds_products(ops) else Values.ROWS
         return Values.FACTORS if adds_products(ops) else values
     if values is Values.LIMITS:
