@@ -42,7 +42,7 @@ def test_every_shape_is_made_and_the_same_each_time(kind: str, values: Values) -
     for shape, seed in itertools.product(SHAPES, range(3)):
         made = make(kind, shape, values, seed)
         assert np.array_equal(made, make(kind, shape, values, seed), equal_nan=True)
-        if values is not Values.NON_FINITE:
+        if values not in (Values.NON_FINITE, Values.ENDLESS):
             assert np.isfinite(made).all()
 
 
@@ -183,3 +183,49 @@ def test_hints_may_be_left_aside() -> None:
     minus = read("g (float[2, 8] x) => (float[2, 8] y) <float[1] one = {1}> { y = Sub(one, x) }")
     assert set(InputPlan(minus).make(0, {})["x"].ravel()) == {0.0, 1.0}
     assert InputPlan(minus, names=False).edged == {"x"}
+
+
+def binades(made: np.ndarray) -> np.ndarray:
+    """The binary exponent of the largest magnitude of each row."""
+    return np.frexp(np.abs(made).max(axis=-1))[1]
+
+
+def test_magnitudes_are_all_over_the_exponents_and_of_both_signs() -> None:
+    """Each stretch of them in one seed positive, in the next negative; the largest within half a binade of the end."""
+    made = [make("float", (2, 3, 8), Values.MAGNITUDES, seed) for seed in range(2)]
+    for array in made:
+        exponents = np.sort(np.frexp(array.ravel())[1])
+        assert np.diff(exponents).max() <= 2 * 254 / array.size + 1
+        assert exponents[-1] == 127
+    positive = [
+        {int(place) for place in np.argsort(np.abs(array.ravel())).argsort()[array.ravel() > 0]} for array in made
+    ]
+    assert positive[0].isdisjoint(positive[1])
+    assert positive[0] | positive[1] == set(range(48))
+
+
+def test_rows_have_a_magnitude_each() -> None:
+    """Along the last axis, or in odd seeds along all but the first; of a third of the exponents in factors."""
+    made = make("float", (4, 5, 6), Values.ROWS, 0)
+    assert np.ptp(binades(made)) > 150
+    assert all(np.ptp(np.frexp(row[row != 0])[1]) < 16 for row in made.reshape(-1, 6))
+    odd = make("float", (4, 5, 6), Values.ROWS, 1)
+    assert all(np.ptp(np.frexp(part[part != 0])[1]) < 16 for part in odd.reshape(4, 30))
+    assert np.abs(binades(make("float", (4, 5, 6), Values.ROWS_OF_FACTORS, 0))).max() <= 128 / 3 + 2
+
+
+def test_rows_of_factors_take_turns_with_inputs() -> None:
+    """What one input makes huge, another is not multiplied by."""
+    plan = InputPlan(read("g (float[4,6] a, float[4,6] b) => (float[4,6] y) { y = Add(a, b) }"))
+    for seed, huge, usual in ((0, "a", "b"), (1, "b", "a")):
+        made = plan.make(seed, {}, Values.ROWS_OF_FACTORS)
+        assert np.ptp(binades(made[huge])) > 30
+        assert np.ptp(binades(made[usual])) < 5
+
+
+def test_endless_values_hold_nan_throughout_or_nowhere() -> None:
+    """In even seeds infinity of both signs beside numbers."""
+    made = make("float", (3, 5, 6), Values.ENDLESS, 0)
+    assert set(made[~np.isfinite(made)]) == {np.inf, -np.inf}
+    assert np.isfinite(made).any()
+    assert np.isnan(make("float", (3, 5, 6), Values.ENDLESS, 1)).all()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from surgeon.testing import parse
@@ -10,8 +11,10 @@ from tests.mutation import recorded
 from tests.mutation.judging import HOLE, SAME, difference, judge
 from tests.mutation.measuring import OUTCOMES
 from tests.mutation.planted import PLANTED, outcome
-from tests.mutation.right import Right, by_algebra, by_words
+from tests.mutation.right import Right, by_algebra, by_words, loses_digits
 from tests.mutation.right import outcome as of_right
+from tests.mutation.tolerated import Tolerated
+from tests.mutation.words import forms
 
 STEP = 60  # of right rewrites one is taken out of so many
 
@@ -60,3 +63,32 @@ def test_the_judge_excuses_rounding_and_what_the_rule_itself_does() -> None:
     assert not difference(numbers, numbers * np.float32(1.01), numbers * np.float32(1.01))
     infinite = np.where(numbers > 2, np.float32(np.inf), numbers)
     assert difference(infinite, infinite, np.nan_to_num(infinite))
+
+
+def test_a_variance_of_two_passes_by_one_is_no_right_rewrite() -> None:
+    """It loses digits where the mean is far from zero, and is left out; the other way round it is right."""
+    made = forms("variance_over")
+    rows = np.random.default_rng(0).standard_normal((5, 3, 4)).astype(np.float32) + np.float32(1e4)
+    errors = []
+    for model in made:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        (found,) = session.run(None, {"x": rows})
+        errors.append(float(np.abs(found - rows.astype(np.float64).var(axis=-1, keepdims=True)).max()))
+    worse = [at for at, model in enumerate(made) if loses_digits(made[0], model)]
+    assert len(worse) == 3
+    assert min(errors[at] for at in worse) > 100 * max(error for at, error in enumerate(errors) if at not in worse)
+    assert not any(loses_digits(made[at], made[0]) for at in worse)
+
+
+def test_a_survivor_is_within_what_is_declared_or_a_hole() -> None:
+    """The part of one by which kernels err, a rule's own tolerance, and units of narrow inputs; nothing else."""
+    small = {"x": np.full((2, 4), 1e-6, np.float32)}
+    softmax = Tolerated(parse("(float[n, 4] x) => (float[n, 4] y) { y = Softmax(x) }"), slack=1e-3)
+    answer = np.full((2, 4), 0.25, np.float32)
+    allowed = [np.max(found) for _, found in softmax.of(small, answer)]
+    assert allowed == pytest.approx([1.25e-3, 4e-6])
+    gelu = Tolerated(parse("(float[n, 4] x) => (float[n, 4] y) { y = Tanh(x) }"))
+    assert [np.max(found) for _, found in gelu.of(small, answer)] == pytest.approx([4e-12])
+    wider = Tolerated(parse("(float16[n, 4] x) => (float[n, 4] y) { y = Cast <to = 1> (x) }"))
+    (units,) = (found for _, found in wider.of({"x": answer.astype(np.float16)}, answer))
+    assert np.max(units) == pytest.approx(0.25 * 4 * 2**-10)

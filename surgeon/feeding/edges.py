@@ -18,6 +18,7 @@ Shape = tuple[int, ...]
 _HUGE = (0.55, 0.8)
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
 _FACTORS = 1 / 3  # of the exponents
+_TOP = 1 / 2  # binary exponents below the largest, within which the largest of all magnitudes lies
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
@@ -41,12 +42,15 @@ def edge_values(
         Values.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
         Values.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
         Values.NON_FINITE: lambda: _non_finite(shape, seed, random),
+        Values.ENDLESS: lambda: np.full(shape, np.nan) if seed % 2 else _non_finite(shape, 0, random, _INFINITE[:2]),
         Values.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
         Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
         Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
         Values.SMALL: lambda: _small(narrow, shape, random),
-        Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, random),
-        Values.FACTORS: lambda: _magnitudes(narrow, shape, random, _FACTORS),
+        Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
+        Values.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
+        Values.ROWS: lambda: _rows(narrow, shape, seed, random),
+        Values.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, 0, random, _FACTORS),
         Values.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
@@ -83,17 +87,19 @@ def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generat
     return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), normal(random, shape))
 
 
-def _non_finite(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Usual values, with +inf, -inf and NaN at the places of `_places`.
+def _non_finite(
+    shape: Shape, seed: int, random: np.random.Generator, values: tuple[float, ...] = _INFINITE
+) -> np.ndarray:
+    """Usual values, with +inf, -inf and NaN (or these `values`) at the places of `_places`.
 
-    In even seeds the three alternate.  In odd ones a row (along the last axis) holds one of them alone, the next row
+    In even seeds they alternate.  In odd ones a row (along the last axis) holds one of them alone, the next row
     the next: what a row of -inf does to a Softmax, a NaN beside it would hide.
     """
     places = _places(shape, seed, random)
     turns = _turns(places)
     if seed % 2 and shape:
         turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
-    return np.where(places, np.array(_INFINITE)[(turns + seed) % 3], normal(random, shape))
+    return np.where(places, np.array(values)[(turns + seed) % len(values)], normal(random, shape))
 
 
 def _turns(places: np.ndarray) -> np.ndarray:
@@ -124,9 +130,13 @@ def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
 
 def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
+    return np.broadcast_to(normal(random, _one_each(shape, seed)), shape)
+
+
+def _one_each(shape: Shape, seed: int) -> Shape:
+    """The shape of one number for each row along the last axis; in odd seeds, along all axes but the first."""
     kept = min(1, max(len(shape) - 1, 0)) if seed % 2 else max(len(shape) - 1, 0)
-    drawn = normal(random, shape[:kept] + (1,) * (len(shape) - kept))
-    return np.broadcast_to(drawn, shape)
+    return shape[:kept] + (1,) * (len(shape) - kept)
 
 
 def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -140,17 +150,28 @@ def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.nda
     return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
-def _magnitudes(dtype: np.dtype, shape: Shape, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
-    """Normal numbers of all exponents, of both signs: one from each of as many equal stretches as there are numbers.
+def _magnitudes(
+    dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0, top: float = 1.0
+) -> np.ndarray:
+    """Normal numbers of all exponents: one from each of as many equal stretches as there are, the last near its end.
 
-    part: of the exponents, those nearest to zero.
+    Stretches have a sign in turn, in the next seed the other.  part: of the exponents, those nearest to zero; top: of
+    those above it.
     """
     limits = ml_dtypes.finfo(dtype)
-    least, most = part * int(limits.minexp), part * (int(limits.maxexp) - 1)
+    least, most = part * int(limits.minexp), part * top * (int(limits.maxexp) - 1)
     count = math.prod(shape)
-    places = (random.permutation(count) + random.random(count)) / max(count, 1)
-    made = np.exp2(least + (most - least) * places).reshape(shape)
-    return np.asarray(made * random.choice((-1.0, 1.0), shape))
+    turn = random.permutation(count)
+    places = (turn + random.random(count)) / max(count, 1)
+    places[turn == count - 1] = 1 - _TOP * random.random() / (most - least)
+    made = np.exp2(least + (most - least) * places) * np.where((turn + seed) % 2, -1.0, 1.0)
+    return np.asarray(made.reshape(shape))
+
+
+def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
+    """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
+    magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
+    return np.asarray(normal(random, shape) * magnitudes)
 
 
 def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:

@@ -91,7 +91,14 @@ class InputPlan:
     ) -> dict[str, np.ndarray]:
         """Return one array per input but those to leave out, the same for the same arguments."""
         wants = [want for want in self.wants if want.name not in leave]
-        return {want.name: Filler(want, seed, sizes, values).fill() for want in wants}
+        return {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
+
+    def _kind_of(self, want: Want, seed: int, values: Values) -> Values:
+        """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
+        if values is not Values.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
+            return values
+        place = [other.name for other in self.wants if other.edged].index(want.name)
+        return values if (place + seed) % 2 == 0 else Values.USUAL
 
 
 def synthesise(

@@ -30,12 +30,17 @@ class Values(enum.Enum):
     The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
     zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
     large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
-    one slice along every axis.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1)
-    about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.
-    SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
+    one slice along every axis.  ENDLESS: the same without NaN, in odd seeds NaN throughout: of a few NaN it hangs on
+    their places whether a maximum sees them.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.
+    OFFSET: normal(0, 1) about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same
+    with 16 at most.  SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be
+    zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
-    third of its exponents, of which sums of products overflow in no order.
+    third of its exponents, of which sums of products overflow in no order.  ROWS: normal(0, 1), each row along the last
+    axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses the
+    small; none is so large that sums overflow.  ROWS_OF_FACTORS: the same of a third of the exponents, along the last
+    axis, in every other input; in the next seed, the others.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
     same with integers near both ends of their dtype, where sums and products wrap; SUMMED: with
@@ -61,12 +66,15 @@ class Values(enum.Enum):
     DENORMALS = enum.auto()
     EXTREME = enum.auto()
     NON_FINITE = enum.auto()
+    ENDLESS = enum.auto()
     CONSTANT_ROWS = enum.auto()
     OFFSET = enum.auto()
     NEAR = enum.auto()
     SMALL = enum.auto()
     MAGNITUDES = enum.auto()
     FACTORS = enum.auto()
+    ROWS = enum.auto()
+    ROWS_OF_FACTORS = enum.auto()
     FAR = enum.auto()
     LIMITS = enum.auto()
     SUMMED = enum.auto()
@@ -84,25 +92,34 @@ EDGES = (
     Values.DENORMALS,
     Values.EXTREME,
     Values.NON_FINITE,
+    Values.ENDLESS,
     Values.CONSTANT_ROWS,
     Values.OFFSET,
     Values.NEAR,
     Values.SMALL,
     Values.MAGNITUDES,
     Values.FACTORS,
+    Values.ROWS,
+    Values.ROWS_OF_FACTORS,
     Values.PATTERNS,
+)
+# These stand for others.
+_STANDING_IN = frozenset(
+    (Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.PATTERNS)
 )
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
 DECLARABLE = (
-    *(kind for kind in EDGES if kind not in (Values.NEAR, Values.FACTORS, Values.PATTERNS)),  # these stand for others
-    Values.HOLES,
-    Values.HIDDEN_ROWS,
+    *(kind for kind in EDGES if kind not in _STANDING_IN),
+    *MASKED_KINDS,
     Values.BACKWARDS,
 )
 # On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
 OVERFLOWING = frozenset(
-    (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.MAGNITUDES, Values.FACTORS)
+    (
+        *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET),
+        *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS),
+    )
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from onnx import FunctionProto, ModelProto
+from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.shaping.symbols import Size, SizeError, symbols
 
@@ -151,6 +151,12 @@ class Experiment:
         return frozenset(node.op_type for model in models for node in model.graph.node)
 
     @property
+    def squares(self) -> bool:
+        """Whether either side multiplies numbers by themselves."""
+        models = (self.minis.before, self.minis.after)
+        return any(_squares(node) for model in models for node in model.graph.node)
+
+    @property
     def free(self) -> list[str]:
         """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
         found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
@@ -165,3 +171,9 @@ class Experiment:
             except SizeError:
                 continue  # it hangs on a size that has no value in this run
         return found
+
+
+def _squares(node: NodeProto) -> bool:
+    if node.op_type == "Mul":
+        return bool(node.input[0] == node.input[1])
+    return "Norm" in node.op_type or node.op_type in ("Pow", "ReduceL2", "ReduceSumSquare")

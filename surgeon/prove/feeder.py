@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+from onnx import ModelProto
 
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.prove.experiment import Experiment
@@ -11,6 +12,13 @@ from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
+VALUES: dict[tuple[str, str], tuple[int, ...]] = {
+    ("", "Softmax"): (),
+    ("", "Attention"): (2, 5),
+    ("com.microsoft", "MultiHeadAttention"): (2, 7),
+    ("com.microsoft", "GroupQueryAttention"): (2, 4),
+}
+"""Operators with a softmax inside, and which inputs it does not hang on: values, and values of the past."""
 
 
 class Feeder:
@@ -26,16 +34,32 @@ class Feeder:
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._made: tuple[Setting, Feeds] | None = None  # weights, once for a setting
+        self._beside = inputs_beside_softmax(minis.before)
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
+        if values is Values.ROWS_OF_FACTORS and self._spares_scores:
+            return not self._beside.isdisjoint(self._plan.edged)
         return is_tried(self._plan, values, self._seed + turn, self._apart)
+
+    @property
+    def _spares_scores(self) -> bool:
+        """Whether the rule differs for extreme numbers: then those that no softmax hangs on are so alone."""
+        return name_of_kind(Values.EXTREME) in self._apart
 
     def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
         feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
+        # Of what attention picks by, infinity leaves NaN alone of what it picks from.
+        is_beside_alone = values is Values.ROWS_OF_FACTORS and self._spares_scores
+        if is_beside_alone or (values is Values.NON_FINITE and turn and self._beside):
+            feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
+        if values is Values.ROWS_OF_FACTORS:  # nothing that overflows is made of what is beside a softmax
+            scores = feeds.keys() - self._beside
+            seed = self._seed + 1 - turn  # first all values of a batch of one magnitude, for they are mixed
+            feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if self.weights:
             if self._made is None or self._made[0] is not setting:
                 self._made = setting, self._plan.make(self._seed, sizes, leave=feeds.keys())
@@ -63,3 +87,15 @@ class Feeder:
         if name_of_kind(Values.EXTREME) in self._apart:
             return LARGE_PIN
         return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf
+
+
+def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
+    """The inputs of a graph that no softmax of it hangs on, as the values of an attention; none without a softmax."""
+    hanging: set[str] = set()
+    for node in reversed(model.graph.node):  # which are sorted
+        values = VALUES.get((node.domain, node.op_type))
+        if not hanging.isdisjoint(node.output):
+            hanging.update(node.input)
+        elif values is not None:
+            hanging.update(name for place, name in enumerate(node.input) if place not in values)
+    return frozenset(port.name for port in model.graph.input if port.name not in hanging) if hanging else frozenset()

@@ -28,7 +28,8 @@ class Allowed:
 
     rtol, atol, is_own: the tolerance, and whether it is the user's own.  slack: how far a rule changes numbers on
     purpose.  overflowing: the inputs are finite but large.  summing: how many units in the last place the longest sum
-    may err by; adds_up: whether there is one.  by_ones: kernels err by a part of one.
+    may err by; adds_up: whether there is one.  by_ones: how far, for all or for each element, kernels err by a part of
+    one.
     """
 
     rtol: float
@@ -38,7 +39,7 @@ class Allowed:
     overflowing: bool = False
     summing: float = 0.0
     adds_up: bool = False
-    by_ones: bool = False
+    by_ones: float | np.ndarray = 0.0
 
 
 class Floats:
@@ -86,7 +87,7 @@ class Floats:
             return np.asarray(asked.atol + asked.rtol * large + asked.slack * (1 + large))
         slack = asked.slack * (1 + classes.scale)
         rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
-        of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) if asked.by_ones else 0.0
+        of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
         least = slack + _below_normal(self.limits) + of_one
         found = np.asarray(np.maximum(asked.rtol * classes.scale, rounding) + least)
         counted = self._told_apart() if not asked.slack and self._counts() else np.zeros(self.a.shape, np.bool_)

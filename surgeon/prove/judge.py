@@ -33,7 +33,7 @@ def judge(
     *,
     overflowing: bool = False,
     terms: int = 1,
-    by_ones: bool = False,
+    by_ones: float | np.ndarray = 0.0,
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
@@ -45,8 +45,9 @@ def judge(
     nothing is held against it (log(1 + exp(x)) does at 1e4, Softplus does not, and is right); where the original
     overflowed to infinity, the result may be NaN, and the other way round, where the reference is not NaN.
 
-    `terms` says how many numbers the longest sum of the original adds up.  `by_ones`: it holds functions that kernels
-    compute to a part of one (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too.
+    `terms` says how many numbers the longest sum of the original adds up.  `by_ones`: above 0 where it holds functions
+    that kernels compute to a part of one (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too,
+    or this part of it, for all elements or for each.
 
     A float passes within rtol * scale + noise of the reference, the scale being the largest magnitude of the elements
     like it (`Classes`), or no further from the reference than the original is there.  The noise is the larger of

@@ -1,10 +1,13 @@
 """Which kinds of inputs a region is run on, in which order, and which of them tell something of it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
 
 from surgeon.feeding.hiding import hides_endlessly
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.feeding.wants import MASKED_KINDS
+from surgeon.prove.magnitudes import reach
 
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
 # At the first sizes, and at the others.
@@ -30,10 +33,23 @@ OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+_OF_MAGNITUDES = frozenset((Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS))
+_PICKING = frozenset(("ReduceMax", "ReduceMin"))  # of NaN, ONNX Runtime's kernels see the first of a row alone
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
 _ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
 _ADDING_UP = ("ReduceMean", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
+# Of what these make a large number leaves nothing to be seen of small ones beside it, as of what is added up.
+_HIDING = ("ReduceMax", "ReduceMin", "ReduceSum", "Rotary")
+# Elementwise; kernels err by a part of one at most, and near zero by a part of what they are given.
+_TO_SCALE = frozenset(
+    (
+        *("Sigmoid", "Tanh", "Erf", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Swish", "HardSigmoid", "HardSwish"),
+        *("Add", "Sub", "Mul", "Div", "Neg", "Identity", "Cast", "Pow", "Sqrt", "Constant", "Sum", "Abs", "Reciprocal"),
+        *("Where", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or", "Not", "IsNaN", "IsInf"),
+        *("Max", "Min", "Clip", "Relu", "LeakyRelu", "PRelu"),
+    )
+)
 # Kernels of these err by a part of one, however small their results are.
 _OF_ONE = frozenset(
     (
@@ -53,6 +69,11 @@ def _adds_up(ops: Iterable[str]) -> bool:
     return any(part in op for op in ops for part in _ADDING_UP)
 
 
+def _hides_small(ops: Iterable[str]) -> bool:
+    """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
+    return _adds_up(ops) or any(part in op for op in ops for part in _HIDING)
+
+
 def reads_places(ops: Iterable[str]) -> bool:
     """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
     return any("eform" in op or op in ("GridSample", "RoiAlign") for op in ops)
@@ -63,21 +84,39 @@ def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
     return not _OF_ONE.isdisjoint(ops)
 
 
+def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
+    """What part of one kernels of these operators may err by: in all elements of a result of `shape`, or in each."""
+    if not errs_by_a_part_of_one(ops) and not reads_places(ops):
+        return 0.0
+    part = reach(shape, feeds) if err_to_scale(ops) else None
+    return 1.0 if part is None else part
+
+
+def err_to_scale(ops: Collection[str]) -> bool:
+    """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
+    return _TO_SCALE.issuperset(ops)
+
+
 def name_of_kind(values: Values) -> str:
     """What rules and reports call a kind of inputs."""
     return values.name.lower()
 
 
-def suited(values: Values, ops: Collection[str], *, picks: bool) -> Values | None:
+def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) -> Values | None:
     """The kind that tells something of a region of these operators in the place of another; None where none does.
 
-    picks: whether there is a softmax of products, of which the order picks one where they overflow.
+    picks: whether there is a softmax of products, of which the order picks one where they overflow.  squares: whether
+    numbers are multiplied by themselves, which overflow from a half of the exponents on.
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
+    if values is Values.NON_FINITE and not _PICKING.isdisjoint(ops):
+        return Values.ENDLESS
     if values is Values.MAGNITUDES:
-        if picks or reads_places(ops) or _adds_up(ops):
+        if reads_places(ops):
             return None
+        if picks or _hides_small(ops):
+            return Values.ROWS_OF_FACTORS if picks or squares or adds_products(ops) else Values.ROWS
         return Values.FACTORS if adds_products(ops) else values
     if values is Values.LIMITS:
         if _adds_up(ops) or "ReduceSum" in ops:
@@ -93,7 +132,9 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str])
     """
     if name_of_kind(values) in apart:
         return False
-    if values in (Values.MAGNITUDES, Values.FACTORS) and name_of_kind(Values.EXTREME) in apart:
+    if values is Values.ENDLESS and name_of_kind(Values.NON_FINITE) in apart:
+        return False
+    if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
         return False

@@ -1,5 +1,7 @@
 """Classes of magnitude: which numbers of a tensor are like each other, so that each is judged beside its like."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 BINADES = 8  # powers of two that one class spans
@@ -18,7 +20,7 @@ class Classes:
         """Sort magnitudes, float64 of any shape; what is not `finite` belongs to no class that matters."""
         counted = magnitude[finite & (magnitude > 0)]
         self.largest = float(counted.max(initial=0.0))
-        tenth = float(np.quantile(counted, _TENTH)) if counted.size else 0.0
+        tenth = float(np.quantile(counted, _TENTH, method="lower")) if counted.size else 0.0
         self.usual = min(self.largest, _ORDINARY * tenth)
         with np.errstate(all="ignore"):
             powers = np.frexp(self.largest)[1] - np.frexp(magnitude)[1]
@@ -33,3 +35,20 @@ class Classes:
         found = np.zeros(int(self._numbers.max(initial=-1)) + 1)
         np.maximum.at(found, self._numbers[self._finite], values[self._finite])
         return np.asarray(found[self._numbers])
+
+
+def reach(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The largest magnitude, up to 1, that elementwise operators are given for each element of a result of `shape`.
+
+    feeds: all that they are given.  None where some of it is no float, or of a shape that does not broadcast.
+    """
+    found = np.zeros(shape)
+    for array in feeds.values():
+        if array.dtype.kind in "biucOUS":
+            return None
+        try:
+            given = np.broadcast_to(np.abs(array.astype(np.float64)), shape)
+        except ValueError:
+            return None
+        found = np.fmax(found, given)
+    return np.minimum(found, 1.0)

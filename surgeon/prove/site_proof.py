@@ -24,9 +24,8 @@ from surgeon.prove.kinds import (
     OTHERS,
     WEIGHED,
     adds_products,
-    errs_by_a_part_of_one,
     name_of_kind,
-    reads_places,
+    part_of_one,
     suited,
 )
 from surgeon.prove.moves import Moves
@@ -44,7 +43,9 @@ _LOST = (
     "rounding leaves nothing of {0!r} to be judged: it may differ by {1:.3g} on a scale of {2:.3g}, or as much, "
     "wherever it was computed"
 )
-LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES, Values.FACTORS))  # of which products overflow
+LOSING = frozenset(
+    (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS)
+)  # of which products overflow
 
 
 def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
@@ -94,7 +95,6 @@ class _Proof:
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
         self._ops = experiment.ops
-        self._by_ones = errs_by_a_part_of_one(self._ops) or reads_places(self._ops)
         self._terms = 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
@@ -264,7 +264,7 @@ class _Proof:
         self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in kinds:
-            values = suited(kind, self._ops, picks=self.experiment.picks_by_products)
+            values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self.experiment.squares)
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
@@ -372,7 +372,7 @@ class _Proof:
             atol=atol,
             slack=slack,
             overflowing=large,
-            by_ones=self._by_ones,
+            by_ones=part_of_one(self._ops, original.shape, feeds),
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         return self._moves.settle(asked, name, answer, original.dtype, feeds)

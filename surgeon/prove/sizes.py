@@ -26,7 +26,8 @@ LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
-LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
+LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone (144: windows leave 129), up to how many elements
+LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
 ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
@@ -150,13 +151,7 @@ class Sizes:
         sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets += [{name: 1} for name in alone]
         for name in alone:
-            for size, most in LONG:
-                if size > self._most.get(name, size):
-                    continue
-                setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
-                if setting is not None and setting.elements <= most:
-                    sets.append({name: size})
-                    break
+            sets += self._long(name, base, first)
         if self._takes_empty:
             sets += [{name: 0} for name in alone]
         seen = [base]
@@ -171,6 +166,22 @@ class Sizes:
             if setting is not None and by_symbol not in seen:
                 seen.append(by_symbol)
                 yield setting
+
+    def _long(self, name: str, base: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+        """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
+
+        def fits(sizes: Mapping[str, int], most: int) -> bool:
+            setting, _ = self._settled(self._totalled({**base, **sizes}), lambda _: first.shrunk)
+            return setting is not None and setting.elements <= most
+
+        for size, most in LONG:
+            if size <= self._most.get(name, size) and fits({name: size}, most):
+                yield {name: size}
+                break
+        size, most = LONG_LINE
+        line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
+        if not fits({name: size}, LONG[0][1]) and size <= self._most.get(name, size) and fits(line, most):
+            yield line
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
         """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""

@@ -66,6 +66,11 @@ def _swish(x: Array, *, alpha: float = 1.0) -> Array:
     return x * sigmoid(alpha * x)
 
 
+def _softplus(x: Array) -> Array:
+    # onnx's, and ONNX Runtime's in float64, take exp(x), which overflows from 709 on.
+    return np.logaddexp(x, np.zeros((), x.dtype))
+
+
 def _bias_split_gelu(x: Array, bias: Array) -> Array:
     left, right = np.split(x + bias, 2, axis=-1)
     return left * _gelu_erf(right)
@@ -318,6 +323,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "HardSwish"): hardswish,
     ("", "Mish"): mish,
     ("", "Swish"): _swish,
+    ("", "Softplus"): _softplus,
     ("", "Softmax"): _softmax,
     ("", "LogSoftmax"): _log_softmax,
     ("", "ReduceLogSumExp"): _reduce_log_sum_exp,

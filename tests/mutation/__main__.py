@@ -114,6 +114,8 @@ def _right(options: argparse.Namespace) -> int:
             counts[one.source, found] += 1
             if found == "failed" or (options.table and found != "proved"):
                 print(f"- {found}: {one.source}, {one.name}: {reason}", flush=True)
+            if counts.total() % 100 == 0:
+                print(f"{counts.total():,} right rewrites, the last {one.source}", file=sys.stderr, flush=True)
     print(f"\n{counts.total():,} right rewrites")
     for (source, found), number in sorted(counts.items()):
         print(f"{source:8} {found:12} {number:,}")

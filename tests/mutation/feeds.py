@@ -21,8 +21,24 @@ NEVER_EMPTY = frozenset(
 """Ops some of whose kernels end the process on an empty tensor."""
 DIVIDING = frozenset(("Div", "Mod"))
 LOWS = (-np.inf, "least", -1e9, -1e4)
-KINDS = ("normal", "exponents", "large", "middle", "tiny", "zeros", "non_finite", "integers", "halves", "rows", "mask")
-"""Of floats.  middle: from 2e4 to 1e15; halves: whole numbers and a half, where roundings tie."""
+KINDS = (
+    "normal",
+    "exponents",
+    "large",
+    "middle",
+    "tiny",
+    "zeros",
+    "non_finite",
+    "integers",
+    "halves",
+    "rows",
+    "mask",
+    "levels",
+)
+"""Of floats.  middle: from 2e4 to 1e15; halves: whole numbers and a half, where roundings tie; levels: a row, or all,
+of one magnitude.
+"""
+TURNS = {"mask": 3, "normal": 3, "levels": 8}  # of 2 for the others
 PLAIN = ("normal", "large", "integers")
 """Kinds that are tried at every set of sizes, the others at the first that runs."""
 
@@ -46,9 +62,7 @@ def settings(model: onnx.ModelProto) -> Iterator[Setting]:
     for seed, base in enumerate(BASES):
         sizes = {name: base[at % len(base)] for at, name in enumerate(names)}
         for kind in KINDS if seed < 2 else PLAIN:
-            yield from (
-                Setting(sizes, kind, seed * 100 + turn) for turn in range(3 if kind in ("mask", "normal") else 2)
-            )
+            yield from (Setting(sizes, kind, seed * 100 + turn) for turn in range(TURNS.get(kind, 2)))
     is_safe = NEVER_EMPTY.isdisjoint(node.op_type for node in model.graph.node)
     for at, name in enumerate(names):
         for size in ALONE if is_safe else ALONE[:-1]:
@@ -114,6 +128,9 @@ def _floats(dtype: np.dtype[Any], shape: tuple[int, ...], setting: Setting, rand
     spread = np.log10(largest)
     if kind == "exponents":
         return np.asarray(sign * 10.0 ** random.uniform(-spread, spread, shape))
+    if kind == "levels":
+        each = (*shape[:-1], 1) if shape and setting.seed % 2 else (1,) * len(shape)
+        return np.asarray(normal * 10.0 ** random.uniform(-spread, spread - 2, each))
     if kind == "zeros":
         return np.asarray(np.where(random.random(shape) < 0.5, 0.0, -0.0))
     if kind == "non_finite":

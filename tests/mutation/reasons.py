@@ -33,9 +33,9 @@ ATTRIBUTES = {
 }
 """By attribute, why a kernel may give the same numbers for another value."""
 KINDS = {
-    "size": "no tensor there has such a size, or the change is in a part that is empty then",
+    "size": "no set of inputs makes a result of that size: it is fixed there, or a sum with an empty past",
     "columns": "there are never so many columns",
-    "magnitude": "no result there is of that magnitude, or too few to be drawn",
+    "magnitude": "no result there is of that magnitude, whatever magnitude the inputs are of",
     "digits": "all values there are held exactly",
     "special": "no such value comes out, or the rule differs for such inputs",
     "cast": "what is cast is held exactly, or of no size that it matters",
@@ -51,11 +51,19 @@ KINDS = {
     "attribute": "the kernel gives the same for both values",
     "shifted": "the shift is divided out",
 }
-"""By kind of change, why it may leave the result as it is."""
+"""By kind of change, why it leaves every bit of the result as it is."""
+
+
+DECLARED, ROUNDED = ("within", "it differs for extreme"), "the same but for rounding"
+"""How reasons begin that say all: a tolerance that is declared, and one of the dtype."""
 
 
 def why(one: Result) -> str:
     """What is known of a survivor in which no difference was found, and what was tried."""
+    if one.reason.startswith(DECLARED):
+        return one.reason
+    if one.reason.startswith(ROUNDED):
+        return f"the change is no larger than what rounding may do in this dtype ({one.reason})"
     words = one.mutant.name.split(" ")
     known = ATTRIBUTES.get(words[3], "") if one.mutant.kind == "attribute" and len(words) > 3 else ""
     if "left out" in one.mutant.name and one.mutant.kind == "attribute":

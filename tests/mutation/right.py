@@ -32,6 +32,7 @@ DIFFERS = {op: {"extreme": SPREADS, "non_finite": SPREADS} for op in OVERFLOWING
 """What rules of such ops say of themselves, as the built-in ones do."""
 WORSE_FORMS = {"softplus_of": "Log", "relu_of": "Clip", "negative_part": "Clip"}
 """Forms of words, by an op, that overflow or end at the largest number where the others do not: none is written."""
+SQUARING = ("Pow", "Mul", "ReduceSumSquare", "ReduceL2")
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,37 @@ def by_words() -> Iterator[Right]:
             for one, before in enumerate(made):
                 for other, after in enumerate(made):
                     ops = {node.op_type for node in after.graph.node}
-                    if one != other and WORSE_FORMS.get(word) not in ops:
+                    if one != other and WORSE_FORMS.get(word) not in ops and not loses_digits(before, after):
                         name = f"{word}: {dtype}, form {one} to form {other}"
                         yield Right("words", name, partial(_of_forms, word, before, after))
+
+
+def loses_digits(before: onnx.ModelProto, after: onnx.ModelProto) -> bool:
+    """Whether the second form is right for real numbers alone, and the first one keeps digits that it loses.
+
+    A variance by E[x²] − E[x]² cancels where the mean is far from zero, one by deviations does not; the other way
+    round digits are won.  A cast to fewer bits loses what only the wider dtype holds.
+    """
+    return any(loses(after) and not loses(before) for loses in (_is_one_pass, _narrows))
+
+
+def _is_one_pass(model: onnx.ModelProto) -> bool:
+    """Whether means of squares of the input itself are what another is taken from."""
+    given = {value.name for value in model.graph.input}
+    ops = [node.op_type for node in model.graph.node]
+    squares = [node for node in model.graph.node if node.op_type in SQUARING and given.intersection(node.input)]
+    return bool(squares) and "Sub" in ops and ops.count("ReduceMean") + ops.count("ReduceSum") > 1
+
+
+def _narrows(model: onnx.ModelProto) -> bool:
+    """Whether the input is cast to a dtype of fewer bits."""
+    widths = {value.name: _width(value.type.tensor_type.elem_type) for value in model.graph.input}
+    casts = [node for node in model.graph.node if node.op_type == "Cast" and node.input[0] in widths]
+    return any(_width(node.attribute[0].i) < widths[node.input[0]] for node in casts)
+
+
+def _width(dtype: int) -> int:
+    return int(onnx.helper.tensor_dtype_to_np_dtype(dtype).itemsize)
 
 
 def _of_forms(word: str, before: onnx.ModelProto, after: onnx.ModelProto) -> tuple[onnx.ModelProto, Rule]:

@@ -1,0 +1,47 @@
+"""What proofs allow by declaration, whatever a computation is like: the survivors that differ by no more than this.
+
+A rule says how far it changes numbers (`approximate`); kernels of some functions err by a part of one; and a number
+that came in few bits may have been any other that rounds to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+from surgeon.prove.compare import TOLERANCES
+from surgeon.prove.floats import ALLOWANCE
+from surgeon.prove.kinds import err_to_scale, errs_by_a_part_of_one
+from surgeon.prove.magnitudes import reach
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+class Tolerated:
+    """What is declared of one replacement.  models: the original and the rule's own result; slack: `approximate`."""
+
+    def __init__(self, *models: onnx.ModelProto, slack: float = 0.0) -> None:
+        self._ops = {node.op_type for model in models for node in model.graph.node}
+        self._slack = slack
+
+    def of(self, feeds: Arrays, answer: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:
+        """By how much each element of an output may differ, after what says so."""
+        if answer.dtype.name not in TOLERANCES:
+            return
+        wide = np.abs(answer.astype(np.float64))
+        if self._slack:
+            scale = wide.max(initial=0.0, where=np.isfinite(wide))
+            yield f"the {self._slack:g} that the rule says it may change numbers by", self._slack * (1 + scale)
+        if errs_by_a_part_of_one(self._ops):
+            part = reach(answer.shape, feeds) if err_to_scale(self._ops) else None
+            of_one = ALLOWANCE * TOLERANCES[answer.dtype.name][1] * (1.0 if part is None else part)
+            yield "the part of one by which kernels of such functions err, and which proofs allow", of_one
+        given = [item.dtype for item in feeds.values() if item.dtype.name in TOLERANCES]
+        coarse = max((dtype for dtype in given), key=lambda dtype: float(ml_dtypes.finfo(dtype).eps), default=None)
+        if coarse is not None and coarse.itemsize < answer.dtype.itemsize:
+            units = ALLOWANCE * float(ml_dtypes.finfo(coarse).eps) * wide
+            yield f"{ALLOWANCE:g} units in the last place of the inputs, which are {coarse.name}", units

@@ -1,0 +1,100 @@
+"""Which inputs a region is run on: magnitudes that tell, what may be infinite alone, and what kernels may err by."""
+
+import numpy as np
+import pytest
+
+from surgeon.feeding.inputs import Values
+from surgeon.prove.experiment import Experiment, MiniModels, ProofOptions
+from surgeon.prove.feeder import Feeder, inputs_beside_softmax
+from surgeon.prove.kinds import part_of_one, suited
+from surgeon.prove.sizes import Setting
+from surgeon.running.precision import Reference
+from surgeon.testing import parse
+
+ATTENTION = parse(
+    "(float[2,3,4] q, float[2,3,4] k, float[2,3,4] v) => (float[2,3,4] y)"
+    "{ t = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("ops", "picks", "squares", "kind"),
+    [
+        (("Add", "Erf"), False, False, Values.MAGNITUDES),
+        (("MatMul", "Add"), False, False, Values.FACTORS),
+        (("ReduceMean",), False, False, Values.ROWS),
+        (("ReduceMax", "Mul"), False, False, Values.ROWS),
+        (("ReduceMean", "Pow"), False, True, Values.ROWS_OF_FACTORS),
+        (("MatMul", "Softmax"), True, False, Values.ROWS_OF_FACTORS),
+        (("GridSample",), False, False, None),
+    ],
+)
+def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares: bool, kind: Values | None) -> None:
+    """A sum shows the largest number alone, a square overflows."""
+    assert suited(Values.MAGNITUDES, ops, picks=picks, squares=squares) is kind
+
+
+def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
+    """Of one NaN in a row it hangs on its place whether ONNX Runtime's kernel sees it."""
+    assert suited(Values.NON_FINITE, ("ReduceMax",), picks=False, squares=False) is Values.ENDLESS
+    assert suited(Values.NON_FINITE, ("ReduceMean",), picks=False, squares=False) is Values.NON_FINITE
+
+
+@pytest.mark.parametrize(
+    ("text", "squares"),
+    [
+        ("(float[4] x, float[4] z) => (float[4] y) { y = Mul(x, z) }", False),
+        ("(float[4] x, float[4] z) => (float[4] y) { y = Mul(x, x) }", True),
+        ("(float[4] x, float[4] z) => (float[1] y) { y = ReduceL2(x) }", True),
+    ],
+)
+def test_an_experiment_squares(text: str, squares: bool) -> None:
+    """By one operator, or by a product of a tensor with itself."""
+    model = parse(text)
+    assert Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions()).squares is squares
+
+
+def test_values_are_beside_the_softmax() -> None:
+    """Queries and keys decide what it picks; without a softmax nothing does."""
+    assert inputs_beside_softmax(ATTENTION) == {"v"}
+    fused = "(float[2,3,4] q, float[2,3,4] k, float[2,3,4] v) => (float[2,3,4] y)"
+    text = f"{fused} {{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v) }}"
+    assert inputs_beside_softmax(parse(text)) == {"v"}
+    assert inputs_beside_softmax(parse("(float[4] x) => (float[4] y) { y = Neg(x) }")) == frozenset()
+
+
+def test_infinity_stands_among_the_values_alone_once() -> None:
+    """Beside infinite scores every result is NaN, and nothing is seen of what is added up."""
+    feeder = Feeder(Experiment(MiniModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions()))
+    made = [feeder.make(Setting({}, {}), Values.NON_FINITE, turn) for turn in range(2)]
+    assert [all(np.isfinite(feeds[name]).all() for name in "qk") for feeds in made] == [False, True]
+    assert not np.isfinite(made[1]["v"]).all()
+
+
+def test_values_alone_are_large_where_a_rule_differs_for_extreme_scores() -> None:
+    """Scores stay usual."""
+    experiment = Experiment(
+        MiniModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), apart=frozenset(["extreme"])
+    )
+    feeder = Feeder(experiment)
+    assert feeder.tries(Values.ROWS_OF_FACTORS, 0)
+    assert not feeder.tries(Values.MAGNITUDES, 0)
+    made = feeder.make(Setting({}, {}), Values.ROWS_OF_FACTORS, 0)
+    assert max(np.abs(made[name]).max() for name in "qk") < 10
+    assert np.abs(made["v"]).max() > 1e10
+
+
+def test_kernels_err_less_where_all_that_they_are_given_is_small() -> None:
+    """GELU of 1e-7 is no further from 5e-8 than rounding says; Softmax of it may be."""
+    feeds = {"x": np.array([1e-7, 0.5, 30.0], np.float32)}
+    assert part_of_one(("Gelu", "Mul"), (3,), feeds) == pytest.approx([1e-7, 0.5, 1.0])
+    assert part_of_one(("Softmax", "Mul"), (3,), feeds) == 1.0
+    assert part_of_one(("Gelu", "Mul"), (2,), feeds) == 1.0
+    assert part_of_one(("Mul",), (3,), feeds) == 0.0
+
+
+def test_softplus_of_large_numbers_has_a_reference() -> None:
+    """It is x there, and not the infinity that exp(x) is even in float64."""
+    with Reference(parse("(float[3] x) => (float[3] y) { y = Softplus(x) }"), {}) as reference:
+        made = reference.run({"x": np.array([1e6, -1e6, 0.0], np.float32)})["y"]
+    assert made == pytest.approx([1e6, 0.0, np.log(2.0)])
