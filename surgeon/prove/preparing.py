@@ -7,9 +7,9 @@ from onnx import FunctionProto
 
 from surgeon.indexing.scope import Node
 from surgeon.prove.cut import Cut
-from surgeon.prove.experiment import Experiment, Input, ProofOptions, Wish
+from surgeon.prove.experiment import Experiment, Input, ProofOptions, Shape, Wish
 from surgeon.prove.mini import mini_models
-from surgeon.prove.sizes import pinned
+from surgeon.prove.sizes import pinned, values_of
 from surgeon.prove.sums import picks_by_products, sums
 from surgeon.prove.wishes import most_looked_up, wishes
 from surgeon.running.inlining import name_of
@@ -32,6 +32,8 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
         added=frozenset(_added(cut)),
         pinned=pinned(cut),
+        values=values_of(cut),
+        made=tuple(_made(cut)),
         wishes=tuple(_wishes(cut)),
         most=most_looked_up(cut),
         sums=tuple(sums(cut)),
@@ -40,6 +42,13 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         slack=cut.region.slack,
         apart=cut.region.apart,
     )
+
+
+def _made(cut: Cut) -> dict[Shape, None]:
+    """The shapes of what the original nodes make, where they are known: each once."""
+    outputs = ((cut.origin.scope(node.scope), name) for node in cut.before for name in node.outputs if name)
+    shapes = (cut.shapes.facts(scope, name).shape for scope, name in outputs)
+    return dict.fromkeys(shape for shape in shapes if shape is not None)
 
 
 def _bodies(cut: Cut, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: Bodies) -> dict[str, FunctionProto]:

@@ -32,7 +32,7 @@ from surgeon.prove.kinds import (
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
-from surgeon.prove.sizes import Setting, Sizes
+from surgeon.prove.sizes import FULL, MOST_AT_ONCE, Setting, Sizes
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -218,7 +218,7 @@ class _Proof:
         if not self.runs or failure or not self._tells:
             return failure
         at = self._ran_at or group[0]
-        full = sizes.full() if group[0].shrunk else None
+        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else None
         further: Iterable[Setting] = () if full is None else (full,)
         if not self.experiment.brief:
             failure, further = self._run_weighed(at), (*further, *sizes.further(at))

@@ -25,12 +25,14 @@ SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
+MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
 ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
+_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
 _LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
 
 
@@ -50,7 +52,8 @@ class Sizes:
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
-        self._pinned = experiment.pinned
+        self._pinned, self._values = experiment.pinned, experiment.values
+        self._made = experiment.made
         fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
         self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
 
@@ -130,10 +133,10 @@ class Sizes:
         """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
         return any(size % part == 0 and part >= LEAST_PART for part in self._pinned if 0 < size <= part * MOST_PARTS)
 
-    def full(self) -> "Setting | None":
-        """The usual sizes with all fixed dims as they are, unless that is a lot."""
+    def full(self, most: int) -> "Setting | None":
+        """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
         setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
-        return setting if setting is not None and setting.elements <= FULL else None
+        return setting if setting is not None and setting.elements <= most else None
 
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
@@ -148,6 +151,7 @@ class Sizes:
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
         sets += [{name: 1} for name in alone]
         for name in alone:
             for size, most in LONG:
@@ -171,6 +175,14 @@ class Sizes:
             if setting is not None and by_symbol not in seen:
                 seen.append(by_symbol)
                 yield setting
+
+    def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+        """Sizes to change together; where that makes much to compute, one by one."""
+        setting, _ = self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=True)
+        if setting is not None and setting.elements <= max(MOST_AT_ONCE, first.elements):
+            yield dict(sizes)
+        else:
+            yield from ({name: size} for name, size in sizes.items())
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
         """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
@@ -217,7 +229,9 @@ class Sizes:
         return {name: next(turn) if kind == "other" else SIZES[kind][place] for name, kind in kinds.items()}
 
     def _elements(self, setting: "Setting") -> int:
-        return sum(math.prod(setting.size(size) for size in shape) for shape in self._shapes)
+        """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
+        given = sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
+        return max(given, *(_elements(shape, setting) for shape in self._made), 0)
 
     def _shrunk(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """Smaller stand-ins for large fixed dims that no constant and no attribute speaks of.
@@ -226,13 +240,13 @@ class Sizes:
         """
         if self._elements(Setting(symbol_sizes, {})) <= PLENTY:
             return {}
-        return self._stand_ins(self._pinned)
+        return self._stand_ins(self._values)
 
     def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
         if self._elements(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
             return self._shrunk(symbol_sizes)
-        return self._stand_ins(self._pinned.difference(size for size in self._dims if isinstance(size, int)))
+        return self._stand_ins(self._values.difference(size for size in self._dims if isinstance(size, int)))
 
     def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
         """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""
@@ -243,11 +257,14 @@ class Sizes:
         yield from (shrunk_but(size) for size in self._shrinkable)
 
     def _stand_ins(self, spoken_of: frozenset[int]) -> dict[int, int]:
+        """A smaller number for each dim that may have one: no two alike, and none like a dim that stays."""
         found: dict[int, int] = {}
+        taken = {size for size in self._dims if isinstance(size, int)} | self._pinned
         for size in self._shrinkable:
             least = max((number for number in spoken_of if number < size), default=0)
             numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if number > least)
-            found[size] = next((number for number in numbers if number not in found.values()), size)
+            found[size] = next((number for number in numbers if number not in taken), size)
+            taken.add(found[size])
         return found
 
 
@@ -279,11 +296,24 @@ class Setting:
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
+def _elements(shape: Iterable[Size], setting: Setting) -> int:
+    """The elements of a tensor; 0 where a dim has no value."""
+    try:
+        return math.prod(map(setting.size, shape))
+    except SizeError:
+        return 0
+
+
 def pinned(cut: "Cut") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of, as dims or as values."""
+    groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
+    return values_of(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
+
+
+def values_of(cut: "Cut") -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
     found: set[int] = set()
     for tensor in cut.constants.values():
-        found.update(tensor.dims)
         if math.prod(tensor.dims) > 64:
             continue
         if tensor.data_type in WHOLE:
@@ -296,6 +326,8 @@ def pinned(cut: "Cut") -> frozenset[int]:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
     for node in (*cut.prefix, *cut.before, *cut.after):
         for item in node.proto.attribute:
+            if item.name in _OF_CHANNELS:
+                continue
             found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
             found.update(_meant((item.f,) if item.type == AttributeProto.FLOAT else ()))
     return frozenset(abs(number) for number in found)
