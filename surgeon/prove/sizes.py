@@ -33,7 +33,8 @@ BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: 
 MOST_BESIDE = 3  # such constants
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
 _OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
-_LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
+# Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
+_LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
 
 
 _Given: TypeAlias = Mapping[str, int]
@@ -320,7 +321,9 @@ def values_of(cut: "Cut") -> frozenset[int]:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
-            found.update(_meant(float(np.real(number)) for number in numpy_helper.to_array(tensor).reshape(-1)))
+            numbers = numpy_helper.to_array(tensor).reshape(-1)
+            near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
+            found.update(_meant((float(np.real(number)) for number in numbers), near))
     for leaf in cut.leaves.values():
         if leaf.value is not None:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
@@ -329,16 +332,16 @@ def values_of(cut: "Cut") -> frozenset[int]:
             if item.name in _OF_CHANNELS:
                 continue
             found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
-            found.update(_meant((item.f,) if item.type == AttributeProto.FLOAT else ()))
+            found.update(_meant((item.f,) if item.type == AttributeProto.FLOAT else (), _NEAR))
     return frozenset(abs(number) for number in found)
 
 
-def _meant(numbers: Iterable[float]) -> Iterator[int]:
+def _meant(numbers: Iterable[float], near: float) -> Iterator[int]:
     """Dims that a float may stand for: a mean divides by one, attention by the root of one."""
     for number in numbers:
         size = abs(number)
         if not _LEAST < size < 1 / _LEAST:
             continue
         for guess in (size, 1 / size, size * size, 1 / (size * size)):
-            if guess > KEPT and abs(guess - round(guess)) <= _NEAR * guess:
+            if guess > KEPT and abs(guess - round(guess)) <= near * guess:
                 yield round(guess)
