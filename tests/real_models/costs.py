@@ -101,9 +101,14 @@ def fused(path: Path) -> Counter[str]:
     """How often each fused operator stands in a file, bodies of functions and of nodes included."""
     counts: Counter[str] = Counter()
     for node in _all_nodes(onnx.load(path, load_external_data=False)):
-        if node.domain == "com.microsoft" or (node.domain in ("", "ai.onnx") and node.op_type in FUSED):
+        if node.domain == "com.microsoft" or (node.domain in ("", "ai.onnx") and _is_fused(node)):
             counts[node.op_type] += 1
     return counts
+
+
+def _is_fused(node: onnx.NodeProto) -> bool:
+    """Whether a node of ai.onnx takes the place of several: by its operator, or as a Sum of more than two."""
+    return node.op_type in FUSED or (node.op_type == "Sum" and len(node.input) > 2)
 
 
 def _nodes(path: Path) -> int:
