@@ -321,9 +321,9 @@ def values_of(cut: "Cut") -> frozenset[int]:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
-            numbers = numpy_helper.to_array(tensor).reshape(-1)
-            near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
-            found.update(_meant((float(np.real(number)) for number in numbers), near))
+            floats = numpy_helper.to_array(tensor).reshape(-1)
+            near = _NEAR_HALF if floats.dtype.itemsize < 4 else _NEAR
+            found.update(_meant((float(np.real(number)) for number in floats), near))
     for leaf in cut.leaves.values():
         if leaf.value is not None:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
