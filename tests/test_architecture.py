@@ -30,9 +30,9 @@ FLOORS = (
     "resizing formulas evaluator pipes child children plain serving worker stepwise unknown whole shaking precision "
     "oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
-    "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise workload trials "
-    "verdict exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
-    "fitting sizes forms sums preparing signature kinds feeder site_proof in_child remote site_check",
+    "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise loads workload "
+    "trials verdict exposing layers model_check structure bisect inner_values proof region experiment twins cut mini "
+    "pins wishes fitting sizes forms sums preparing signature kinds feeder site_proof in_child remote site_check",
     "searches: branches equal_initializers repeats neutral decided gathers folding placeholders",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "

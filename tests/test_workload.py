@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from surgeon.prove import trials
+from surgeon.prove.loads import ELEMENT, INTERPRETED
 from surgeon.prove.trials import Trials
-from surgeon.prove.workload import ELEMENT, INTERPRETED, Workload
+from surgeon.prove.workload import Workload
 from surgeon.running.runtime import Session
 from surgeon.testing import parse
 

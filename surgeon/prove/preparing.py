@@ -7,7 +7,8 @@ from onnx import FunctionProto
 
 from surgeon.indexing.scope import Node
 from surgeon.prove.cut import Cut
-from surgeon.prove.experiment import Experiment, Input, ProofOptions, Shape, Wish
+from surgeon.prove.experiment import Experiment, Input, ProofOptions, Wish
+from surgeon.prove.loads import Load, loads
 from surgeon.prove.mini import mini_models
 from surgeon.prove.sizes import pinned, values_of
 from surgeon.prove.sums import picks_by_products, sums
@@ -33,7 +34,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         added=frozenset(_added(cut)),
         pinned=pinned(cut),
         values=values_of(cut),
-        made=tuple(_made(cut)),
+        loads=tuple(_loads(cut)),
         wishes=tuple(_wishes(cut)),
         most=most_looked_up(cut),
         sums=tuple(sums(cut)),
@@ -44,11 +45,15 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
     )
 
 
-def _made(cut: Cut) -> dict[Shape, None]:
-    """The shapes of what the original nodes make, where they are known: each once."""
-    outputs = ((cut.origin.scope(node.scope), name) for node in cut.before for name in node.outputs if name)
-    shapes = (cut.shapes.facts(scope, name).shape for scope, name in outputs)
-    return dict.fromkeys(shape for shape in shapes if shape is not None)
+def _loads(cut: Cut) -> Iterator[Load]:
+    """What the original nodes compute, where their shapes are known."""
+    for node in cut.before:
+        scope = cut.origin.scope(node.scope)
+        reads, makes = (
+            [cut.shapes.facts(scope, name).shape if name else None for name in names]
+            for names in (node.inputs, node.outputs)
+        )
+        yield from loads(node.op, reads, makes)
 
 
 def _bodies(cut: Cut, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: Bodies) -> dict[str, FunctionProto]:

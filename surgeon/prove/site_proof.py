@@ -29,6 +29,7 @@ from surgeon.prove.kinds import (
     reads_places,
     suited,
 )
+from surgeon.prove.movement import Movement
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
@@ -305,8 +306,8 @@ class _Proof:
         for name, answer in original.items():
             if self._is_empty and not answer.size and not rewritten[name].size:
                 continue  # which shape a tensor without elements has, kernels tell differently too
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large)
-            if not found.ok and values in LOSING and self._overflows(feeds):
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
+            if found is None:
                 return ""
             self._keep(found, answer)
             if not found.ok:
@@ -359,8 +360,13 @@ class _Proof:
         exact: np.ndarray | None,
         feeds: Feeds,
         large: bool,
-    ) -> TensorError:
-        """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
+        loses: bool,
+    ) -> TensorError | None:
+        """Judge one output; how far the reference moves with its inputs is asked only where that decides.
+
+        loses: products of such inputs may overflow; None where they do and it differs, of which nothing is held
+        against a rule that differs there.
+        """
         rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
         settled = partial(
             judge,
@@ -375,6 +381,10 @@ class _Proof:
             by_ones=self._by_ones,
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
+        if loses:
+            found = asked(Movement.alike(0.0))
+            if found.ok or self._overflows(feeds):
+                return found if found.ok else None
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
 
 

@@ -24,7 +24,12 @@ TOO_MANY = 1 << 25
 SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
-KEPT = 16  # fixed dims up to here stay
+KEPT, FEW = 16, 4  # fixed dims up to here stay; and where there is much to compute
+MUCH = (
+    1 << 25
+)  # multiplications, as `Load` counts them: from here on fixed dims are made smaller too, small ones as well
+MOST_LONG, MOST_FURTHER, MOST_FULL = 1 << 27, 1 << 29, 1 << 30  # up to which a setting with a dim that is long is
+# run, or several that are larger at once; any other beside the first; and one with all dims as they are
 MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
@@ -54,9 +59,11 @@ class Sizes:
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
         self._pinned, self._values = experiment.pinned, experiment.values
-        self._made = experiment.made
-        fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
-        self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
+        self._loads = experiment.loads
+        fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
+        may_shrink = [size for size in fixed if size not in self._pinned and not self._is_spoken_of(size)]
+        self._shrinkable = [size for size in may_shrink if size > KEPT]
+        self._small = [size for size in may_shrink if size <= KEPT]
 
     def groups(self) -> Iterator[list["Setting"]]:
         """Groups of settings; a later group is for a region that runs at none of the former.
@@ -137,7 +144,8 @@ class Sizes:
     def full(self, most: int) -> "Setting | None":
         """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
         setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
-        return setting if setting is not None and setting.elements <= most else None
+        fits = setting is not None and setting.elements <= most and setting.work <= MOST_FULL
+        return setting if fits else None
 
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
@@ -159,7 +167,7 @@ class Sizes:
                 if size > self._most.get(name, size):
                     continue
                 setting, _ = self._settled(self._totalled({**base, name: size}), lambda _: first.shrunk)
-                if setting is not None and setting.elements <= most:
+                if setting is not None and setting.elements <= most and setting.work <= max(MOST_LONG, first.work):
                     sets.append({name: size})
                     break
         if self._takes_empty:
@@ -173,17 +181,15 @@ class Sizes:
                 if 0 not in by_symbol.values():
                     continue
             setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
-            if setting is not None and by_symbol not in seen:
+            if setting is not None and by_symbol not in seen and setting.work <= max(MOST_FURTHER, first.work):
                 seen.append(by_symbol)
                 yield setting
 
     def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
         """Sizes to change together; where that makes much to compute, one by one."""
         setting, _ = self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=True)
-        if setting is not None and setting.elements <= max(MOST_AT_ONCE, first.elements):
-            yield dict(sizes)
-        else:
-            yield from ({name: size} for name, size in sizes.items())
+        is_little = setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= MOST_LONG
+        yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
         """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
@@ -215,7 +221,7 @@ class Sizes:
                 setting.value(leaf, np.dtype(object))
         except SizeError:
             return None, {}
-        setting.elements = self._elements(setting)
+        setting.elements, setting.work = self._elements(setting), self._work(setting)
         setting.is_empty = 0 in dims.values()
         free = by_symbol.keys() - self._chosen.keys()
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
@@ -232,22 +238,28 @@ class Sizes:
     def _elements(self, setting: "Setting") -> int:
         """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
         given = sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
-        return max(given, *(_elements(shape, setting) for shape in self._made), 0)
+        return max(given, *(_elements(load.each, setting) for load in self._loads), 0)
+
+    def _work(self, setting: "Setting") -> int:
+        return sum(load.at(setting.size) for load in self._loads)
 
     def _shrunk(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """Smaller stand-ins for large fixed dims that no constant and no attribute speaks of.
 
         A stand-in stays above every smaller number that is spoken of: a Slice of the first 100 must not become all.
         """
-        if self._elements(Setting(symbol_sizes, {})) <= PLENTY:
+        true = Setting(symbol_sizes, {})
+        is_much = self._work(true) > MUCH
+        if self._elements(true) <= PLENTY and not is_much:
             return {}
-        return self._stand_ins(self._values)
+        return self._stand_ins(self._values, [*self._small, *self._shrinkable] if is_much else self._shrinkable)
 
     def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
         if self._elements(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
             return self._shrunk(symbol_sizes)
-        return self._stand_ins(self._values.difference(size for size in self._dims if isinstance(size, int)))
+        values = self._values.difference(size for size in self._dims if isinstance(size, int))
+        return self._stand_ins(values, self._shrinkable)
 
     def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
         """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""
@@ -257,13 +269,13 @@ class Sizes:
 
         yield from (shrunk_but(size) for size in self._shrinkable)
 
-    def _stand_ins(self, spoken_of: frozenset[int]) -> dict[int, int]:
+    def _stand_ins(self, spoken_of: frozenset[int], sizes: Iterable[int]) -> dict[int, int]:
         """A smaller number for each dim that may have one: no two alike, and none like a dim that stays."""
         found: dict[int, int] = {}
         taken = {size for size in self._dims if isinstance(size, int)} | self._pinned
-        for size in self._shrinkable:
+        for size in sizes:
             least = max((number for number in spoken_of if number < size), default=0)
-            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if number > least)
+            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if least < number < size)
             found[size] = next((number for number in numbers if number not in taken), size)
             taken.add(found[size])
         return found
@@ -272,13 +284,14 @@ class Sizes:
 class Setting:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
-    elements: how many all inputs have.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
+    elements: how many all inputs have, or the largest tensor made of them.  work: what the nodes compute, in
+    multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
     not 1, where everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
         self.by_symbol, self.shrunk = by_symbol, shrunk
-        self.elements = 0
+        self.elements, self.work = 0, 0
         self.tells = True
         self.is_empty = False
 
