@@ -13,7 +13,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_he
 
 from surgeon.ops.walking import GRAPHS
 from surgeon.prove.experiment import Experiment, Input
-from surgeon.prove.sizes import FEW, KEPT
+from surgeon.prove.sizes import KEPT
 from surgeon.shaping.symbols import Size
 
 Form = bytes
@@ -27,8 +27,7 @@ _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 def form_of(experiment: Experiment) -> Form:
     """The form of an experiment: equal for equal ones, whatever their names and widths."""
-    ops = experiment.ops
-    form = _Form(ops, experiment.values)
+    form = _Form(experiment.ops)
     minis = experiment.minis
     content = (
         tuple(form.input(item) for item in experiment.inputs),
@@ -56,8 +55,8 @@ def form_of(experiment: Experiment) -> Form:
 class _Form:
     """Names, free sizes and large numbers of one experiment, by the order of their first use."""
 
-    def __init__(self, ops: Collection[str], spoken_of: frozenset[int]) -> None:
-        self._moves_windows, self._spoken_of = not WINDOWS.isdisjoint(ops), spoken_of
+    def __init__(self, ops: Collection[str]) -> None:
+        self._moves_windows = not WINDOWS.isdisjoint(ops)
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
         self._sizes: dict[Size, str] = {}
@@ -101,9 +100,9 @@ class _Form:
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _places(self, dims: Sequence[Size]) -> tuple[str, ...]:
-        """The dims of an input: where windows are moved, those that they are moved over are widths."""
-        places = range(2, len(dims)) if self._moves_windows else ()
-        return tuple(self._size(size, kept=FEW if at in places else KEPT) for at, size in enumerate(dims))
+        """The dims of an input: of those that windows are moved over it counts whether there is more than one place."""
+        places = [at for at in range(2, len(dims)) if self._moves_windows and isinstance(dims[at], int)]
+        return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _attribute(self, item: AttributeProto, op: str) -> str:
         if op in WINDOWS and item.name in _OF_WINDOWS:
@@ -118,14 +117,10 @@ class _Form:
         copy.CopyFrom(item)
         return repr((item.type in GRAPHS, copy.SerializeToString(deterministic=True)))
 
-    def _size(self, size: Size, kept: int = KEPT) -> str:
-        """A small number as it is; a large one, and one that is free, by the order of its first use.
-
-        kept: up to which a number is small; one that the region speaks of always up to `KEPT`.
-        """
+    def _size(self, size: Size) -> str:
+        """A small number as it is; a large one, and one that is free, by the order of its first use."""
         if isinstance(size, int):
-            is_small = abs(size) <= (KEPT if size in self._spoken_of else kept)
-            return str(size) if is_small else self._widths.setdefault(size, f"w{len(self._widths)}")
+            return str(size) if abs(size) <= KEPT else self._widths.setdefault(size, f"w{len(self._widths)}")
         return self._sizes.setdefault(size, f"s{len(self._sizes)}")
 
 
