@@ -31,6 +31,7 @@ from surgeon.prove.kinds import (
 )
 from surgeon.prove.movement import Movement
 from surgeon.prove.moves import Moves
+from surgeon.prove.narrowing import narrowed
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import FULL, MOST_AT_ONCE, Setting, Sizes
@@ -55,13 +56,7 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
     """
     started = time.perf_counter()
     options = experiment.options
-    proof = _Proof(experiment, note)
-    outcome, reason = proof.judged()
-    if proof.is_refused:  # kernels of ONNX Runtime take less than the ops allow
-        other = _Proof(experiment, note, is_evaluated=True)
-        found = other.judged()
-        if found[0] is not Outcome.UNPROVED:
-            proof, (outcome, reason) = other, found
+    proof, outcome, reason = _found(experiment, note)
     return SiteProof(
         outcome=outcome,
         reason=reason,
@@ -78,10 +73,41 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
     )
 
 
-class _Proof:
-    """The steps of `run_experiment` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
+def _found(experiment: Experiment, note: Callable[[Any], None]) -> "tuple[_Proof, Outcome, str]":
+    """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
+    narrow = narrowed(experiment)
+    if narrow is not None:
+        found = _run(narrow, note)
+        if found[1] is Outcome.PROVED:
+            once = _Proof(experiment, note, once=True)
+            if once.judged()[0] is Outcome.PROVED:
+                found[0].take(once)
+                return found
+    return _run(experiment, note)
 
-    def __init__(self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False) -> None:
+
+def _run(experiment: Experiment, note: Callable[[Any], None]) -> "tuple[_Proof, Outcome, str]":
+    """Run an experiment under ONNX Runtime, or where its kernels take less than the ops allow by an evaluator."""
+    proof = _Proof(experiment, note)
+    outcome, reason = proof.judged()
+    if proof.is_refused:
+        other = _Proof(experiment, note, is_evaluated=True)
+        found = other.judged()
+        if found[0] is not Outcome.UNPROVED:
+            return other, *found
+    return proof, outcome, reason
+
+
+class _Proof:
+    """The steps of `run_experiment` and what they share.
+
+    is_evaluated: by onnx's ReferenceEvaluator alone.  once: on one set of inputs.
+    """
+
+    def __init__(
+        self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False, once: bool = False
+    ) -> None:
+        self._once = once
         self._note_down, self._agreed, self._is_empty = note, 0, False
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
@@ -114,6 +140,13 @@ class _Proof:
     def sizes(self) -> Iterable[str]:
         """The sets of sizes at which they did, in words."""
         return (setting.told for setting in self._tried if setting.by_symbol)
+
+    def take(self, other: "_Proof") -> None:
+        """Count the runs of another proof of the same region among these, and keep what was worst in either."""
+        self.runs += other.runs
+        for name, error in other.worst.items():
+            if name not in self.worst or error.severity > self.worst[name].severity:
+                self.worst[name] = error
 
     def judged(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
@@ -216,7 +249,7 @@ class _Proof:
                 continue
             if not (failure and group[0].shrunk) or self.experiment.weights:
                 break  # else: what fails with dims made smaller may be right as they are
-        if not self.runs or failure or not self._tells:
+        if not self.runs or failure or not self._tells or self._once:
             return failure
         at = self._ran_at or group[0]
         full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else None
@@ -252,12 +285,18 @@ class _Proof:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
             has_run = bool(self.runs)
-            failure = self._run_at(setting, OTHERS if has_run or self.experiment.brief else FIRST)
+            failure = self._run_at(setting, self._kinds_at(has_run))
             if self.runs and not has_run:
                 self._ran_at = setting
-            if failure or (self.experiment.brief and self._tells):
+            if failure or ((self.experiment.brief or self._once) and self._tells):
                 return failure
         return ""
+
+    def _kinds_at(self, has_run: bool) -> Sequence[tuple[Values, int]]:
+        """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
+        if self._once:
+            return FURTHER
+        return OTHERS if has_run or self.experiment.brief else FIRST
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""

@@ -141,6 +141,11 @@ class Sizes:
         """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
         return any(size % part == 0 and part >= LEAST_PART for part in self._pinned if 0 < size <= part * MOST_PARTS)
 
+    def usual(self) -> "Setting | None":
+        """The first setting that is tried; None where there is none."""
+        group = next(self.groups(), None)
+        return group[0] if group else None
+
     def full(self, most: int) -> "Setting | None":
         """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
         setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
@@ -334,9 +339,7 @@ def values_of(cut: "Cut") -> frozenset[int]:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
-            floats = numpy_helper.to_array(tensor).reshape(-1)
-            near = _NEAR_HALF if floats.dtype.itemsize < 4 else _NEAR
-            found.update(_meant((float(np.real(number)) for number in floats), near))
+            found.update(meant(numpy_helper.to_array(tensor)))
     for leaf in cut.leaves.values():
         if leaf.value is not None:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
@@ -345,14 +348,15 @@ def values_of(cut: "Cut") -> frozenset[int]:
             if item.name in _OF_CHANNELS:
                 continue
             found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
-            found.update(_meant((item.f,) if item.type == AttributeProto.FLOAT else (), _NEAR))
+            found.update(meant(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
     return frozenset(abs(number) for number in found)
 
 
-def _meant(numbers: Iterable[float], near: float) -> Iterator[int]:
-    """Dims that a float may stand for: a mean divides by one, attention by the root of one."""
-    for number in numbers:
-        size = abs(number)
+def meant(numbers: np.ndarray) -> Iterator[int]:
+    """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
+    near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
+    for number in numbers.reshape(-1):
+        size = abs(float(np.real(number)))
         if not _LEAST < size < 1 / _LEAST:
             continue
         for guess in (size, 1 / size, size * size, 1 / (size * size)):
