@@ -25,7 +25,7 @@ class Feeder:
         self._plan = InputPlan(minis.before, names=False)
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
-        self._made: tuple[Setting, Feeds] | None = None  # weights, once for a setting
+        self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
 
     def tries(self, values: Values, turn: int) -> bool:
@@ -37,9 +37,11 @@ class Feeder:
         sizes = self._sizes(setting)
         feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
         if self.weights:
-            if self._made is None or self._made[0] is not setting:
-                self._made = setting, self._plan.make(self._seed, sizes, leave=feeds.keys())
-            feeds.update(self._made[1])
+            shrunk = frozenset(setting.shrunk.items())
+            if shrunk not in self._made:
+                self._made.clear()
+                self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
+            feeds.update(self._made[shrunk])
         if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
             most, added = self._largest_pin(), self._experiment.added
             seed = self._seed + turn

@@ -19,6 +19,7 @@ from surgeon.prove.exposing import exposing
 from surgeon.prove.feeder import Feeder, Feeds
 from surgeon.prove.judge import TensorError, judge
 from surgeon.prove.kinds import (
+    COSTLY,
     FIRST,
     FURTHER,
     OTHERS,
@@ -34,7 +35,7 @@ from surgeon.prove.moves import Moves
 from surgeon.prove.narrowing import narrowed
 from surgeon.prove.proof import CannotCut, SiteProof
 from surgeon.prove.result import Outcome
-from surgeon.prove.sizes import FULL, MOST_AT_ONCE, Setting, Sizes
+from surgeon.prove.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting, Sizes
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -285,18 +286,20 @@ class _Proof:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
             has_run = bool(self.runs)
-            failure = self._run_at(setting, self._kinds_at(has_run))
+            failure = self._run_at(setting, self._kinds_at(setting, has_run))
             if self.runs and not has_run:
                 self._ran_at = setting
             if failure or ((self.experiment.brief or self._once) and self._tells):
                 return failure
         return ""
 
-    def _kinds_at(self, has_run: bool) -> Sequence[tuple[Values, int]]:
+    def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
         if self._once:
             return FURTHER
-        return OTHERS if has_run or self.experiment.brief else FIRST
+        if has_run or self.experiment.brief:
+            return OTHERS
+        return FIRST if setting.work <= COSTLY_WORK else COSTLY
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
@@ -314,6 +317,8 @@ class _Proof:
                 return f"{failure}{_where(values, feeds)}"
             if self.runs > runs:
                 self._kinds[_spoken(values)] = None
+            elif self.runs == before and setting.elements > PLENTY:
+                break  # what refuses much refuses its sizes: it is not made again with other numbers
         if self.runs > before:
             self._tried.append(setting)
         return ""

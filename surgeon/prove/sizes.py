@@ -28,6 +28,7 @@ KEPT, FEW = 16, 4  # fixed dims up to here stay; and where there is much to comp
 MUCH = (
     1 << 25
 )  # multiplications, as `Load` counts them: from here on fixed dims are made smaller too, small ones as well
+COSTLY_WORK = 1 << 27  # from here on fewer kinds of inputs are tried, and no sizes beside constants
 MOST_LONG, MOST_FURTHER, MOST_FULL = 1 << 27, 1 << 29, 1 << 30  # up to which a setting with a dim that is long is
 # run, or several that are larger at once; any other beside the first; and one with all dims as they are
 MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
@@ -156,15 +157,17 @@ class Sizes:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
         All free dims that have a name one larger, where what was even is odd; all at, and one beside, constants that
-        the region speaks of; each alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes
-        follow from is changed for all; dims without a name may follow from others, and stay.
+        the region speaks of, where that costs little; each alone at 1, at a length that no small buffer holds, and
+        last at 0.  What other sizes follow from is changed for all; dims without a name may follow from others, and
+        stay.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
-        sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        if first.work <= COSTLY_WORK:
+            sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
         sets += [{name: 1} for name in alone]
         for name in alone:
