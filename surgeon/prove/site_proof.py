@@ -1,6 +1,5 @@
-"""One region proved: both mini-models on the same inputs, their answers held against a higher-precision reference."""
+"""Both mini-models of a region on the same inputs, their answers held against a higher-precision reference."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +12,7 @@ from onnx import FunctionProto
 from surgeon.feeding.dims import kind_of
 from surgeon.feeding.inputs import InputsUnknown, Values
 from surgeon.feeding.wants import MASKED_KINDS, OVERFLOWING
-from surgeon.prove.compare import same_values, stated
+from surgeon.prove.compare import same_values
 from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.prove.exposing import exposing
 from surgeon.prove.feeder import Feeder, Feeds
@@ -32,8 +31,7 @@ from surgeon.prove.kinds import (
 )
 from surgeon.prove.movement import Movement
 from surgeon.prove.moves import Moves
-from surgeon.prove.narrowing import narrowed
-from surgeon.prove.proof import CannotCut, SiteProof
+from surgeon.prove.proof import CannotCut
 from surgeon.prove.result import Outcome
 from surgeon.prove.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting, Sizes
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
@@ -50,57 +48,8 @@ _LOST = (
 LOSING = frozenset((Values.EXTREME, Values.MAGNITUDES, Values.FACTORS))  # of which products overflow
 
 
-def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
-    """Run both sides and judge.  What the models do never raises: every way of not running is an outcome.
-
-    note: told which side is run next, and how many runs agreed before: what it takes in may be its last.
-    """
-    started = time.perf_counter()
-    options = experiment.options
-    proof, outcome, reason = _found(experiment, note)
-    return SiteProof(
-        outcome=outcome,
-        reason=reason,
-        oracle=proof.oracle,
-        independent=proof.independent,
-        reference=proof.against,
-        errors=tuple(proof.worst.values()),
-        runs=proof.runs,
-        tolerance=stated({error.dtype: None for error in proof.worst.values()}, options.rtol, options.atol),
-        seconds=time.perf_counter() - started,
-        is_of_weights=proof.is_of_weights,
-        kinds=tuple(proof.kinds),
-        sizes=tuple(dict.fromkeys(proof.sizes)),
-    )
-
-
-def _found(experiment: Experiment, note: Callable[[Any], None]) -> "tuple[_Proof, Outcome, str]":
-    """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
-    narrow = narrowed(experiment)
-    if narrow is not None:
-        found = _run(narrow, note)
-        if found[1] is Outcome.PROVED:
-            once = _Proof(experiment, note, once=True)
-            if once.judged()[0] is Outcome.PROVED:
-                found[0].take(once)
-                return found
-    return _run(experiment, note)
-
-
-def _run(experiment: Experiment, note: Callable[[Any], None]) -> "tuple[_Proof, Outcome, str]":
-    """Run an experiment under ONNX Runtime, or where its kernels take less than the ops allow by an evaluator."""
-    proof = _Proof(experiment, note)
-    outcome, reason = proof.judged()
-    if proof.is_refused:
-        other = _Proof(experiment, note, is_evaluated=True)
-        found = other.judged()
-        if found[0] is not Outcome.UNPROVED:
-            return other, *found
-    return proof, outcome, reason
-
-
-class _Proof:
-    """The steps of `run_experiment` and what they share.
+class Attempt:
+    """One way of running an experiment: the steps, and what they share.
 
     is_evaluated: by onnx's ReferenceEvaluator alone.  once: on one set of inputs.
     """
@@ -142,7 +91,7 @@ class _Proof:
         """The sets of sizes at which they did, in words."""
         return (setting.told for setting in self._tried if setting.by_symbol)
 
-    def take(self, other: "_Proof") -> None:
+    def take(self, other: "Attempt") -> None:
         """Count the runs of another proof of the same region among these, and keep what was worst in either."""
         self.runs += other.runs
         for name, error in other.worst.items():

@@ -235,7 +235,7 @@ class Sizes:
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
         good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in dims.items())
-        return (setting if good and setting.elements <= TOO_MANY else None), dims
+        return (setting if good and self._given(setting) <= TOO_MANY else None), dims
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
         """A size for each symbol: that of its kind, or one of the others in turn."""
@@ -245,8 +245,10 @@ class Sizes:
 
     def _elements(self, setting: "Setting") -> int:
         """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
-        given = sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
-        return max(given, *(_elements(load.each, setting) for load in self._loads), 0)
+        return max(self._given(setting), *(_elements(load.each, setting) for load in self._loads), 0)
+
+    def _given(self, setting: "Setting") -> int:
+        return sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
 
     def _work(self, setting: "Setting") -> int:
         return sum(load.at(setting.size) for load in self._loads)
@@ -264,7 +266,7 @@ class Sizes:
 
     def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
-        if self._elements(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
+        if self._given(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
             return self._shrunk(symbol_sizes)
         values = self._values.difference(size for size in self._dims if isinstance(size, int))
         return self._stand_ins(values, self._shrinkable)
