@@ -67,8 +67,9 @@ def cost(name: str, path: Path, rules: str, folder: Path, *, peers: bool, limit:
     """Rewrite a file with and without proofs, and let the peers have it; what they write lies in `folder`."""
     found = Cost(name, before=_nodes(path))
     source = fused(path)
-    report = folder / "report.json"
-    for contender, options in ((OURS, ("--report", str(report))), (UNCHECKED, ("--check", "none"))):
+    report, other = folder / "report.json", folder / "unchecked.json"  # both write one: that is no part of the proofs
+    contenders = {OURS: ("--report", str(report)), UNCHECKED: ("--check", "none", "--report", str(other))}
+    for contender, options in contenders.items():
         target = folder / f"{contender.strip('- ').replace(' ', '_')}.onnx"
         command = (sys.executable, "-m", "surgeon", "rewrite", str(path), str(target), "--rules", rules, *options)
         _take(found, contender, spent((*command, "--keep-going", "-q"), limit), target, source)
