@@ -24,13 +24,14 @@ TOO_MANY = 1 << 25
 SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
-KEPT, FEW = 16, 4  # fixed dims up to here stay; and where there is much to compute
-MUCH = (
-    1 << 25
-)  # multiplications, as `Load` counts them: from here on fixed dims are made smaller too, small ones as well
+KEPT = 16  # fixed dims up to here stay
+FEW = 4  # the same where there is much to compute
+# Multiplications, as `Load` counts them.
+MUCH = 1 << 25  # from here on fixed dims are made smaller too, small ones as well
 COSTLY_WORK = 1 << 27  # from here on fewer kinds of inputs are tried, and no sizes beside constants
-MOST_LONG, MOST_FURTHER, MOST_FULL = 1 << 27, 1 << 29, 1 << 30  # up to which a setting with a dim that is long is
-# run, or several that are larger at once; any other beside the first; and one with all dims as they are
+MOST_LONG = 1 << 27  # up to which one dim is long, or several are larger at once
+MOST_FURTHER = 1 << 29  # up to which any other setting beside the first is run
+MOST_FULL = 1 << 30  # up to which one with all dims as they are is
 MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (129, 1 << 20))  # of one free dim alone, and up to how many elements
