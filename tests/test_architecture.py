@@ -30,9 +30,10 @@ FLOORS = (
     "resizing formulas evaluator pipes child children crew plain serving worker stepwise unknown whole held away "
     "shaking precision oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
-    "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise trials verdict "
-    "exposing layers model_check structure bisect inner_values proof region experiment twins cut mini pins wishes "
-    "fitting sizes forms sums preparing signature kinds feeder site_proof in_child remote site_check",
+    "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise loads workload "
+    "trials verdict exposing layers model_check structure bisect inner_values proof region experiment twins cut mini "
+    "pins wishes fitting sizes forms sums preparing signature kinds feeder narrowing site_proof site_run in_child "
+    "remote site_check",
     "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "

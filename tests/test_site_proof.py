@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.feeding.inputs import InputPlan
-from surgeon.prove import site_check, site_proof
+from surgeon.prove import site_check, site_proof, site_run
 from surgeon.prove.judge import judge
 from surgeon.prove.result import Outcome
 from surgeon.testing import parse
@@ -110,13 +110,13 @@ def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
     seen = set()
-    run = site_proof._Proof._run
+    run = site_proof.Attempt._run
 
     def watched(self, feeds, *rest):
         seen.add(feeds["x"].shape)
         return run(self, feeds, *rest)
 
-    monkeypatch.setattr(site_proof._Proof, "_run", watched)
+    monkeypatch.setattr(site_proof.Attempt, "_run", watched)
     monkeypatch.setattr(site_check, "stays", lambda _: True)  # here, where it can be watched
     surgeon.rewrite(model, relu_once)
     assert len(seen) >= 3
@@ -488,5 +488,5 @@ def test_an_experiment_is_a_plain_value(monkeypatch):
     assert proof.outcome is Outcome.PROVED
     assert experiment.wishes
     assert experiment.picks_by_products
-    here = site_proof.run_experiment(experiment)
+    here = site_run.run_experiment(experiment)
     assert replace(here, seconds=proof.seconds) == proof

@@ -31,6 +31,7 @@ _WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
 _WIDE_INTEGERS = 10.0
 _FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
 _HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
+_SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
@@ -228,6 +229,9 @@ class Filler:
         if (self.seed + self._key) % 2:
             pins = [pins[1], pins[0], *pins[2:]]
         flat = np.asarray(made).reshape(-1).copy()
-        for place, pin in zip(self.random.permutation(flat.size), pins, strict=False):
+        size, count = flat.size, len(pins)
+        few = size > _SHUFFLED  # then drawing some is far less work than shuffling all
+        places = self.random.choice(size, count, replace=False) if few else self.random.permutation(size)
+        for place, pin in zip(places, pins, strict=False):
             flat[place] = pin
         return flat.reshape(self.shape)

@@ -107,7 +107,11 @@ class Constants:
         if found is not None:
             return tuple(found.array.shape)
         node = home.producers.get(name) if home is not None else None
-        return self._spread(home, node) if home is not None and node is not None else None
+        if home is None or node is None:
+            return None
+        if node.op == "Identity":
+            return self.shape(home, node.inputs[0])
+        return _written(node) if node.op == "Constant" else self._spread(home, node)
 
     def _spread(self, home: Scope, node: Node) -> tuple[int, ...] | None:
         """The shape of a weight that is one number, as models write that are to be small; None for what is none."""
@@ -204,6 +208,14 @@ class Constants:
         if array is None or array.size > FOLD_LIMIT:
             return None
         return Value(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
+
+
+def _written(node: Node) -> tuple[int, ...] | None:
+    """The shape of the tensor that a Constant node holds."""
+    for item in node.proto.attribute:
+        if item.type == AttributeProto.TENSOR and not item.ref_attr_name:
+            return tuple(int(dim) for dim in item.t.dims)
+    return None
 
 
 def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:

@@ -33,8 +33,8 @@ class Feeder:
         self._plan = InputPlan(minis.before, names=False)
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
-        self._made: tuple[Setting, Feeds] | None = None  # weights, once for a setting
         self._beside = inputs_beside_softmax(minis.before)
+        self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
         self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
 
     def tries(self, values: Values, turn: int) -> bool:
@@ -61,9 +61,11 @@ class Feeder:
             seed = self._seed + 1 - turn  # first all values of a batch of one magnitude, for they are mixed
             feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if self.weights:
-            if self._made is None or self._made[0] is not setting:
-                self._made = setting, self._plan.make(self._seed, sizes, leave=feeds.keys())
-            feeds.update(self._made[1])
+            shrunk = frozenset(setting.shrunk.items())
+            if shrunk not in self._made:
+                self._made.clear()
+                self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
+            feeds.update(self._made[shrunk])
         if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
             most, added = self._largest_pin(), self._experiment.added
             seed = self._seed + turn

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import ml_dtypes
 import numpy as np
@@ -65,16 +66,18 @@ class Floats:
         self.kind_a, self.kind_b = _kinds(self.a), _kinds(self.b)
         self.kind = _kinds(held(self.right, self.dtype))  # the reference's, as the output's dtype holds it
         finite = self.kind == _FINITE
-        self.magnitude = np.abs(np.where(finite, self.right, 0))
-        self.classes = Classes(self.magnitude.astype(np.float64), finite)
+        self.magnitude = np.abs(_only(self.right, finite))
+        self.classes = Classes(self.magnitude.astype(np.float64, copy=False), finite)
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
         self.smooth, self.inputs, self.jumps = map(self._flat, (moved.smooth, moved.inputs, moved.jumps))
-        self.tolerance, self.rounding = self._tolerance(), self._rounding()
-        self.allowed = self.tolerance + self.rounding + self._conditioned() + ALLOWANCE * self.jumps
+        self.tolerance, rounding = self._tolerance(), self._rounding()  # of elements, and of classes
+        self.rounding = self.classes.spread(rounding)
+        self.allowed = self.tolerance + self.classes.spread(rounding + self._conditioned()) + ALLOWANCE * self.jumps
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(array, self.shape).ravel().astype(np.float64)
+        """One value for each element; one for all stays one."""
+        return np.broadcast_to(array, self.shape).ravel().astype(np.float64) if array.ndim else array
 
     def _tolerance(self) -> np.ndarray:
         """What may differ however well the computation is conditioned: a part of the scale of what is alike.
@@ -83,15 +86,16 @@ class Floats:
         """
         asked, classes = self.asked, self.classes
         if asked.is_own:
-            large = np.full(self.a.shape, classes.largest)
-            return np.asarray(asked.atol + asked.rtol * large + asked.slack * (1 + large))
+            large = classes.largest
+            return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.slack * (1 + large))
         slack = asked.slack * (1 + classes.scale)
         rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
+        of_class = np.maximum(asked.rtol * classes.scale, rounding) + slack + _below_normal(self.limits)
         of_one = ALLOWANCE * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
-        least = slack + _below_normal(self.limits) + of_one
-        found = np.asarray(np.maximum(asked.rtol * classes.scale, rounding) + least)
-        counted = self._told_apart() if not asked.slack and self._counts() else np.zeros(self.a.shape, np.bool_)
-        return np.where(counted, np.minimum(found, _COUNTED), found)
+        found = np.asarray(classes.spread(of_class) + of_one)
+        if asked.slack or not self._counts():
+            return found
+        return np.where(self._told_apart(), np.minimum(found, _COUNTED), found)
 
     def _counts(self) -> bool:
         """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
@@ -111,7 +115,8 @@ class Floats:
         """What rounding carries numbers of like magnitude away by, as the reference moves and the original errs."""
         asked, classes = self.asked, self.classes
         moved = classes.largest_of(self.smooth)
-        own = np.minimum(classes.largest_of(np.where(self.jumps > 0, 0.0, self.gap_a)), _OWN * moved)
+        errs = np.where(self.jumps > 0, 0.0, self.gap_a) if np.any(self.jumps) else self.gap_a
+        own = np.minimum(classes.largest_of(errs), _OWN * moved) if np.any(moved) else moved
         if asked.overflowing:
             own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
         summed = asked.summing * classes.largest_of(self.inputs)
@@ -120,7 +125,7 @@ class Floats:
     def _conditioned(self) -> np.ndarray:
         """The same part of the scale of what is added up on the way: where terms cancel, little is left of much."""
         if self.asked.is_own:
-            return np.zeros(self.a.shape)
+            return np.zeros(self.classes.scale.shape)
         terms = self.classes.largest_of(self.smooth) / float(self.limits.eps)
         return np.asarray(self.asked.rtol * np.minimum(self.classes.usual, terms))
 
@@ -139,7 +144,7 @@ class Floats:
             dtype=self.dtype.name,
             original=None if self.independent is None else self._deviation(self.gap_a),
             rewritten=self._deviation(self.gap),
-            scale=self._at(self.classes.scale, place),
+            scale=self._at(self.classes.spread(self.classes.scale), place),
             allowed=self._at(self.allowed, place),
             ok=not why,
             why=why,
@@ -168,7 +173,7 @@ class Floats:
 
     def _gap(self, result: np.ndarray, both: np.ndarray) -> np.ndarray:
         """Return |result - reference| where both are finite, else 0."""
-        return np.asarray(np.abs(np.where(both, result, 0) - np.where(both, self.right, 0)))
+        return np.asarray(np.abs(_only(result, both) - _only(self.right, both)))
 
     def _unlike(self) -> np.ndarray:
         """Where NaN, infinity or a finite number is not what should be there."""
@@ -239,10 +244,10 @@ class Floats:
 
     def _say_far(self, far: np.ndarray) -> str:
         """Say by how much the worst of the elements that are too far differs; empty for none."""
-        place = self._furthest(far)
+        place = self._furthest(far) if np.any(far) else None
         if place is None:
             return ""
-        scale = self.classes.scale[place]
+        scale = self.classes.spread(self.classes.scale)[place]
         numbers = f"by {self.gap[place]:.3g} where {self.allowed[place]:.3g} is allowed (scale {scale:.3g})"
         if self.independent is None:
             return f"differs from the original {numbers}"
@@ -254,8 +259,18 @@ class Floats:
         """Return the largest of these distances from the reference, in all three measures."""
         meaningful = self.magnitude >= _MEANINGFUL * self.classes.largest
         relative = float((gap / self.magnitude).max(initial=0.0, where=meaningful & (self.magnitude > 0)))
-        ulps = float((gap / spacing(self.magnitude, self.dtype)).max(initial=0.0, where=meaningful))
+        ulps = float((gap / self._spacing).max(initial=0.0, where=meaningful))
         return Deviation(float(gap.max(initial=0.0)), relative, ulps)
+
+    @cached_property
+    def _spacing(self) -> np.ndarray:
+        """A unit in the last place of each element."""
+        return spacing(self.magnitude, self.dtype)
+
+
+def _only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The chosen elements, and 0 for the others."""
+    return array if chosen.all() else np.where(chosen, array, 0)
 
 
 def _below_normal(limits: ml_dtypes.finfo) -> float:
@@ -276,6 +291,8 @@ def _ratio(gap: float, allowed: float) -> float:
 
 def _kinds(array: np.ndarray) -> np.ndarray:
     """Return, for each element, which of `_KINDS` it is.  Complex infinities have no sign."""
+    if np.isfinite(array).all():
+        return np.full(array.shape, _FINITE, np.int8)
     kinds = np.where(np.isnan(array), _NAN, _FINITE)
     infinite = np.isinf(array) & (kinds != _NAN)
     negative = array.real < 0 if array.dtype.kind != "c" else np.zeros(array.shape, np.bool_)

@@ -1,10 +1,11 @@
 """The form of an experiment: all of it but how large its large fixed dims are and which numbers its weights hold.
 
 Experiments of one form compute the same but for widths: convolutions of 32 and of 48 channels, each with its own
-weights, layers of 768 and of 1,024.
+weights, layers of 768 and of 1,024.  Where nodes move windows, the sizes of those and of what they move over are widths
+too, however small: of a kernel it counts whether it is one element, of strides and padding whether there are any.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -17,13 +18,16 @@ from surgeon.shaping.symbols import Size
 
 Form = bytes
 MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
+WINDOWS = frozenset({"Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool", "LpPool"})
+# Attributes of those that say how large a window is and how it moves, and the number that says nothing.
+_OF_WINDOWS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 0, "output_padding": 0, "group": 1}
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 
 def form_of(experiment: Experiment) -> Form:
     """The form of an experiment: equal for equal ones, whatever their names and widths."""
-    form = _Form()
+    form = _Form(experiment.ops)
     minis = experiment.minis
     content = (
         tuple(form.input(item) for item in experiment.inputs),
@@ -51,7 +55,8 @@ def form_of(experiment: Experiment) -> Form:
 class _Form:
     """Names, free sizes and large numbers of one experiment, by the order of their first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, ops: Collection[str]) -> None:
+        self._moves_windows = not WINDOWS.isdisjoint(ops)
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
         self._sizes: dict[Size, str] = {}
@@ -63,7 +68,8 @@ class _Form:
     def input(self, item: Input) -> Hashable:
         """An input: its dims, and the sizes that it holds."""
         value = () if item.value is None else (item.value.shape, *map(self._size, item.value.flat))
-        return (self.number(item.name), tuple(map(self._size, item.shape)), value, item.weight)
+        shape = self._kernel(item.shape) if item.weight else self._places(item.shape)
+        return (self.number(item.name), shape, value, item.weight)
 
     def nodes(self, nodes: Iterable[NodeProto]) -> Hashable:
         """Nodes without their names."""
@@ -73,14 +79,14 @@ class _Form:
                 node.op_type,
                 tuple(map(self.number, node.input)),
                 tuple(map(self.number, node.output)),
-                tuple(sorted((item.name, self._attribute(item)) for item in node.attribute)),
+                tuple(sorted((item.name, self._attribute(item, node.op_type)) for item in node.attribute)),
             )
             for node in nodes
         )
 
     def tensor(self, tensor: TensorProto) -> str:
         """A constant: floats that are many by their dims, anything else by its numbers."""
-        dims = tuple(map(self._size, tensor.dims))
+        dims = self._kernel(tuple(tensor.dims))
         array = numpy_helper.to_array(tensor)
         if tensor.data_type in _FLOATS and array.size > MOST_TOLD:
             return repr((tensor.data_type, dims))
@@ -88,7 +94,20 @@ class _Form:
             return repr((tensor.data_type, dims, *map(self._size, array.ravel().tolist())))
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))
 
-    def _attribute(self, item: AttributeProto) -> str:
+    def _kernel(self, dims: Sequence[Size]) -> tuple[str, ...]:
+        """The dims of a constant: where windows are moved, of those a kernel has behind its channels only whether."""
+        places = range(2, len(dims)) if self._moves_windows else ()
+        return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
+
+    def _places(self, dims: Sequence[Size]) -> tuple[str, ...]:
+        """The dims of an input: of those that windows are moved over it counts whether there is more than one place."""
+        places = [at for at in range(2, len(dims)) if self._moves_windows and isinstance(dims[at], int)]
+        return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
+
+    def _attribute(self, item: AttributeProto, op: str) -> str:
+        if op in WINDOWS and item.name in _OF_WINDOWS:
+            usual = _OF_WINDOWS[item.name]
+            return repr((len(item.ints), any(number != usual for number in (*item.ints, *[item.i] * (not item.ints)))))
         if item.type in _INTS:
             numbers = (item.i,) if item.type == AttributeProto.INT else item.ints
             return repr(tuple(map(self._size, numbers)))

@@ -8,7 +8,7 @@ import onnx
 from surgeon.implementations import receive
 from surgeon.prove.experiment import Experiment, Trace, Traced
 from surgeon.prove.inner_values import find_inner
-from surgeon.prove.site_proof import run_experiment
+from surgeon.prove.site_run import run_experiment
 from surgeon.running.child import Note
 from surgeon.running.plain import to_plain
 

@@ -29,6 +29,9 @@ FIRST = (
     (Values.BACKWARDS, 0),
     (Values.LIMITS, 0),
 )
+# The same where one run computes much: each kind once, and usual values for what is special about them.
+_TOO = ((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1), (Values.HIDDEN_ROWS, 1))
+COSTLY = tuple(item for item in FIRST if item[1] == 0 or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up

@@ -12,29 +12,37 @@ _TENTH = 0.1
 class Classes:
     """The finite numbers of one tensor, flat, by magnitude.
 
-    scale: for each element the largest magnitude of its class.  largest: of all.  usual: of all but those that are far
-    above the others: what hides a score is no datum.  Zeros are a class of their own.
+    scale: of each class the largest magnitude.  largest: of all.  usual: of all but those that are far above the
+    others: what hides a score is no datum.  Zeros are a class of their own, the first.  Classes are few (doubles span
+    2,100 powers of two): what is alike for a class is computed for that, and put to the elements by `spread`.
     """
 
     def __init__(self, magnitude: np.ndarray, finite: np.ndarray) -> None:
-        """Sort magnitudes, float64 of any shape; what is not `finite` belongs to no class that matters."""
-        counted = magnitude[finite & (magnitude > 0)]
+        """Class magnitudes, float64 of any shape; what is not `finite` belongs to no class that matters."""
+        positive = finite & (magnitude > 0)
+        counted = magnitude[positive]
         self.largest = float(counted.max(initial=0.0))
         tenth = float(np.quantile(counted, _TENTH, method="lower")) if counted.size else 0.0
         self.usual = min(self.largest, _ORDINARY * tenth)
         with np.errstate(all="ignore"):
             powers = np.frexp(self.largest)[1] - np.frexp(magnitude)[1]
-        numbers = np.where(magnitude > 0, powers // BINADES, -1)
-        _, self._numbers = np.unique(numbers, return_inverse=True)
-        self._numbers = self._numbers.reshape(magnitude.shape)
-        self._finite = finite
+        self._numbers = np.where(magnitude > 0, np.maximum(powers // BINADES, 0) + 1, 0).astype(np.intp)
+        self._finite = None if finite.all() else finite
+        self._judged = self._numbers if self._finite is None else self._numbers[finite]
+        self._count = int(self._numbers.max(initial=0)) + 1
         self.scale = self.largest_of(magnitude)
 
     def largest_of(self, values: np.ndarray) -> np.ndarray:
-        """For each element the largest of these values over the finite elements of its class."""
-        found = np.zeros(int(self._numbers.max(initial=-1)) + 1)
-        np.maximum.at(found, self._numbers[self._finite], values[self._finite])
-        return np.asarray(found[self._numbers])
+        """For each class the largest of these values over its finite elements, or of one value for all; 0 for none."""
+        found = np.zeros(self._count)
+        if values.ndim and self._finite is not None:
+            values = values[self._finite]
+        np.maximum.at(found, self._judged, values)
+        return found
+
+    def spread(self, of_classes: np.ndarray) -> np.ndarray:
+        """For each element what is given of its class."""
+        return np.asarray(of_classes[self._numbers])
 
 
 def reach(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:

@@ -8,8 +8,9 @@ from onnx import FunctionProto
 from surgeon.indexing.scope import Node
 from surgeon.prove.cut import Cut
 from surgeon.prove.experiment import Experiment, Input, ProofOptions, Wish
+from surgeon.prove.loads import Load, loads
 from surgeon.prove.mini import mini_models
-from surgeon.prove.sizes import pinned
+from surgeon.prove.sizes import pinned, values_of
 from surgeon.prove.sums import picks_by_products, sums
 from surgeon.prove.wishes import most_looked_up, wishes
 from surgeon.running.inlining import name_of
@@ -32,6 +33,8 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
         added=frozenset(_added(cut)),
         pinned=pinned(cut),
+        values=values_of(cut),
+        loads=tuple(_loads(cut)),
         wishes=tuple(_wishes(cut)),
         most=most_looked_up(cut),
         sums=tuple(sums(cut)),
@@ -40,6 +43,17 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         slack=cut.region.slack,
         apart=cut.region.apart,
     )
+
+
+def _loads(cut: Cut) -> Iterator[Load]:
+    """What the original nodes compute, where their shapes are known."""
+    for node in cut.before:
+        scope = cut.origin.scope(node.scope)
+        reads, makes = (
+            [cut.shapes.facts(scope, name).shape if name else None for name in names]
+            for names in (node.inputs, node.outputs)
+        )
+        yield from loads(node.op, reads, makes)
 
 
 def _bodies(cut: Cut, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: Bodies) -> dict[str, FunctionProto]:

@@ -44,7 +44,7 @@ def _is_computed_here(models: Iterable[ModelProto], options: ProofOptions) -> bo
 
 def run_here(experiment: Experiment) -> SiteProof:
     """The proof of an experiment that stays: without limits, and what ends it ends this process."""
-    from surgeon.prove.site_proof import run_experiment  # not at the top: what runs models is for children
+    from surgeon.prove.site_run import run_experiment  # not at the top: what runs models is for children
 
     return run_experiment(experiment)
 

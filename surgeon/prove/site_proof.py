@@ -1,6 +1,5 @@
-"""One region proved: both mini-models on the same inputs, their answers held against a higher-precision reference."""
+"""Both mini-models of a region on the same inputs, their answers held against a higher-precision reference."""
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,12 +12,13 @@ from onnx import FunctionProto
 from surgeon.feeding.dims import kind_of
 from surgeon.feeding.inputs import InputsUnknown, Values
 from surgeon.feeding.wants import MASKED_KINDS, OVERFLOWING
-from surgeon.prove.compare import same_values, stated
+from surgeon.prove.compare import same_values
 from surgeon.prove.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.prove.exposing import exposing
 from surgeon.prove.feeder import Feeder, Feeds
 from surgeon.prove.judge import TensorError, judge
 from surgeon.prove.kinds import (
+    COSTLY,
     FIRST,
     FURTHER,
     OTHERS,
@@ -28,10 +28,11 @@ from surgeon.prove.kinds import (
     part_of_one,
     suited,
 )
+from surgeon.prove.movement import Movement
 from surgeon.prove.moves import Moves
-from surgeon.prove.proof import CannotCut, SiteProof
+from surgeon.prove.proof import CannotCut
 from surgeon.prove.result import Outcome
-from surgeon.prove.sizes import Setting, Sizes
+from surgeon.prove.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting, Sizes
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -48,40 +49,16 @@ LOSING = frozenset(
 )  # of which products overflow
 
 
-def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
-    """Run both sides and judge.  What the models do never raises: every way of not running is an outcome.
+class Attempt:
+    """One way of running an experiment: the steps, and what they share.
 
-    note: told which side is run next, and how many runs agreed before: what it takes in may be its last.
+    is_evaluated: by onnx's ReferenceEvaluator alone.  once: on one set of inputs.
     """
-    started = time.perf_counter()
-    options = experiment.options
-    proof = _Proof(experiment, note)
-    outcome, reason = proof.judged()
-    if proof.is_refused:  # kernels of ONNX Runtime take less than the ops allow
-        other = _Proof(experiment, note, is_evaluated=True)
-        found = other.judged()
-        if found[0] is not Outcome.UNPROVED:
-            proof, (outcome, reason) = other, found
-    return SiteProof(
-        outcome=outcome,
-        reason=reason,
-        oracle=proof.oracle,
-        independent=proof.independent,
-        reference=proof.against,
-        errors=tuple(proof.worst.values()),
-        runs=proof.runs,
-        tolerance=stated({error.dtype: None for error in proof.worst.values()}, options.rtol, options.atol),
-        seconds=time.perf_counter() - started,
-        is_of_weights=proof.is_of_weights,
-        kinds=tuple(proof.kinds),
-        sizes=tuple(dict.fromkeys(proof.sizes)),
-    )
 
-
-class _Proof:
-    """The steps of `run_experiment` and what they share.  is_evaluated: by onnx's ReferenceEvaluator alone."""
-
-    def __init__(self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False) -> None:
+    def __init__(
+        self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False, once: bool = False
+    ) -> None:
+        self._once = once
         self._note_down, self._agreed, self._is_empty = note, 0, False
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
@@ -113,6 +90,13 @@ class _Proof:
     def sizes(self) -> Iterable[str]:
         """The sets of sizes at which they did, in words."""
         return (setting.told for setting in self._tried if setting.by_symbol)
+
+    def take(self, other: "Attempt") -> None:
+        """Count the runs of another proof of the same region among these, and keep what was worst in either."""
+        self.runs += other.runs
+        for name, error in other.worst.items():
+            if name not in self.worst or error.severity > self.worst[name].severity:
+                self.worst[name] = error
 
     def judged(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
@@ -215,10 +199,10 @@ class _Proof:
                 continue
             if not (failure and group[0].shrunk) or self.experiment.weights:
                 break  # else: what fails with dims made smaller may be right as they are
-        if not self.runs or failure or not self._tells:
+        if not self.runs or failure or not self._tells or self._once:
             return failure
         at = self._ran_at or group[0]
-        full = sizes.full() if group[0].shrunk else None
+        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else None
         further: Iterable[Setting] = () if full is None else (full,)
         if not self.experiment.brief:
             failure, further = self._run_weighed(at), (*further, *sizes.further(at))
@@ -251,12 +235,20 @@ class _Proof:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
             has_run = bool(self.runs)
-            failure = self._run_at(setting, OTHERS if has_run or self.experiment.brief else FIRST)
+            failure = self._run_at(setting, self._kinds_at(setting, has_run))
             if self.runs and not has_run:
                 self._ran_at = setting
-            if failure or (self.experiment.brief and self._tells):
+            if failure or ((self.experiment.brief or self._once) and self._tells):
                 return failure
         return ""
+
+    def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
+        """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
+        if self._once:
+            return FURTHER
+        if has_run or self.experiment.brief:
+            return OTHERS
+        return FIRST if setting.work <= COSTLY_WORK else COSTLY
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
@@ -274,6 +266,8 @@ class _Proof:
                 return f"{failure}{_where(values, feeds)}"
             if self.runs > runs:
                 self._kinds[_spoken(values)] = None
+            elif self.runs == before and setting.elements > PLENTY:
+                break  # what refuses much refuses its sizes: it is not made again with other numbers
         if self.runs > before:
             self._tried.append(setting)
         return ""
@@ -305,8 +299,8 @@ class _Proof:
         for name, answer in original.items():
             if self._is_empty and not answer.size and not rewritten[name].size:
                 continue  # which shape a tensor without elements has, kernels tell differently too
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large)
-            if not found.ok and values in LOSING and self._overflows(feeds):
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
+            if found is None:
                 return ""
             self._keep(found, answer)
             if not found.ok:
@@ -359,8 +353,13 @@ class _Proof:
         exact: np.ndarray | None,
         feeds: Feeds,
         large: bool,
-    ) -> TensorError:
-        """Judge one output; how far the reference moves with its inputs is asked only where that decides."""
+        loses: bool,
+    ) -> TensorError | None:
+        """Judge one output; how far the reference moves with its inputs is asked only where that decides.
+
+        loses: products of such inputs may overflow; None where they do and it differs, of which nothing is held
+        against a rule that differs there.
+        """
         rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
         settled = partial(
             judge,
@@ -375,6 +374,10 @@ class _Proof:
             by_ones=part_of_one(self._ops, original.shape, feeds),
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
+        if loses:
+            found = asked(Movement.alike(0.0))
+            if found.ok or self._overflows(feeds):
+                return found if found.ok else None
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
 
 

@@ -25,6 +25,14 @@ SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 ALIKE = (4, 3)
 KEPT = 16  # fixed dims up to here stay
+FEW = 4  # the same where there is much to compute
+# Multiplications, as `Load` counts them.
+MUCH = 1 << 25  # from here on fixed dims are made smaller too, small ones as well
+COSTLY_WORK = 1 << 27  # from here on fewer kinds of inputs are tried, and no sizes beside constants
+MOST_LONG = 1 << 27  # up to which one dim is long, or several are larger at once
+MOST_FURTHER = 1 << 29  # up to which any other setting beside the first is run
+MOST_FULL = 1 << 30  # up to which one with all dims as they are is
+MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
 FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
 LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone (144: windows leave 129), up to how many elements
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
@@ -32,7 +40,9 @@ ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 an
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
-_LEAST, _NEAR = 1e-6, 1e-3  # of floats that may stand for dims: how small, and how near (float16 holds three digits)
+_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
+# Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
+_LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
 
 
 _Given: TypeAlias = Mapping[str, int]
@@ -51,9 +61,12 @@ class Sizes:
         self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: Fitting | None = None
-        self._pinned = experiment.pinned
-        fixed = {size for size in self._dims if isinstance(size, int) and size > KEPT}
-        self._shrinkable = sorted(size for size in fixed if not self._is_spoken_of(size))
+        self._pinned, self._values = experiment.pinned, experiment.values
+        self._loads = experiment.loads
+        fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
+        may_shrink = [size for size in fixed if size not in self._pinned and not self._is_spoken_of(size)]
+        self._shrinkable = [size for size in may_shrink if size > KEPT]
+        self._small = [size for size in may_shrink if size <= KEPT]
 
     def groups(self) -> Iterator[list["Setting"]]:
         """Groups of settings; a later group is for a region that runs at none of the former.
@@ -131,24 +144,33 @@ class Sizes:
         """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
         return any(size % part == 0 and part >= LEAST_PART for part in self._pinned if 0 < size <= part * MOST_PARTS)
 
-    def full(self) -> "Setting | None":
-        """The usual sizes with all fixed dims as they are, unless that is a lot."""
+    def usual(self) -> "Setting | None":
+        """The first setting that is tried; None where there is none."""
+        group = next(self.groups(), None)
+        return group[0] if group else None
+
+    def full(self, most: int) -> "Setting | None":
+        """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
         setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
-        return setting if setting is not None and setting.elements <= FULL else None
+        fits = setting is not None and setting.elements <= most and setting.work <= MOST_FULL
+        return setting if fits else None
 
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
         All free dims that have a name one larger, where what was even is odd; all at, and one beside, constants that
-        the region speaks of; each alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes
-        follow from is changed for all; dims without a name may follow from others, and stay.
+        the region speaks of, where that costs little; each alone at 1, at a length that no small buffer holds, and
+        last at 0.  What other sizes follow from is changed for all; dims without a name may follow from others, and
+        stay.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
-        sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        if first.work <= COSTLY_WORK:
+            sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
         sets += [{name: 1} for name in alone]
         for name in alone:
             sets += self._long(name, base, first)
@@ -163,7 +185,7 @@ class Sizes:
                 if 0 not in by_symbol.values():
                     continue
             setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
-            if setting is not None and by_symbol not in seen:
+            if setting is not None and by_symbol not in seen and setting.work <= max(MOST_FURTHER, first.work):
                 seen.append(by_symbol)
                 yield setting
 
@@ -172,7 +194,7 @@ class Sizes:
 
         def fits(sizes: Mapping[str, int], most: int) -> bool:
             setting, _ = self._settled(self._totalled({**base, **sizes}), lambda _: first.shrunk)
-            return setting is not None and setting.elements <= most
+            return setting is not None and setting.elements <= most and setting.work <= max(MOST_LONG, first.work)
 
         for size, most in LONG:
             if size <= self._most.get(name, size) and fits({name: size}, most):
@@ -182,6 +204,12 @@ class Sizes:
         line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
         if not fits({name: size}, LONG[0][1]) and size <= self._most.get(name, size) and fits(line, most):
             yield line
+
+    def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+        """Sizes to change together; where that makes much to compute, one by one."""
+        setting, _ = self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=True)
+        is_little = setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= MOST_LONG
+        yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
         """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
@@ -213,13 +241,13 @@ class Sizes:
                 setting.value(leaf, np.dtype(object))
         except SizeError:
             return None, {}
-        setting.elements = self._elements(setting)
+        setting.elements, setting.work = self._elements(setting), self._work(setting)
         setting.is_empty = 0 in dims.values()
         free = by_symbol.keys() - self._chosen.keys()
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
         good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in dims.items())
-        return (setting if good and setting.elements <= TOO_MANY else None), dims
+        return (setting if good and self._given(setting) <= TOO_MANY else None), dims
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
         """A size for each symbol: that of its kind, or one of the others in turn."""
@@ -228,22 +256,32 @@ class Sizes:
         return {name: next(turn) if kind == "other" else SIZES[kind][place] for name, kind in kinds.items()}
 
     def _elements(self, setting: "Setting") -> int:
-        return sum(math.prod(setting.size(size) for size in shape) for shape in self._shapes)
+        """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
+        return max(self._given(setting), *(_elements(load.each, setting) for load in self._loads), 0)
+
+    def _given(self, setting: "Setting") -> int:
+        return sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
+
+    def _work(self, setting: "Setting") -> int:
+        return sum(load.at(setting.size) for load in self._loads)
 
     def _shrunk(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """Smaller stand-ins for large fixed dims that no constant and no attribute speaks of.
 
         A stand-in stays above every smaller number that is spoken of: a Slice of the first 100 must not become all.
         """
-        if self._elements(Setting(symbol_sizes, {})) <= PLENTY:
+        true = Setting(symbol_sizes, {})
+        is_much = self._work(true) > MUCH
+        if self._elements(true) <= PLENTY and not is_much:
             return {}
-        return self._stand_ins(self._pinned)
+        return self._stand_ins(self._values, [*self._small, *self._shrinkable] if is_much else self._shrinkable)
 
     def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
         """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
-        if self._elements(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
+        if self._given(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
             return self._shrunk(symbol_sizes)
-        return self._stand_ins(self._pinned.difference(size for size in self._dims if isinstance(size, int)))
+        values = self._values.difference(size for size in self._dims if isinstance(size, int))
+        return self._stand_ins(values, self._shrinkable)
 
     def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
         """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""
@@ -253,25 +291,29 @@ class Sizes:
 
         yield from (shrunk_but(size) for size in self._shrinkable)
 
-    def _stand_ins(self, spoken_of: frozenset[int]) -> dict[int, int]:
+    def _stand_ins(self, spoken_of: frozenset[int], sizes: Iterable[int]) -> dict[int, int]:
+        """A smaller number for each dim that may have one: no two alike, and none like a dim that stays."""
         found: dict[int, int] = {}
-        for size in self._shrinkable:
+        taken = {size for size in self._dims if isinstance(size, int)} | self._pinned
+        for size in sizes:
             least = max((number for number in spoken_of if number < size), default=0)
-            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if number > least)
-            found[size] = next((number for number in numbers if number not in found.values()), size)
+            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if least < number < size)
+            found[size] = next((number for number in numbers if number not in taken), size)
+            taken.add(found[size])
         return found
 
 
 class Setting:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
-    elements: how many all inputs have.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
+    elements: how many all inputs have, or the largest tensor made of them.  work: what the nodes compute, in
+    multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
     not 1, where everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
         self.by_symbol, self.shrunk = by_symbol, shrunk
-        self.elements = 0
+        self.elements, self.work = 0, 0
         self.tells = True
         self.is_empty = False
 
@@ -290,34 +332,50 @@ class Setting:
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
+def _elements(shape: Iterable[Size], setting: Setting) -> int:
+    """The elements of a tensor; 0 where a dim has no value."""
+    try:
+        return math.prod(map(setting.size, shape))
+    except SizeError:
+        return 0
+
+
 def pinned(cut: "Cut") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of, as dims or as values."""
+    groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
+    return values_of(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
+
+
+def values_of(cut: "Cut") -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
     found: set[int] = set()
     for tensor in cut.constants.values():
-        found.update(tensor.dims)
         if math.prod(tensor.dims) > 64:
             continue
         if tensor.data_type in WHOLE:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
-            found.update(_meant(float(np.real(number)) for number in numpy_helper.to_array(tensor).reshape(-1)))
+            found.update(meant(numpy_helper.to_array(tensor)))
     for leaf in cut.leaves.values():
         if leaf.value is not None:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
     for node in (*cut.prefix, *cut.before, *cut.after):
         for item in node.proto.attribute:
+            if item.name in _OF_CHANNELS:
+                continue
             found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
-            found.update(_meant((item.f,) if item.type == AttributeProto.FLOAT else ()))
+            found.update(meant(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
     return frozenset(abs(number) for number in found)
 
 
-def _meant(numbers: Iterable[float]) -> Iterator[int]:
-    """Dims that a float may stand for: a mean divides by one, attention by the root of one."""
-    for number in numbers:
-        size = abs(number)
+def meant(numbers: np.ndarray) -> Iterator[int]:
+    """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
+    near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
+    for number in numbers.reshape(-1):
+        size = abs(float(np.real(number)))
         if not _LEAST < size < 1 / _LEAST:
             continue
         for guess in (size, 1 / size, size * size, 1 / (size * size)):
-            if guess > KEPT and abs(guess - round(guess)) <= _NEAR * guess:
+            if guess > KEPT and abs(guess - round(guess)) <= near * guess:
                 yield round(guess)

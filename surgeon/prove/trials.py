@@ -5,7 +5,6 @@ wide range.  What the original refuses is left out; where it refuses everything,
 """
 
 import pathlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,17 +16,19 @@ from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
 from surgeon.feeding.user_inputs import InputSet
 from surgeon.prove.compare import TOLERANCES, dtype_name, same_values, tolerance
 from surgeon.prove.noise import measure
+from surgeon.prove.workload import Workload
 from surgeon.running.away import open_away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
 
-_SLOW = 3.0  # seconds: a model that runs longer is run twice only on its first inputs, and once on wide-ranging ones
-_VERY_SLOW = 30.0  # seconds: a model that runs longer sees one set of the usual inputs
 # Added to the seed, and times which: no second opinion comes of masks, indices and sizes that proofs of sites tried.
 # Always the turn that hides by the least number, beside which a score is lost in any order.  Rows hidden whole are left
 # to the proofs: what ONNX Runtime's kernels make of such is not always what ONNX says.
 _OWN_SEED, _OWN_TURNS = 1000, 6
 _MORE = 2  # added to each free size
+# Of a run, as `Workload` counts it.  A model that computes more is run twice only on its first inputs, and once on
+# wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
+MUCH, VERY_MUCH = 1 << 36, 1 << 39
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
 _WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
 
@@ -81,7 +82,7 @@ class Trials:
         self._dims = dims
         self._plan: InputPlan | None = None
         self._refusal = ""  # why the original refused the first inputs that it refused
-        self._seconds = 0.0  # that the original took for the slowest inputs
+        self._work = 0  # of the largest run so far
         self._noise: dict[int, dict[str, float]] = {}  # by id() of the trial
         self._done = bool(self.why)
         if given or self._done:
@@ -123,12 +124,13 @@ class Trials:
 
     def _trials(self, session: Whole) -> Iterator[Trial]:
         """Yield the trials that the original accepts."""
+        self._load = Workload(self.original)
         if self._plan is None:
             yield from self._given_trials(session)
             return
         made = list(self._usual_trials(session, self._plan))
         yield from made
-        if made and self._seconds <= _SLOW:
+        if made and self._work <= MUCH:
             yield from self._own_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
@@ -136,14 +138,13 @@ class Trials:
     def _given_trials(self, session: Whole) -> Iterator[Trial]:
         """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
         for given in self._given:
-            started = time.perf_counter()
             try:
                 outputs = session.run(given.arrays)
-                again = session.run(given.arrays) if self._seconds < _SLOW else outputs
+                again = session.run(given.arrays) if self._work < MUCH else outputs
             except SessionError as refused:
                 self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.line}"
                 continue
-            self._seconds = max(self._seconds, time.perf_counter() - started)
+            self._work = max(self._work, self._load.of(given.arrays))
             yield Trial(given.arrays, outputs, _unrepeated(outputs, again), {}, source=str(given))
 
     def _usual_trials(self, session: Whole, plan: InputPlan) -> Iterator[Trial]:
@@ -152,14 +153,13 @@ class Trials:
         found = 0
         for sizes in plan.size_sets(self._dims):
             for seed in seeds:
-                started = time.perf_counter()
-                trial = self._trial(session, plan, seed, sizes, repeat=self._seconds < _SLOW)
+                trial = self._trial(session, plan, seed, sizes, repeat=self._work < MUCH)
                 if trial is None:
                     continue
-                self._seconds = max(self._seconds, time.perf_counter() - started)
+                self._work = max(self._work, self._load.of(trial.feeds))
                 found += 1
                 yield trial
-                if self._seconds > _VERY_SLOW:
+                if self._work > VERY_MUCH:
                     return
             seeds = range(seeds.stop, seeds.stop + 1) if found else seeds
         if found:
@@ -211,7 +211,7 @@ class Trials:
         What the original does not stand is left out, and `left_out` says why.
         """
         first, unstable = made[0], sorted({name for trial in made for name in trial.unstable})
-        for turn in range(1 if self._seconds > _SLOW else plan.seeds()):
+        for turn in range(1 if self._work > MUCH else plan.seeds()):
             why = ""
             for values in _WIDE_TURNS[turn % len(_WIDE_TURNS)]:
                 feeds = plan.make(self._seed + turn, first.sizes, values)

@@ -1,0 +1,181 @@
+"""What a proof costs, counted: elements that are made, runs of both sides, and how often weights are made."""
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import surgeon
+from surgeon import Constant, Graph, Tensor, rule
+from surgeon.feeding.filling import Filler
+from surgeon.prove import remote, site_check
+from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
+from surgeon.prove.loads import Load
+from surgeon.prove.remote import run_here
+from surgeon.prove.site_proof import Attempt
+from surgeon.prove.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Setting, Sizes, meant
+from surgeon.shaping.symbols import symbol
+from surgeon.testing import parse
+from tests.test_further_sizes import EMPTY
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The inputs of each run, by name; proofs are made in this process."""
+    found = []
+    original = Attempt._run
+
+    def run(self, feeds, values):
+        found.append({name: array.shape for name, array in feeds.items()})
+        return original(self, feeds, values)
+
+    monkeypatch.setattr(Attempt, "_run", run)
+    monkeypatch.setattr(site_check, "proofs_of", lambda experiments, jobs: [run_here(item) for item in experiments])
+    monkeypatch.setattr(remote, "start", lambda: None)
+    return found
+
+
+def elements(run) -> int:
+    return sum(int(np.prod(shape)) for shape in run.values())
+
+
+SPLIT = """(float[1, 500, 128] x) => (float[1, 500, 128] y) <int64[4] s = {1, 500, 8, 16}, int64[3] t = {1, 500, 128}>
+    { a = Reshape(x, s) b = Relu(a) y = Reshape(b, t) }"""
+
+
+@rule(patterns=[lambda g, x, s, t: g.reshape(g.relu(g.reshape(x, s)), t)])
+def unsplit(g: Graph, x: Tensor, s: Constant, t: Constant) -> Tensor:
+    """Right: what is reshaped there and back need not be."""
+    return g.relu(x)
+
+
+@rule(patterns=[lambda g, x, s, t: g.reshape(g.relu(g.reshape(x, s)), t)])
+def only_the_first(g: Graph, x: Tensor, s: Constant, t: Constant) -> Tensor:
+    """Wrong behind the first hundred rows, which is all where it is run narrow."""
+    rows, rest = (g.slice(x, [low], [high], [1]) for low, high in ((0, 100), (100, 1 << 30)))
+    return g.concat(g.relu(rows), rest, axis=1)
+
+
+def test_a_dim_that_reshapes_speak_of_is_small_in_all_runs_but_one(runs):
+    _, report = surgeon.rewrite(parse(SPLIT), unsplit)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    wide = [run for run in runs if elements(run) > PLENTY]
+    assert wide == [{"x": (1, 500, 128)}] == runs[-1:]
+    assert len(runs) > 10
+
+
+def test_what_is_right_where_it_is_narrow_alone_is_found(runs):
+    _, report = surgeon.rewrite(parse(SPLIT), only_the_first, keep_going=True)
+    assert not report.sites
+    assert len(report.rolled_back) == 1
+    assert any(elements(run) <= PLENTY for run in runs), "it was run narrow first"
+
+
+def test_a_dim_that_a_float_stands_for_stays(runs):
+    """The mean over 500 divides by 500: with another number there it were another region."""
+    text = SPLIT.replace("b = Relu(a)", "c = Constant<value_float = 500.0>() r = Relu(a) b = Div(r, c)")
+
+    @rule(patterns=[lambda g, x, s, t, c: g.reshape(g.div(g.relu(g.reshape(x, s)), c), t)])
+    def divided(g: Graph, x: Tensor, s: Constant, t: Constant, c: Constant) -> Tensor:
+        return g.div(g.relu(x), c)
+
+    _, report = surgeon.rewrite(parse(text), divided)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert {run["x"][1] for run in runs} == {500}
+
+
+def test_a_float_stands_for_a_dim_only_as_near_as_it_is_precise():
+    assert 64 in set(meant(np.float32([0.125])))
+    assert 768 in set(meant(np.float32([1 / 768])))
+    assert 768 in set(meant(np.float16([1 / 768])))
+    assert 500 not in set(meant(np.float32([0.044715]))), "a constant of GELU, whose square is 1 / 500.14"
+
+
+WEIGHTY = "(float[n, 80] x) => (float[n, 80] y) { t = Transpose(w) y = MatMul(x, t) }"
+
+
+@rule(patterns=[lambda g, x, w: g.matmul(x, g.transpose(w, perm=[1, 0]))])
+def gemm(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+    return g.gemm(x, w, transB=1)
+
+
+def weighty(is_node: bool):
+    """A product with a weight of 6,400 elements: an initializer, or what a Constant node holds."""
+    model = parse(WEIGHTY.replace("Transpose(w)", "Transpose<perm = [1, 0]>(w)"))
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((80, 80)).astype(np.float32), "w")
+    if is_node:
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=weight))
+    else:
+        model.graph.initializer.append(weight)
+    return model
+
+
+@pytest.mark.parametrize("is_node", [False, True])
+def test_a_large_weight_is_made_up_once_for_a_region(runs, monkeypatch, is_node):
+    made = []
+    original = Filler.fill
+
+    def fill(self):
+        made.append(self.want.name)
+        return original(self)
+
+    monkeypatch.setattr(Filler, "fill", fill)
+    _, report = surgeon.rewrite(weighty(is_node), gemm)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert all(run["w"] == (80, 80) for run in runs)
+    assert made.count("w") == 1 + 3, "usual ones, and three other kinds of weights"
+    assert made.count("x") >= len(runs)
+
+
+def sizes_of(*shape, loads=(), **known) -> Sizes:
+    inputs = (Input("x", shape),)
+    return Sizes(
+        Experiment(MiniModels(EMPTY.before, EMPTY.after, {}), inputs, ("y",), ProofOptions(), loads=loads, **known), {}
+    )
+
+
+def test_dims_that_would_be_large_together_are_tried_one_by_one():
+    b, s = symbol("b"), symbol("s")
+    sizes = sizes_of(b, s, 1 << 6, pinned=frozenset({48}))
+    first = Setting({"b": 3, "s": 4}, {})
+    found = [setting.by_symbol for setting in sizes.further(first)]
+    assert {"b": 48, "s": 48} not in found
+    assert {"b": 48, "s": 4} in found
+    assert {"b": 3, "s": 48} in found
+    assert MOST_AT_ONCE < 48 * 48 * (1 << 6)
+
+
+def test_a_length_is_bound_by_what_it_makes_to_compute():
+    b = symbol("b")
+    little, much = ((Load((b, 8), (others,)),) for others in (1 << 4, 1 << 20))
+    first = Setting({"b": 3}, {})
+    lengths = [
+        max(setting.by_symbol["b"] for setting in sizes_of(b, 8, loads=x).further(first)) for x in (little, much)
+    ]
+    assert lengths == [1025, 8]
+    assert MOST_LONG < 129 * 8 << 20
+
+
+def test_small_dims_shrink_where_there_is_much_to_compute():
+    """A picture of 14 x 14 stays what it is for a few channels, and not for many."""
+    b = symbol("b")
+    kept, shrunk = (
+        next(iter(sizes_of(b, 8, 14, 14, loads=(Load((b, 8, 14, 14), (others,)),)).groups()))[0].shrunk
+        for others in (1, MUCH)
+    )
+    assert kept == {}
+    assert shrunk == {14: 5, 8: 7} or shrunk.keys() == {8, 14}
+
+
+def test_what_refuses_much_is_not_asked_again(runs):
+    """It runs for 7 rows alone: 16 times the usual sizes are tried once by each of the two that run it."""
+    text = """(float[n, 64, 64] x, float[m, 64, 64] y) => (float[n, 64, 64] z) <int64[3] s = {7, 64, 64}>
+        { a = Reshape(x, s) b = Add(a, y) z = Relu(b) }"""
+
+    @rule(patterns=[lambda g, x, s, y: g.relu(g.add(g.reshape(x, s), y))])
+    def swapped(g: Graph, x: Tensor, s: Constant, y: Tensor) -> Tensor:
+        return g.max(g.add(y, g.reshape(x, s)), 0.0)
+
+    surgeon.rewrite(parse(text), swapped, keep_going=True)
+    large = [(run["x"], run["y"]) for run in runs if elements(run) > PLENTY and run["x"][0] != 7]
+    assert large
+    assert all(large.count(shapes) <= 2 for shapes in set(large))
