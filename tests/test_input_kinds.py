@@ -9,6 +9,7 @@ from surgeon.prove.feeder import Feeder, inputs_beside_softmax
 from surgeon.prove.kinds import part_of_one, suited
 from surgeon.prove.sizes import Setting
 from surgeon.running.precision import Reference
+from surgeon.running.shaking import AMOUNT, TURN
 from surgeon.testing import parse
 
 ATTENTION = parse(
@@ -98,3 +99,13 @@ def test_softplus_of_large_numbers_has_a_reference() -> None:
     with Reference(parse("(float[3] x) => (float[3] y) { y = Softplus(x) }"), {}) as reference:
         made = reference.run({"x": np.array([1e6, -1e6, 0.0], np.float32)})["y"]
     assert made == pytest.approx([1e6, 0.0, np.log(2.0)])
+
+
+def test_each_output_of_a_node_is_shaken() -> None:
+    """A node that makes two tensors of floats rounds both."""
+    body = "z, m = LayerNormalization (x, w) y = Add(z, m)"
+    model = parse(f"(float[2,3] x) => (float[2,3] y) <float[3] w = {{1, 2, 3}}> {{ {body} }}")
+    with Reference(model, {}, shakes=True) as shaken:
+        x = np.array([[0.1, 0.7, 0.4], [3.0, 1.1, 2.3]], np.float32)
+        still, moved = (shaken.run({"x": x, AMOUNT: np.asarray(by), TURN: np.asarray(0)})["y"] for by in (0.0, 1.0))
+    assert 0 < np.abs(still - moved).max() < 1e-5

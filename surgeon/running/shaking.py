@@ -50,13 +50,14 @@ def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
     nodes: list[NodeProto] = []
     count = 0
     for node in wide.graph.node:
-        nodes.append(NodeProto())
-        nodes[-1].CopyFrom(node)
+        kept = NodeProto()
+        kept.CopyFrom(node)
+        nodes.append(kept)
         if node.op_type in _EXACT:
             continue
         for place, name in enumerate(node.output):
             if dtypes.get(name) in _FLOATS:
-                nodes[-1].output[place] = f"{name}:made"
+                kept.output[place] = f"{name}:made"
                 nodes += _shaking(f"{name}:made", name, dtypes[name], count)
                 count += 1
     if not count:
