@@ -107,6 +107,7 @@ class Scope:
         self.redirected: set[Node] = set()
         self.retired: dict[str, int] = {}
         self.by_op: dict[str, list[Node]] = defaultdict(list)
+        self._gone: dict[str, int] = {}  # how many of them, from the first on, are known to be no more
         self.held: dict[str, str] = {}
         self.initializers: dict[str, onnx.TensorProto] = {}
         self.sparse: dict[str, onnx.SparseTensorProto] = {}
@@ -198,6 +199,14 @@ class Scope:
         """The number of live nodes."""
         gone = [slot for slot in self.touched if not self.nodes[slot].alive or self.nodes[slot].moved]
         return len(self.nodes) - len(gone) + sum(map(len, self.added.values()))
+
+    def has(self, op: str) -> bool:
+        """Whether a file written now would hold a node of an operator."""
+        nodes, gone = self.by_op.get(op, ()), self._gone.get(op, 0)
+        while gone < len(nodes) and not nodes[gone].alive:
+            gone += 1
+        self._gone[op] = gone
+        return gone < len(nodes)
 
     def live_nodes(self) -> Iterator[Node]:
         """All nodes that a file written now would hold, in order."""

@@ -332,7 +332,7 @@ def _nodes(scope: Scope, group: frozenset[str]) -> list[Node]:
 
 
 def _has(scope: Scope, group: frozenset[str]) -> bool:
-    return any(node.alive for op in group for node in scope.by_op.get(op, ()))
+    return any(map(scope.has, group))
 
 
 def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
