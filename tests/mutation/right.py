@@ -32,8 +32,9 @@ REFUSED = "positions that count from the end of a table are refused, which the b
 DIFFERS = {op: {"extreme": SPREADS, "non_finite": SPREADS} for op in OVERFLOWING}
 DIFFERS["RotaryEmbedding"] = {"backwards": REFUSED}
 """What rules of such ops say of themselves, as the built-in ones do."""
-WORSE_FORMS = {"softplus_of": "Log", "relu_of": "Clip", "negative_part": "Clip"}
-"""Forms of words, by an op, that overflow or end at the largest number where the others do not: none is written."""
+WORSE_FORMS = {"softplus_of": "Log", "relu_of": "Clip", "negative_part": "Clip", "length_over": "Sqrt"}
+"""Forms of words, by an op, that overflow, end at the largest number, or make zero of tiny ones (a root of squares in
+float16) where the others do not: none is written."""
 SQUARING = ("Pow", "Mul", "ReduceSumSquare", "ReduceL2")
 
 
