@@ -38,7 +38,7 @@ FLOORS = (
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
     "whole_model proving checking rewrite explain",
-    "ruleproof: variants dtypes instances unifying crashing layouts opsets result together trial zero_size "
+    "ruleproof: variants dtypes crashing instances unifying layouts opsets result together trial zero_size "
     "without_shapes cases judging supply prover",
     "comparing",
     "benching: intervals rounds result feeds bench",

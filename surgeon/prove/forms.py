@@ -96,12 +96,15 @@ class _Form:
 
     def _kernel(self, dims: Sequence[Size]) -> tuple[str, ...]:
         """The dims of a constant: where windows are moved, of those a kernel has behind its channels only whether."""
-        places = range(2, len(dims)) if self._moves_windows else ()
-        return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
+        return self._dims(dims, range(2, len(dims)))
 
     def _places(self, dims: Sequence[Size]) -> tuple[str, ...]:
         """The dims of an input: of those that windows are moved over it counts whether there is more than one place."""
-        places = [at for at in range(2, len(dims)) if self._moves_windows and isinstance(dims[at], int)]
+        return self._dims(dims, [at for at in range(2, len(dims)) if isinstance(dims[at], int)])
+
+    def _dims(self, dims: Sequence[Size], of_windows: Collection[int]) -> tuple[str, ...]:
+        """Dims, those at the places of windows as whether they are 1, where windows are moved."""
+        places = of_windows if self._moves_windows else ()
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _attribute(self, item: AttributeProto, op: str) -> str:

@@ -24,10 +24,18 @@ class Load:
 
     def at(self, size: Callable[[Size], int]) -> int:
         """The count, in multiplications, where `size` gives the sizes; 0 where one has no value."""
-        try:
-            return self.counts * math.prod(map(size, (*self.each, *self.others)))
-        except SizeError:
-            return 0
+        return self.counts * _product((*self.each, *self.others), size)
+
+    def elements(self, size: Callable[[Size], int]) -> int:
+        """The elements of the tensor, where `size` gives the sizes; 0 where one has no value."""
+        return _product(self.each, size)
+
+
+def _product(extent: Extent, size: Callable[[Size], int]) -> int:
+    try:
+        return math.prod(map(size, extent))
+    except SizeError:
+        return 0
 
 
 def loads(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent | None]) -> Iterator[Load]:

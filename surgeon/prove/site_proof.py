@@ -71,7 +71,7 @@ class Attempt:
         self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
-        self._ops = experiment.ops
+        self._ops, self._squares = experiment.ops, experiment.squares
         self._terms = 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
         self._tried: list[Setting] = []
@@ -256,7 +256,7 @@ class Attempt:
         self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in kinds:
-            values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self.experiment.squares)
+            values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self._squares)
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs

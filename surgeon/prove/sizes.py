@@ -257,7 +257,7 @@ class Sizes:
 
     def _elements(self, setting: "Setting") -> int:
         """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
-        return max(self._given(setting), *(_elements(load.each, setting) for load in self._loads), 0)
+        return max(self._given(setting), *(load.elements(setting.size) for load in self._loads), 0)
 
     def _given(self, setting: "Setting") -> int:
         return sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
@@ -330,14 +330,6 @@ class Setting:
         """A tensor of sizes in numbers."""
         flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
-
-
-def _elements(shape: Iterable[Size], setting: Setting) -> int:
-    """The elements of a tensor; 0 where a dim has no value."""
-    try:
-        return math.prod(map(setting.size, shape))
-    except SizeError:
-        return 0
 
 
 def pinned(cut: "Cut") -> frozenset[int]:

@@ -1,6 +1,6 @@
-"""Kernels of ONNX Runtime that go past their tensors where shapes do not fit: none is run on such shapes here.
+"""What goes past its tensors where shapes do not fit, in kernels of ONNX Runtime and in onnx's inference.
 
-Instances are run in this process, which a kernel of that kind would end.
+Instances are inferred and run in this process, which that would end: none is made or run on such shapes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,35 @@ PRODUCTS: Mapping[str, tuple[int, tuple[int, ...], int]] = {
     "MatMulIntegerToFloat": (1, (3, 5), 6),
 }
 
+_WINDOWED = frozenset(("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv"))
+_LEAST_WINDOW = 3  # axes: of channels, and one at least in space
+
+
+def windows_misfit(graph: onnx.GraphProto) -> str:
+    """Say which windows have other axes than what they move over: of such, onnx before 1.22 crashes; "" for none."""
+    known = _shapes(graph)
+    for node in graph.node:
+        if node.op_type in _WINDOWED and not node.domain:
+            over, windows = (len(known[name]) if name in known else None for name in node.input[:2])
+            if windows is not None and (windows < _LEAST_WINDOW or over not in (None, windows)):
+                return f"{node.op_type} moves windows of {windows} axes over a tensor of {over}"
+    return ""
+
 
 def may_crash(model: onnx.ModelProto) -> bool:
     """Whether a node of a graph of fixed shapes has a kernel that goes past its tensors for these."""
     graph = model.graph
+    known = _shapes(graph)
+    found = (node for node in graph.node if node.domain == "com.microsoft" and node.op_type in PRODUCTS)
+    return any(not _fits(node, known) for node in found)
+
+
+def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
+    """The shapes of what a graph is given; 0 for a free dim."""
     known: dict[str, Shape] = {item.name: tuple(item.dims) for item in graph.initializer}
     for value in graph.input:
         known[value.name] = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
-    found = (node for node in graph.node if node.domain == "com.microsoft" and node.op_type in PRODUCTS)
-    return any(not _fits(node, known) for node in found)
+    return known
 
 
 def _fits(node: onnx.NodeProto, known: Mapping[str, Shape]) -> bool:

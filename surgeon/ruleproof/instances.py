@@ -18,14 +18,13 @@ from surgeon.graph import fitted
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.ops.binding import missing
 from surgeon.ops.schemas import AttributeSpec, Schema, bind, schema
+from surgeon.ruleproof.crashing import windows_misfit
 from surgeon.ruleproof.dtypes import Dtypes
 from surgeon.ruleproof.variants import Variant
 from surgeon.running.inlining import IR_VERSION
 
 Shape = tuple[int | str, ...]
 
-_WINDOWED = frozenset(("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv"))
-_LEAST_WINDOW = 3  # axes: of channels, and one at least in space
 LEAST = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a division
 
 
@@ -265,7 +264,8 @@ def _sample(name: str, shape: Shape, dtype: int) -> np.ndarray[Any, Any]:
 
 def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes of its outputs filled in.  Raises NoInstance where inference finds a contradiction."""
-    _require_windows(model.graph)
+    if misfit := windows_misfit(model.graph):
+        raise NoInstance(misfit)
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
@@ -287,14 +287,3 @@ def read_on(model: onnx.ModelProto) -> onnx.ModelProto:
             inner, value.name = value.name, f"read_{number}"
             found.graph.node.append(helper.make_node("Abs", [inner], [value.name], name=value.name))
     return found
-
-
-def _require_windows(graph: onnx.GraphProto) -> None:
-    """Raise NoInstance for windows of other axes than what they move over: of such, onnx before 1.22 crashes."""
-    ranks = {item.name: len(item.type.tensor_type.shape.dim) for item in graph.input}
-    ranks |= {item.name: len(item.dims) for item in graph.initializer}
-    for node in graph.node:
-        if node.op_type in _WINDOWED and not node.domain:
-            over, windows = (ranks.get(name) for name in node.input[:2])
-            if windows is not None and (windows < _LEAST_WINDOW or over not in (None, windows)):
-                raise NoInstance(f"{node.op_type} moves windows of {windows} axes over a tensor of {over}")

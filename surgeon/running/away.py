@@ -12,6 +12,7 @@ from surgeon.file.model import Model
 from surgeon.implementations import bound, shipped
 from surgeon.ops.walking import nodes_of
 from surgeon.running.children import FAULTS, WHOLE, Child, Failure, Task, by_the_clock, left, memory_limit, taken
+from surgeon.running.held import Opening, Run
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole, open_model
 
@@ -42,8 +43,6 @@ class _Away:
     """A whole model that a child holds."""
 
     def __init__(self, model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool) -> None:
-        from surgeon.running.held import Opening  # not at the top: what runs models is for children
-
         self._child: Child | None = taken()
         self._end: SessionError | None = None
         opening = Opening(model, tuple(custom_ops), optimised, shipped(custom_ops))
@@ -66,8 +65,6 @@ class _Away:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run once.  Raises SessionError, also for every run behind one that ended the process."""
-        from surgeon.running.held import Run
-
         answer, arrays = self._ask("run", Run(dict(feeds), self.outputs))
         found = dict(zip(answer["names"], arrays, strict=True))
         for name, (shape, words) in answer["words"].items():

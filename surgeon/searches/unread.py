@@ -17,8 +17,9 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     What only they read goes with them.  A node of a domain that nobody here knows stays, as does one with a body or a
     local function that holds such: it may do more than make its outputs.
     """
+    bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
     for node in reversed(list(scope.live_nodes())):
-        if node.alive and not _is_used(scope, node) and not _may_do_more(index, node):
+        if node.alive and not _is_used(scope, node) and not _may_do_more(node, bodies):
             yield Found((node,), (), {})
 
 
@@ -35,9 +36,8 @@ def _is_used(scope: Scope, node: Node) -> bool:
     return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
 
 
-def _may_do_more(index: Index, node: Node) -> bool:
-    """Whether a node is of a domain that is not known, or runs one that is."""
-    bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
+def _may_do_more(node: Node, bodies: dict[str, FunctionProto]) -> bool:
+    """Whether a node is of a domain that is not known, or runs one that is.  bodies: the local functions."""
     return any(not _is_known(op, bodies, ()) for op in (node.op, *_inner(node)))
 
 
