@@ -37,7 +37,7 @@ FLOORS = (
     "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
-    "whole_model proving checking rewrite explain",
+    "whole_model kin proving checking rewrite explain",
     "ruleproof: variants dtypes crashing instances unifying layouts opsets result together trial zero_size "
     "without_shapes cases judging supply prover",
     "comparing",

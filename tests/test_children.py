@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,7 @@ def test_the_public_names_are_there_for_who_asks():
 
 
 def script(text, *arguments, **options):
-    """A Python script that runs with this repository's packages."""
+    """A Python script that runs with this repository's packages, and that Ctrl-C reaches."""
     code = textwrap.dedent(text)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
@@ -143,6 +144,7 @@ def script(text, *arguments, **options):
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's jobs behind & ignore it
         **options,
     )
 

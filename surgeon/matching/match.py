@@ -31,7 +31,8 @@ class Match:
     that others use; none where nobody reads what it makes.
     bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
     out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
-    at more, of a captured tensor; asked_last: at what, and of which, the last time.
+    at more, of a captured tensor; asked_last: at what, and of which, the last time.  template: of a place
+    that looks exactly like it, by which it was found.
     """
 
     index: Index
@@ -44,6 +45,7 @@ class Match:
     inspected: bool = False
     asked_dtype: bool = False
     asked_last: tuple[str, str] | None = None
+    template: Template | None = None
 
     @property
     def root(self) -> Node:
@@ -217,6 +219,8 @@ class _Attempt:
             root = self.state.nodes[0]
             if root not in tried and self.finish((root.outputs[0],)):
                 tried.add(root)
+                if self.found is not None:
+                    self.found.template = template
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""

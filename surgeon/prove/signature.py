@@ -61,6 +61,21 @@ class Signatures:
             above = (above, self._own(scope, outside))
         return self._number((versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart))
 
+    def plain(self, scope: Scope, names: Sequence[str], shapes: Shapes) -> Hashable | None:
+        """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
+        source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
+        for name in names:
+            facts, maker = shapes.facts(source, name), self._origin.producer(source, name)
+            if facts.shape is None or facts.dtype is None or facts.dtype in WHOLE:
+                return None
+            if maker is not None and (maker[1].op in TRANSPARENT or maker[1].op in ops):
+                return None
+            if self._origin.constants.is_constant(source, name) or any(map(is_unknown, facts.shape)):
+                return None
+            ops.update(() if maker is None else (maker[1].op,))
+            told.append(facts)
+        return tuple(told)
+
     def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
         """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
         source = self._origin.scope(scope)

@@ -1,7 +1,7 @@
 """Every region of a rewrite proved on its own; equal regions once, whatever the size of the model."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +58,10 @@ class SiteCheck:
             signed = [(region, list(self._signed(region))) for region in regions]
         self._prove_anew(signed)
         return [self._of(region, ways) for region, ways in signed]
+
+    def plain(self, scope: Scope, names: Sequence[str]) -> Hashable | None:
+        """What tells tensors that a site of the main graph reads; None where a proof may rest on more of them."""
+        return None if self._origin.shares else self._signatures.plain(scope, names, self._shapes)
 
     def rests(self, region: Region) -> set[Place]:
         """The tensors that a proof of this region may have taken for equal to others, as other sites prove."""

@@ -1,6 +1,6 @@
 """The sites of a run as regions to prove, and what came of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from surgeon.prove.region import Region
 from surgeon.prove.result import Outcome
 from surgeon.prove.site_check import SiteCheck
 from surgeon.rewriting.copies import makers
+from surgeon.rewriting.kin import kin_of
 from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
@@ -48,13 +49,23 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
     rules = {rule.name: rule for rule in run.rules}
     inner = run.driver.splicer.inner
     unknown = [site for site in run.sites if site.proof is None]
-    regions = {
-        site: _region(site, handed_on, inner, [rules[name] for name in site.rules])
-        for site in unknown
-        if not site.shared
-    }
-    for site, proof in zip(regions, check.prove(list(regions.values())), strict=True):
-        site.proof = proof
+    kin: dict[Hashable, list[Site]] = {}
+    for site in unknown:
+        if not site.shared:
+            kin.setdefault(kin_of(site, check.plain), []).append(site)
+    regions: dict[Site, Region] = {}
+
+    def prove(sites: Iterable[Site]) -> None:
+        found = {site: _region(site, handed_on, inner, [rules[name] for name in site.rules]) for site in sites}
+        for site, proof in zip(found, check.prove(list(found.values())), strict=True):
+            site.proof = proof
+        regions.update(found)
+
+    prove(first for first, *_ in kin.values())
+    for first, *others in kin.values():
+        for site in others:
+            site.proof = first.proof
+    prove(site for first, *others in kin.values() if _is_failed(first) for site in others)  # each may hold in its place
     _doubt(check, run.sites, regions)
     _prove_shared(run, [site for site in unknown if site.shared])
 
@@ -82,6 +93,10 @@ def _doubt(check: SiteCheck, sites: Sequence[Site], regions: Mapping[Site, Regio
                 why = f"it rests on equal tensors at {on.root}, which are not proved to be"
                 site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason=why)
         doubtful.update((place, site) for site in hit for place in _equal(site))
+
+
+def _is_failed(site: Site) -> bool:
+    return site.proof is not None and site.proof.outcome is Outcome.FAILED
 
 
 def _is_proved(site: Site) -> bool:
