@@ -89,6 +89,10 @@ def test_a_survivor_is_within_what_is_declared_or_a_hole() -> None:
     assert allowed == pytest.approx([1.25e-3, 4e-6])
     gelu = Tolerated(parse("(float[n, 4] x) => (float[n, 4] y) { y = Tanh(x) }"))
     assert [np.max(found) for _, found in gelu.of(small, answer)] == pytest.approx([4e-12])
+    places = Tolerated(
+        parse("(float[1, 1, 4, 4] x, float[1, 2, 4, 2] p) => (float[1, 1, 2, 4] y) { y = GridSample(x, p) }")
+    )
+    assert [np.max(found) for _, found in places.of(small, answer)] == pytest.approx([4e-6]), "as proofs allow"
     wider = Tolerated(parse("(float16[n, 4] x) => (float[n, 4] y) { y = Cast <to = 1> (x) }"))
     (units,) = (found for _, found in wider.of({"x": answer.astype(np.float16)}, answer))
     assert np.max(units) == pytest.approx(0.25 * 4 * 2**-10)
