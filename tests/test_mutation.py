@@ -27,6 +27,14 @@ def test_a_sample_of_mutants_is_judged_as_recorded() -> None:
     assert found == wanted, "mend it, or record anew: python -m tests.mutation --sample --record"
 
 
+def test_holes_that_were_mended_stay_closed() -> None:
+    """Wrong for tiny or for large numbers alone, for a total of 8, or where minus infinity stands alone in a row."""
+    wanted = recorded.read(recorded.MENDED)
+    found = {one.mutant.title: one.outcome for one in recorded.outcomes(recorded.sampled(wanted))}
+    assert HOLE not in wanted.values()
+    assert found == wanted
+
+
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_wrong_rule_is_judged_as_recorded(name: str) -> None:
     """What is recorded as proved is a known hole."""
