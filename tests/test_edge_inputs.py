@@ -122,6 +122,42 @@ def test_in_odd_seeds_a_row_has_one_kind_alone() -> None:
     assert {"nan"} in kinds
 
 
+def test_infinity_without_nan_takes_turns() -> None:
+    """Both signs in one row, NaN throughout, and rows with one sign alone: what -inf leaves of a row, +inf hides."""
+    mixed, nan, rows = (make("float", (4, 3, 8), Values.ENDLESS, seed).reshape(-1, 8) for seed in range(3))
+    assert np.isnan(nan).all()
+    assert any({-np.inf, np.inf} <= set(row) for row in mixed)
+    ends = [set(row[np.isinf(row)]) for row in rows]
+    assert all(len(found) <= 1 for found in ends)
+    assert {-np.inf} in ends
+    assert {np.inf} in ends
+    assert not np.isnan(mixed).any()
+    assert not np.isnan(rows).any()
+
+
+def test_faint_numbers_are_normal_ones_of_two_magnitudes() -> None:
+    """Those of one place along the first axis have one: products of two of the larger are still normal numbers."""
+    for seed in range(2):
+        made = np.abs(make("float", (4, 3, 8), Values.FAINT, seed))
+        large, tiny = (made[at::2] for at in ((0, 1) if seed == 0 else (1, 0)))
+        assert 1e-17 < np.median(large) < 1e-15
+        assert 1e-33 < np.median(tiny) < 1e-31
+        assert np.median(large) ** 2 > 1e3 * np.finfo(np.float32).tiny
+    assert np.median(np.abs(make("double", (8,), Values.FAINT, 0))) < 1e-100
+    assert np.abs(make("float16", (7,), Values.FAINT, 0)).max() < 0.1
+
+
+@pytest.mark.parametrize(("kind", "least", "most"), [("float", 2e5, 2.0**18), ("float16", 2e4, 2.0**14.5)])
+def test_means_of_loud_numbers_are_loud(kind: str, least: float, most: float) -> None:
+    """Every column has a sign, in all tensors the same, and the next seed the other."""
+    first, other = (make(kind, shape, Values.LOUD, 0) for shape in ((2, 3, 8), (5, 8)))
+    assert least < np.abs(first.mean(axis=(0, 1))).min()
+    assert np.abs(first).max() <= most
+    assert np.array_equal(np.sign(first[0, 0]), np.sign(other[0]))
+    assert set(np.sign(first[0, 0])) == {-1, 1}
+    assert np.array_equal(np.sign(make(kind, (5, 8), Values.LOUD, 1)), -np.sign(other))
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_constant_rows(kind: str) -> None:
     """The same along the last axis, not the same in all rows; in odd seeds the same along all axes but the first."""

@@ -3,6 +3,7 @@
 import onnx
 
 from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
+from surgeon.prove.loads import Load
 from surgeon.prove.sizes import Setting, Sizes
 from surgeon.shaping.symbols import symbol
 
@@ -42,6 +43,16 @@ def test_what_the_user_chose_stays():
 def test_totals_follow():
     for sizes in further("past_length", "sequence", "total_length"):
         assert sizes["total_length"] == sizes["past_length"] + sizes["sequence"]
+
+
+def test_a_sum_of_dims_is_round_once():
+    total = symbol("p") + symbol("s")
+    inputs = (Input("x", (symbol("p"), 4)), Input("z", (symbol("s"), 4)))
+    known = Experiment(EMPTY, inputs, ("y",), ProofOptions(), loads=(Load((total, 4)), Load((total * 2 + 8, 4))))
+    found = [setting.by_symbol for setting in Sizes(known, {}).further(Setting({"p": 3, "s": 4}, {}))]
+    assert sum(sizes["p"] + sizes["s"] == 8 for sizes in found) == 1
+    chosen = Sizes(known, {"p": 3}).further(Setting({"p": 3, "s": 4}, {}))
+    assert all(setting.by_symbol["p"] == 3 for setting in chosen)
 
 
 def test_no_text_is_longer_than_the_table_of_its_places():

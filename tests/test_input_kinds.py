@@ -1,12 +1,14 @@
 """Which inputs a region is run on: magnitudes that tell, what may be infinite alone, and what kernels may err by."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from surgeon.feeding.inputs import Values
 from surgeon.prove.experiment import Experiment, MiniModels, ProofOptions
 from surgeon.prove.feeder import Feeder, inputs_beside_softmax
-from surgeon.prove.kinds import part_of_one, suited
+from surgeon.prove.kinds import ENDS, part_of_one, suited
 from surgeon.prove.sizes import Setting
 from surgeon.running.precision import Reference
 from surgeon.running.shaking import AMOUNT, TURN
@@ -33,6 +35,50 @@ ATTENTION = parse(
 def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares: bool, kind: Values | None) -> None:
     """A sum shows the largest number alone, a square overflows."""
     assert suited(Values.MAGNITUDES, ops, picks=picks, squares=squares) is kind
+
+
+@pytest.mark.parametrize(
+    ("ops", "picks", "squares", "is_tried"),
+    [
+        (("Add", "Split"), False, False, True),
+        (("MatMul", "Add"), False, False, False),
+        (("ReduceMean",), False, False, False),
+        (("ReduceSum",), False, False, False),
+        (("Mul",), False, True, False),
+        (("MatMul", "Softmax"), True, False, True),
+        (("GridSample",), False, False, False),
+    ],
+)
+def test_loud_numbers_are_no_terms(ops: tuple[str, ...], picks: bool, squares: bool, is_tried: bool) -> None:
+    """Of large products and sums the order decides which overflow; values of attention are averaged alone."""
+    assert (suited(Values.LOUD, ops, picks=picks, squares=squares) is Values.LOUD) is is_tried
+
+
+def test_infinity_has_a_last_turn_beside_a_maximum_alone() -> None:
+    """Where NaN is among it, two turns show it all."""
+    model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
+    feeder = Feeder(Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions()))
+    assert [feeder.tries(Values.NON_FINITE, turn) for turn in range(ENDS)] == [True, True, False]
+    assert feeder.tries(Values.ENDLESS, ENDS - 1)
+
+
+@pytest.mark.parametrize("apart", ["zeros", "small", "extreme"])
+def test_faint_numbers_go_with_small_and_extreme_ones(apart: str) -> None:
+    """A rule that differs there on purpose differs for those too."""
+    model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
+    plain = Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions())
+    assert Feeder(plain).tries(Values.FAINT, 0)
+    assert not Feeder(replace(plain, apart=frozenset([apart]))).tries(Values.FAINT, 0)
+
+
+def test_values_of_attention_alone_are_loud() -> None:
+    """Of scores so large a softmax picks one."""
+    experiment = Experiment(MiniModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
+    assert Feeder(experiment).tries(Values.LOUD, 0)
+    assert not Feeder(replace(experiment, apart=frozenset(["extreme"]))).tries(Values.LOUD, 0)
+    made = Feeder(experiment).make(Setting({}, {}), Values.LOUD, 0)
+    assert max(np.abs(made[name]).max() for name in "qk") < 10
+    assert np.abs(made["v"]).min() > 1e5
 
 
 def test_a_maximum_sees_infinity_or_nan_throughout() -> None:

@@ -22,6 +22,10 @@ _TOP = 1 / 2  # binary exponents below the largest, within which the largest of 
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
+_FAINT = (0.42, 0.84)  # of the least normal exponent: squares of the first, and the second, are normal numbers
+# Binary exponents of loud values: of the largest, how far it stays below the largest there is, for two of them may be
+# added, and within which all of them are.
+_LOUD, _SPARED, _ALIKE = 18.0, 1.5, 0.2
 _INFINITE = (np.inf, -np.inf, np.nan)
 # Bits of the mantissa -> a mean that leaves few of them to what is around it.  In float16 sums of 256 products must not
 # overflow: some kernels add them up in float16, and where others do not, a right rewrite would look wrong.
@@ -42,7 +46,7 @@ def edge_values(
         Values.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
         Values.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
         Values.NON_FINITE: lambda: _non_finite(shape, seed, random),
-        Values.ENDLESS: lambda: np.full(shape, np.nan) if seed % 2 else _non_finite(shape, 0, random, _INFINITE[:2]),
+        Values.ENDLESS: lambda: _endless(shape, seed, random),
         Values.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
         Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
         Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
@@ -51,6 +55,8 @@ def edge_values(
         Values.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
         Values.ROWS: lambda: _rows(narrow, shape, seed, random),
         Values.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, 0, random, _FACTORS),
+        Values.FAINT: lambda: _faint(narrow, shape, seed, random),
+        Values.LOUD: lambda: _loud(narrow, shape, seed, random),
         Values.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
@@ -100,6 +106,12 @@ def _non_finite(
     if seed % 2 and shape:
         turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
     return np.where(places, np.array(values)[(turns + seed) % len(values)], normal(random, shape))
+
+
+def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values and infinity of both signs; NaN throughout; usual values and infinity of one sign in each row."""
+    turn = seed % 3
+    return np.full(shape, np.nan) if turn == 1 else _non_finite(shape, turn // 2, random, _INFINITE[:2])
 
 
 def _turns(places: np.ndarray) -> np.ndarray:
@@ -172,6 +184,21 @@ def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator,
     """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
     magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
     return np.asarray(normal(random, shape) * magnitudes)
+
+
+def _faint(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values made tiny: by one factor or another as the place along the first axis, and the seed, go."""
+    factors = np.exp2(np.array(_FAINT) * int(ml_dtypes.finfo(dtype).minexp))
+    first = np.arange(shape[0] if shape else 1)
+    each = factors[(first + seed) % len(factors)]
+    return np.asarray(normal(random, shape) * each.reshape((-1, *(1,) * (len(shape) - 1)) if shape else ()))
+
+
+def _loud(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Numbers of about one large magnitude, every other along the last axis negative, in all inputs alike."""
+    top = min(_LOUD, float(ml_dtypes.finfo(dtype).maxexp) - _SPARED)
+    sign = np.where((np.arange(shape[-1] if shape else 1) + seed) % 2, -1.0, 1.0).reshape(shape[-1:])
+    return np.asarray(sign * np.exp2(random.uniform(top - _ALIKE, top, shape)))
 
 
 def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:

@@ -30,17 +30,21 @@ class Values(enum.Enum):
     The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
     zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
     large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
-    one slice along every axis.  ENDLESS: the same without NaN, in odd seeds NaN throughout: of a few NaN it hangs on
-    their places whether a maximum sees them.  CONSTANT_ROWS: normal(0, 1), the same all along the last axis.
-    OFFSET: normal(0, 1) about a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same
-    with 16 at most.  SMALL: normal(0, 1e-4), in float16 normal(0, 2**-8): near what is added to a variance lest it be
-    zero.
+    one slice along every axis.  ENDLESS: the same without NaN, in one of three seeds NaN throughout, for of a few NaN
+    it hangs on their places whether a maximum sees them, and in one each row with infinity of one sign alone.
+    CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1) about a common mean far from
+    zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.  SMALL: normal(0, 1e-4), in
+    float16 normal(0, 2**-8): near what is added to a variance lest it be zero.
 
     MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
     third of its exponents, of which sums of products overflow in no order.  ROWS: normal(0, 1), each row along the last
     axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses the
     small; none is so large that sums overflow.  ROWS_OF_FACTORS: the same of a third of the exponents, along the last
     axis, in every other input; in the next seed, the others.
+
+    FAINT: normal(0, 1e-16) and normal(0, 1e-32) in turn along the first axis, or as small in other dtypes: products of
+    two of the first, and the second themselves, are far below all usual numbers, and still normal ones.  LOUD: all of
+    about one magnitude, 2e5 or in float16 2e4, and of one sign in each column: so are means of them.
 
     FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
     same with integers near both ends of their dtype, where sums and products wrap; SUMMED: with
@@ -75,6 +79,8 @@ class Values(enum.Enum):
     FACTORS = enum.auto()
     ROWS = enum.auto()
     ROWS_OF_FACTORS = enum.auto()
+    FAINT = enum.auto()
+    LOUD = enum.auto()
     FAR = enum.auto()
     LIMITS = enum.auto()
     SUMMED = enum.auto()
@@ -101,11 +107,16 @@ EDGES = (
     Values.FACTORS,
     Values.ROWS,
     Values.ROWS_OF_FACTORS,
+    Values.FAINT,
+    Values.LOUD,
     Values.PATTERNS,
 )
-# These stand for others.
+# These stand for others, or go with them.
 _STANDING_IN = frozenset(
-    (Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.PATTERNS)
+    (
+        *(Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
+        Values.PATTERNS,
+    )
 )
 MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
@@ -114,11 +125,12 @@ DECLARABLE = (
     *MASKED_KINDS,
     Values.BACKWARDS,
 )
-# On these, what is infinite or NaN has overflowed: the inputs are finite, and few are zero.
+# On these, what is infinite or NaN has overflowed, or comes of a zero that a tiny number became on the way: the inputs
+# are finite, and few are zero.
 OVERFLOWING = frozenset(
     (
         *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET),
-        *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS),
+        *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
     )
 )
 

@@ -7,7 +7,7 @@ from onnx import ModelProto
 
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.prove.experiment import Experiment
-from surgeon.prove.kinds import SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.prove.kinds import ENDS, SPOKEN_OF, TIES, is_tried, name_of_kind
 from surgeon.prove.pins import LARGE_PIN, sprinkle
 from surgeon.prove.sizes import Setting
 
@@ -39,9 +39,18 @@ class Feeder:
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
-        if values is Values.ROWS_OF_FACTORS and self._spares_scores:
-            return not self._beside.isdisjoint(self._plan.edged)
+        if values is Values.NON_FINITE and turn == ENDS - 1:
+            return False
+        if self._is_beside_alone(values):
+            is_apart = values is Values.LOUD and self._spares_scores
+            return not is_apart and not self._beside.isdisjoint(self._plan.edged)
         return is_tried(self._plan, values, self._seed + turn, self._apart)
+
+    def _is_beside_alone(self, values: Values) -> bool:
+        """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
+        if values is Values.LOUD:
+            return self._experiment.picks_by_products
+        return values is Values.ROWS_OF_FACTORS and self._spares_scores
 
     @property
     def _spares_scores(self) -> bool:
@@ -53,8 +62,7 @@ class Feeder:
         sizes = self._sizes(setting)
         feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
         # Of what attention picks by, infinity leaves NaN alone of what it picks from.
-        is_beside_alone = values is Values.ROWS_OF_FACTORS and self._spares_scores
-        if is_beside_alone or (values is Values.NON_FINITE and turn and self._beside):
+        if self._is_beside_alone(values) or (values is Values.NON_FINITE and turn and self._beside):
             feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
         if values is Values.ROWS_OF_FACTORS:  # nothing that overflows is made of what is beside a softmax
             scores = feeds.keys() - self._beside

@@ -10,6 +10,7 @@ from surgeon.feeding.wants import MASKED_KINDS
 from surgeon.prove.magnitudes import reach
 
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
+ENDS = 3  # turns of infinite values: the last is for those that stand for them beside a maximum
 # At the first sizes, and at the others.
 FIRST = (
     *((Values.USUAL, turn) for turn in range(4)),
@@ -22,8 +23,10 @@ FIRST = (
     (Values.SMALL, 0),
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
-    *((Values.NON_FINITE, turn) for turn in range(2)),
+    *((Values.NON_FINITE, turn) for turn in range(ENDS)),
     *((Values.MAGNITUDES, turn) for turn in range(2)),
+    (Values.FAINT, 0),
+    (Values.LOUD, 0),
     *((Values.HOLES, turn) for turn in range(3)),
     *((Values.HIDDEN_ROWS, turn) for turn in range(4)),
     (Values.BACKWARDS, 0),
@@ -31,12 +34,16 @@ FIRST = (
 )
 # The same where one run computes much: each kind once, and usual values for what is special about them.
 _TOO = ((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1), (Values.HIDDEN_ROWS, 1))
-COSTLY = tuple(item for item in FIRST if item[1] == 0 or item in _TOO)
+_LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes tell most of what they do
+COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
-_OF_MAGNITUDES = frozenset((Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS))
+_OF_MAGNITUDES = frozenset(
+    (Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD)
+)
+_TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 _PICKING = frozenset(("ReduceMax", "ReduceMin"))  # of NaN, ONNX Runtime's kernels see the first of a row alone
 _DIVIDING = frozenset(("Div", "Mod"))
 # Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
@@ -75,6 +82,11 @@ def _adds_up(ops: Iterable[str]) -> bool:
 def _hides_small(ops: Iterable[str]) -> bool:
     """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
     return _adds_up(ops) or any(part in op for op in ops for part in _HIDING)
+
+
+def _orders(ops: Iterable[str], *, squares: bool) -> bool:
+    """Whether of numbers that are large throughout it hangs on the order of terms and factors what overflows."""
+    return squares or adds_products(ops) or _hides_small(ops)
 
 
 def reads_places(ops: Iterable[str]) -> bool:
@@ -121,6 +133,8 @@ def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) 
         if picks or _hides_small(ops):
             return Values.ROWS_OF_FACTORS if picks or squares or adds_products(ops) else Values.ROWS
         return Values.FACTORS if adds_products(ops) else values
+    if values is Values.LOUD and (reads_places(ops) or (not picks and _orders(ops, squares=squares))):
+        return None
     if values is Values.LIMITS:
         if _adds_up(ops) or "ReduceSum" in ops:
             return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
@@ -138,6 +152,8 @@ def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str])
     if values is Values.ENDLESS and name_of_kind(Values.NON_FINITE) in apart:
         return False
     if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
+        return False
+    if values is Values.FAINT and any(kind in apart for kind in _TINY):
         return False
     if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
         return False

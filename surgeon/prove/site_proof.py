@@ -45,7 +45,7 @@ _LOST = (
     "wherever it was computed"
 )
 LOSING = frozenset(
-    (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS)
+    (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.LOUD)
 )  # of which products overflow
 
 

@@ -39,6 +39,7 @@ LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others ar
 ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
 BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
 MOST_BESIDE = 3  # such constants
+MOST_SUMS = 2  # of free dims, that are made a round size
 MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
 _OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
 # Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
@@ -158,15 +159,16 @@ class Sizes:
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
-        All free dims that have a name one larger, where what was even is odd; all at, and one beside, constants that
-        the region speaks of, where that costs little; each alone at 1, at a length that no small buffer holds, and
-        last at 0.  What other sizes follow from is changed for all; dims without a name may follow from others, and
-        stay.
+        All free dims that have a name one larger, where what was even is odd; all at a round size, and so that a sum
+        of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
+        alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes follow from is changed for
+        all; dims without a name may follow from others, and stay.
         """
         base = dict(first.by_symbol)
         named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
         alone = [name for name in named if not is_total(name)]
         sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
+        sets += self._round_sums(base, frozenset(alone))
         spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
         if first.work <= COSTLY_WORK:
             sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
@@ -204,6 +206,25 @@ class Sizes:
         line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
         if not fits({name: size}, LONG[0][1]) and size <= self._most.get(name, size) and fits(line, most):
             yield line
+
+    def _round_sums(self, base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
+        """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""
+        made = (size for load in self._loads for size in load.each)
+        sums = [
+            size for size in dict.fromkeys((*self._dims, *made)) if len(symbols(size)) > 1 and symbols(size) <= names
+        ]
+        found: list[dict[str, int]] = []
+        for size in sums:
+            for name in sorted(symbols(size)):
+                try:
+                    changed = {name: base[name] + ROUND - evaluate(size, base)}
+                    is_round = changed[name] > 0 and evaluate(size, {**base, **changed}) == ROUND
+                except SizeError:
+                    continue  # no sum: something in it is divided by what is 0 there
+                if is_round:
+                    found.append(changed)
+                    break
+        return found[:MOST_SUMS]
 
     def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
         """Sizes to change together; where that makes much to compute, one by one."""

@@ -11,5 +11,6 @@ a difference beyond rounding is a HOLE.
     python -m tests.mutation --planted              the wrong rules written by hand
     python -m tests.mutation --right                rewrites that are right: none may be called wrong
 
-The default test run takes a sample, whose outcomes are recorded in `sample.txt` and `planted.txt` (see `recorded`).
+The default test run takes a sample, whose outcomes are recorded in `sample.txt` and `planted.txt`, and what was a hole
+once, in `mended.txt` (see `recorded`).
 """

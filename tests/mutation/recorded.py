@@ -1,7 +1,8 @@
 """What the proofs make of a sample of mutants and of the wrong rules written by hand, as files that the tests read.
 
 A line is "outcome | title".  "HOLE" and "proved" are what is known to be wrong: whoever mends a proof records anew,
-by `python -m tests.mutation --sample --record` and `python -m tests.mutation --planted --record`.
+by `python -m tests.mutation --sample --record` and `python -m tests.mutation --planted --record`.  Mutants that were
+holes once are kept by hand, one for each way in which proofs were mended: none of them may be one again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tests.mutation.subjects import fixtures
 
 HERE = Path(__file__).parent
 MUTANTS, PLANTED = HERE / "sample.txt", HERE / "planted.txt"
+MENDED = HERE / "mended.txt"
 SIZE = 60
 
 

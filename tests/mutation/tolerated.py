@@ -15,8 +15,7 @@ import onnx
 
 from surgeon.prove.compare import TOLERANCES
 from surgeon.prove.floats import ALLOWANCE
-from surgeon.prove.kinds import err_to_scale, errs_by_a_part_of_one
-from surgeon.prove.magnitudes import reach
+from surgeon.prove.kinds import part_of_one
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -36,9 +35,9 @@ class Tolerated:
         if self._slack:
             scale = wide.max(initial=0.0, where=np.isfinite(wide))
             yield f"the {self._slack:g} that the rule says it may change numbers by", self._slack * (1 + scale)
-        if errs_by_a_part_of_one(self._ops):
-            part = reach(answer.shape, feeds) if err_to_scale(self._ops) else None
-            of_one = ALLOWANCE * TOLERANCES[answer.dtype.name][1] * (1.0 if part is None else part)
+        part = part_of_one(self._ops, answer.shape, feeds)
+        if np.any(part):
+            of_one = ALLOWANCE * TOLERANCES[answer.dtype.name][1] * part
             yield "the part of one by which kernels of such functions err, and which proofs allow", of_one
         given = [item.dtype for item in feeds.values() if item.dtype.name in TOLERANCES]
         coarse = max((dtype for dtype in given), key=lambda dtype: float(ml_dtypes.finfo(dtype).eps), default=None)
