@@ -8,9 +8,10 @@ import hypothesis
 import pytest
 
 from surgeon import implementations
-from tests import exports, sampling
+from tests import exports, sampling, translations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 # How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
@@ -42,6 +43,14 @@ def real_export(request: pytest.FixtureRequest) -> tuple[exports.Case, Path, exp
     """One real export: its case, the file, and what torch ran."""
     path, truth = exports.export(request.param)
     return request.param, path, truth
+
+
+@pytest.fixture(scope="session", autouse=True)
+def translations_read_once() -> Iterator[None]:
+    """Half of what a small export takes is spared to all but the first of a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        translations.read_once(patch)
+        yield
 
 
 @pytest.fixture
