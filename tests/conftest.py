@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -13,6 +15,10 @@ from tests import exports, sampling, translations
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# Hundreds of processes import the tests or the package: without bytecode each would compile all of it anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
 hypothesis.settings.register_profile(
