@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -35,6 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Modules of tests ask for the cases when they are imported."""
     sampling.take_whole(config.getoption("whole"))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: who collects garbage, as each bench does, need not look through torch for it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
