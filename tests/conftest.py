@@ -38,12 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
     sampling.take_whole(config.getoption("whole"))
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: who collects garbage, as each bench does, need not look through torch for it."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `real_export` runs once for each chosen case."""
     if "real_export" in metafunc.fixturenames:
@@ -64,6 +58,13 @@ def translations_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         translations.read_once(patch)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded_stays() -> None:
+    """What is loaded by now stays: who collects garbage, as each bench does, need not look through torch for it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
