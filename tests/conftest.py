@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from surgeon import implementations
-from tests import exports, sampling
+from tests import exports, sampling, translations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+# Hundreds of processes import the tests or the package: without bytecode each would compile all of it anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
 hypothesis.settings.register_profile(
@@ -42,6 +50,21 @@ def real_export(request: pytest.FixtureRequest) -> tuple[exports.Case, Path, exp
     """One real export: its case, the file, and what torch ran."""
     path, truth = exports.export(request.param)
     return request.param, path, truth
+
+
+@pytest.fixture(scope="session", autouse=True)
+def translations_read_once() -> Iterator[None]:
+    """Half of what a small export takes is spared to all but the first of a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        translations.read_once(patch)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded_stays() -> None:
+    """What is loaded by now stays: who collects garbage, as each bench does, need not look through torch for it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

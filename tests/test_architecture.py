@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,20 +64,21 @@ def order():
         yield from (f"surgeon.{package}.{name}" for name in modules.split()) if colon else (f"surgeon.{package}",)
 
 
+@cache
 def sources():
     """Every module of the package but the packages' own files, by name."""
-    for path in sorted((ROOT / "surgeon").rglob("*.py")):
-        if path.name not in ("__init__.py", "__main__.py"):
-            yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path
+    paths = sorted((ROOT / "surgeon").rglob("*.py"))
+    own = ("__init__.py", "__main__.py")
+    return [(".".join(path.relative_to(ROOT).with_suffix("").parts), path) for path in paths if path.name not in own]
 
 
 def imported(path):
     """The modules of surgeon that a file imports, also inside functions and for type checkers only."""
+    known = {name for name, _ in sources()}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names if item.name.partition(".")[0] == "surgeon")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "surgeon":
-            known = {name for name, _ in sources()}
             names = [f"{node.module}.{item.name}" for item in node.names]
             yield from (name if name in known else node.module for name in names)
 

@@ -149,8 +149,10 @@ def script(text, *arguments, **options):
     )
 
 
+# Who is started in the background ignores SIGINT, and so would all that it starts.
 BUSY = """
-    import sys, threading
+    import signal, sys, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from surgeon.running.children import Task, start, waiting
     from surgeon.running.crew import run
     (first,) = run([Task("tests.child_tasks:sleep", 0, 60.0)], 1)

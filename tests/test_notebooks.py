@@ -12,7 +12,7 @@ from tests.run_notebooks import FOLDER, draft, execute, read_draft, stable
 from tests.shown import differences
 
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-STEP = 3  # of notebooks one is run out of so many, unless all are asked for
+STEP = 5  # of notebooks one is run out of so many, unless all are asked for
 
 
 @pytest.mark.parametrize(

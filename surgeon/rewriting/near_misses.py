@@ -151,7 +151,7 @@ def size(pattern: Pattern, forms: dict[int, int]) -> int:
     return _size(pattern, tuple(forms.items()))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)  # of more patterns than all rules have: each rewrite asks for them in turn
 def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
     chosen = dict(forms)
     known: dict[int, frozenset[int]] = {}  # values are shared, and words that nest share them many times over
