@@ -7,6 +7,7 @@ import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.indexing.scope import Scope
 from surgeon.prove.site_check import SiteCheck
+from surgeon.rewriting import proving
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import symbol
 from surgeon.testing import parse
@@ -142,8 +143,8 @@ def test_proving_walks_over_the_bodies_of_a_scope_once(sites, monkeypatch):
         return proofs
 
     monkeypatch.setattr(SiteCheck, "prove", counting)
+    monkeypatch.setattr(proving, "kin_of", lambda site, tell: site)  # each site counts, also one like another
     _, report = surgeon.rewrite(with_branches(30, sites), relu_once)
     assert report.outcome == "proved"
     assert len(report.sites) == sites
-    (count,) = walked
-    assert count <= 60, "two bodies for each If, once"
+    assert sum(walked) <= 60, "two bodies for each If, once"
