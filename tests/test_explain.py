@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
@@ -305,7 +306,7 @@ def fires(model: onnx.ModelProto, found: Rule, target: str = "ort") -> int:
 
 def initializer(model: onnx.ModelProto, name: str, value: float) -> None:
     item = next(tensor for tensor in model.graph.initializer if tensor.name == name)
-    item.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(item) * 0 + value, name))
+    item.CopyFrom(numpy_helper.from_array(np.full_like(numpy_helper.to_array(item), value), name))
 
 
 def node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
