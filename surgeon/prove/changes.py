@@ -12,6 +12,8 @@ from collections.abc import Hashable, Iterable, Iterator
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
 
+from surgeon.errors import ModelFileError
+from surgeon.file.values import decode
 from surgeon.ops.schemas import check_node, only_ort_knows
 from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of
 
@@ -69,13 +71,17 @@ def _shell_complaint(model: ModelProto) -> str | None:
 
 
 def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) -> list[str]:
-    """Return onnx.checker's complaint of a new initializer, if any; one whose payload lies elsewhere is taken as is."""
+    """Return what is wrong with a new initializer, if anything; one whose payload lies elsewhere is taken as is."""
     if tensor.data_location == TensorProto.EXTERNAL:
         return []
     try:
         checker.check_tensor(tensor, context)
     except checker.ValidationError as error:
         return [f"Initializer '{tensor.name}' is not valid ONNX: {_first_line(error)}"]
+    try:
+        decode(tensor)  # onnx before 1.23 looks neither at the size of a payload nor at the number of its elements
+    except ModelFileError as error:
+        return [f"Initializer '{tensor.name}' is not valid ONNX: {error}"]
     return []
 
 
