@@ -9,6 +9,7 @@ import pytest
 from surgeon import upgrade
 from surgeon.errors import CheckFailed, GraphError, UsageError
 from tests.command_line import gelus, ops, run, save
+from tests.versions import ERF_TAKES_NO_INTEGERS
 
 
 def raised(path: Path, opset: int, **settings: object) -> tuple[onnx.ModelProto, object]:
@@ -166,7 +167,10 @@ def test_roi_align_keeps_its_sampling(tmp_path: Path) -> None:
         (10, 11, "y = Clip <max = 1.0> (x)", "its attribute max went in opset 11"),
         (9, 10, "k = TopK <k = 2, axis = 1> (x) y = Relu(x)", "TopK at"),
         (17, 18, "y = Frobnicate(x)", "Frobnicate at /y/Frobnicate (neither onnx nor ONNX Runtime"),
-        (12, 13, "i = Cast <to = 7> (x) e = Erf(i) y = Cast <to = 1> (e)", "Erf at /e/Erf (its input input"),
+        pytest.param(
+            *(12, 13, "i = Cast <to = 7> (x) e = Erf(i) y = Cast <to = 1> (e)", "Erf at /e/Erf (its input input"),
+            marks=pytest.mark.skipif(not ERF_TAKES_NO_INTEGERS, reason="onnx before 1.20 says that Erf-13 takes them"),
+        ),
         (11, 13, "y = Squeeze <axes = [0]> (x, x)", "the node has 2 inputs"),
         (20, 21, "y = GroupNormalization <num_groups = 2> (x, one, one)", "the shapes of its scale and bias changed"),
     ],

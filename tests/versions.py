@@ -10,3 +10,6 @@ def version_of(name: str) -> tuple[int, ...]:
 
 ONNX_COMPUTES_WELL = version_of("onnx") >= (1, 23)
 """Whether onnx's evaluator knows directions of recurrent nets, and pads convolutions as they ask."""
+
+ERF_TAKES_NO_INTEGERS = version_of("onnx") >= (1, 20)
+"""Whether onnx's schemas say so of Erf-13; before, no op of ai.onnx took fewer types from any opset to the next."""
