@@ -13,3 +13,6 @@ ONNX_COMPUTES_WELL = version_of("onnx") >= (1, 23)
 
 ERF_TAKES_NO_INTEGERS = version_of("onnx") >= (1, 20)
 """Whether onnx's schemas say so of Erf-13; before, no op of ai.onnx took fewer types from any opset to the next."""
+
+NEWEST_OF_DYNAMO = 25 if version_of("onnx") >= (1, 20) else 24
+"""The newest opset that the dynamo exporter writes: an older onnx cannot check a newer one."""

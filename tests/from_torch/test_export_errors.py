@@ -10,6 +10,7 @@ import surgeon
 import surgeon.torch
 from surgeon.errors import ExportError, UsageError
 from tests.from_torch.operators import EXPORTERS, Block, MyAdd, addandround, blind, export, module
+from tests.versions import NEWEST_OF_DYNAMO
 
 X = torch.arange(6.0).reshape(2, 3)
 both = pytest.mark.parametrize("exporter", EXPORTERS)
@@ -58,7 +59,8 @@ def test_what_is_no_operator(named, words):
         ({"version": 0}, "a number from 1 on, not 0"),
         (
             {"opset": 7},
-            "The dynamo exporter writes opsets 17 to 25, not 7; ask for one of these or exporter='torchscript'",
+            f"The dynamo exporter writes opsets 17 to {NEWEST_OF_DYNAMO}, not 7; "
+            "ask for one of these or exporter='torchscript'",
         ),
         ({"opset": 13}, "not 13"),
         ({"opset": 99}, "not 99; ask for one of these."),
