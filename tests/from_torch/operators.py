@@ -1,12 +1,30 @@
 """Operators, functions and modules that the exporters do not know, for the tests of exports."""
 
+import contextlib
+
 import onnx
 import torch
 from torch import Tensor
 
 import surgeon.torch
+from surgeon.torch.torchscript import symbolics
 
 EXPORTERS = ("dynamo", "torchscript")
+
+
+@contextlib.contextmanager
+def registered(name, symbolic, opset):
+    """A symbolic of torch's own registry inside a `with`; after it nothing is left of a name that torch did not know.
+
+    Torch itself leaves the name without functions, at which the export of other tests breaks.
+    """
+    torch.onnx.register_custom_op_symbolic(name, symbolic, opset)
+    try:
+        yield
+    finally:
+        torch.onnx.unregister_custom_op_symbolic(name, opset)
+        if not symbolics().get_function_group(name)._functions:
+            del symbolics()._registry[name]
 
 
 @torch.library.custom_op("exports::addandround", mutates_args=())

@@ -11,7 +11,6 @@ import torch
 
 import surgeon
 import surgeon.torch
-from surgeon.torch.torchscript import symbolics
 from tests.from_torch.operators import (
     EXPORTERS,
     Block,
@@ -24,6 +23,7 @@ from tests.from_torch.operators import (
     module,
     nodes,
     noise,
+    registered,
     rows,
     types,
     versions,
@@ -331,14 +331,10 @@ def test_what_a_user_registered_with_torch_is_there_again_afterwards():
     def own(g, x):
         return g.op("mine::asinh", x).setType(x.type())
 
-    torch.onnx.register_custom_op_symbolic("aten::asinh", own, 17)
-    try:
+    with registered("aten::asinh", own, 17):
         plain = export(torch.asinh, "x", (X,), "torchscript", opset=17)
         made = export(torch.asinh, "x", (X,), "torchscript", opset=17, placeholders=["aten::asinh"])
         after = export(torch.asinh, "x", (X,), "torchscript", opset=17)
-    finally:
-        torch.onnx.unregister_custom_op_symbolic("aten::asinh", 17)
-        del symbolics()._registry["aten::asinh"]  # torch leaves an empty group, at which its own exporter breaks
     assert [one.model.graph.node[0].domain for one in (plain, made, after)] == ["mine", "aten", "mine"]
 
 

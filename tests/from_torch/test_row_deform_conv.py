@@ -9,7 +9,7 @@ import surgeon
 import surgeon.torch
 from surgeon.running.deformable import deformable_convolution
 from tests.from_torch.beside_notebooks import load
-from tests.from_torch.operators import EXPORTERS, attributes, export
+from tests.from_torch.operators import EXPORTERS, attributes, export, registered
 
 NUMBERS = {"stride": (2, 3), "padding": (4, 5), "dilation": (6, 7)}
 NAMED = {
@@ -93,11 +93,8 @@ def test_the_tutorials_three_arguments_are_refused_in_one_sentence(deform, tenso
         return g.op("custom::deform_conv2d", input, weight, offset)
 
     path = tmp_path / "three.onnx"
-    torch.onnx.register_custom_op_symbolic("torchvision::deform_conv2d", three, 19)
-    try:
+    with registered("torchvision::deform_conv2d", three, 19):
         torch.onnx.export(Block(), (x, offset, mask), str(path), dynamo=False, opset_version=19)
-    finally:
-        torch.onnx.unregister_custom_op_symbolic("torchvision::deform_conv2d", 19)
     (miss,) = surgeon.explain(path, "deform_conv")
     assert miss.reason == (
         f"the node lacks mask, bias, {', '.join(NAMED)}, use_mask; export it again with every argument by its name"

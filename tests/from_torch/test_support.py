@@ -10,6 +10,7 @@ from torch import nn
 import surgeon.torch
 from surgeon.errors import UsageError
 from surgeon.torch.mappings import DYNAMO, OPSETS, TORCHSCRIPT, opsets_of
+from tests.from_torch.operators import registered
 from tests.versions import NEWEST_OF_DYNAMO
 
 EXPORTERS = (DYNAMO, TORCHSCRIPT)
@@ -104,11 +105,8 @@ def test_what_is_registered_is_supported(custom):
 
 def test_torchs_own_registration_counts(custom):
     """What was registered with torch.onnx is found as well."""
-    torch.onnx.register_custom_op_symbolic(custom, lambda g, x, alpha: g.op("Mul", x, alpha), 15)
-    try:
+    with registered(custom, lambda g, x, alpha: g.op("Mul", x, alpha), 15):
         assert surgeon.torch.is_supported(custom, exporter=TORCHSCRIPT).since == 15
-    finally:
-        torch.onnx.unregister_custom_op_symbolic(custom, 15)
 
 
 @pytest.mark.parametrize(
