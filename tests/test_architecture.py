@@ -28,8 +28,8 @@ FLOORS = (
     "matching: work pattern recording trace state advice flatten chain chain_findings chain_nodes algebra "
     "chain_search captures arguments needs standing_in search captured compile templates blockers roots match",
     "running: runtime threads kernels inlining erf aten deformable activations windows convolution pooling recurrent "
-    "resizing formulas evaluator pipes child children crew plain serving worker stepwise unknown whole held away "
-    "shaking precision oracles",
+    "resizing shared_heads formulas evaluator pipes child children crew plain serving worker stepwise unknown whole "
+    "held away shaking precision oracles",
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
     "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise loads workload "
     "trials verdict exposing layers model_check structure bisect inner_values proof region experiment twins cut mini "

@@ -21,6 +21,7 @@ from surgeon.running.erf import erf
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
 from surgeon.running.resizing import RESIZING
+from surgeon.running.shared_heads import SHARED_HEADS
 
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
@@ -355,5 +356,6 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **POOLINGS,
     **RECURRENT,
     **RESIZING,
+    **SHARED_HEADS,
 }
 """Formulas by domain and name of the operator."""
