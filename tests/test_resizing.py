@@ -58,6 +58,18 @@ def test_any_resize(data):
     require_equal_to_runtime("Resize", feeds, **attributes)
 
 
+@pytest.mark.parametrize("by", ["sizes", "scales"])
+@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_a_tie_between_two_sizes_is_one(by, count, rounding):
+    """The element at 3.5 of seven: divided by the scale in float32 it would stand at 3.4999998."""
+    feeds = {"x": normal(1, 1, 7, 1), "roi": None, "scales": None, "sizes": np.array([1, 1, count, 1])}
+    if by == "scales":
+        feeds |= {"scales": floats(1, 1, np.float32(count) / np.float32(7), 1), "sizes": None}
+    places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": rounding}
+    require_equal_to_runtime("Resize", feeds, mode="nearest", opset=19, **places)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("places", PLACES)
 def test_against_onnxs_evaluator(mode, places):

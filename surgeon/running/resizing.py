@@ -154,7 +154,9 @@ def _places(length: _Length, transformation: str, kind: type[Any]) -> Array:
         last = kind(length.size - 1)
         return np.zeros_like(at) if length.count == 1 else at * last / kind(length.count - 1)
     if transformation == "asymmetric":
-        return at / scale
+        # Where the scale is that of two sizes, theirs are the ties: 3.5 is no 3.4999998, which is nearest to another.
+        is_ratio = scale == kind(length.count) / kind(length.size)
+        return at * kind(length.size) / kind(length.count) if is_ratio else at / scale
     if transformation == "tf_half_pixel_for_nn":
         return (at + half) / scale
     if transformation == "tf_crop_and_resize":
