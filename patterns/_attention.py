@@ -22,6 +22,9 @@ def scores(g: Graph, q: Tensor, kt: Tensor, left: float, right: float, scale: fl
     return g.any_of(g.mul(g.tanh(g.div(scaled, cap)), cap), scaled)
 
 
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+
+
 def weighted(g: Graph, masked: Tensor, v: Tensor, wide: int) -> Tensor:
     """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
     soft = g.softmax(g.maybe_wider(masked), axis=-1)
@@ -38,6 +41,7 @@ def has_heads(q: Tensor, kt: Tensor, v: Tensor) -> None:
         q.rank == kt.rank == v.rank and q.rank in (3, 4),
         "queries, keys or values have other axes than batch, head, row, column",
     )
+    require(q.dtype is None or q.dtype in FLOATS, "queries are no floats")
     batches = [x.sizes and x.sizes[0] for x in (q, kt, v)]
     require(None not in batches and len(set(batches)) == 1, "the batches of queries, keys and values may differ")
     if q.rank == 4:

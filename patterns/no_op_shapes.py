@@ -50,6 +50,7 @@ def keeps_order(x: Tensor, y: Tensor, attributes: dict[str, Any]) -> None:
         return
     keeps_sizes(x, y)
     perm = perm or list(range(len(x.sizes)))[::-1]
+    require(sorted(perm) == list(range(len(x.sizes))), "its axes are not those of its input")
     wide = [axis for axis in perm if x.sizes[axis] != 1]
     require(wide == sorted(wide), "it changes the order of axes that have more than one element")
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from surgeon.feeding.dims import free_dims, input_dims, wanted_inputs
 from surgeon.file.model import Model
+from surgeon.ops.attributes import dtype_word
 from surgeon.prove.result import CheckResult, Outcome
-from surgeon.rewriting.options import paths_of
+from surgeon.rewriting.options import paths_of, require_run_time
+from surgeon.running.children import RUN_TIME
 
 
 def compare(
@@ -25,6 +27,7 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     layers: bool = False,
+    run_time: float = RUN_TIME,
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output; each is a path or a ModelProto.
 
@@ -38,6 +41,7 @@ def compare(
                 registered (see `surgeon.implements`), run what ONNX Runtime has no kernel for
     rtol, atol  tolerances in place of those by dtype: an element may differ by atol + rtol * the output's scale
     layers      compare inner tensors of the same name too, and name the first that leaves tolerance
+    run_time    seconds of processor time that one run of a model may take
 
     Proved means equal within tolerance on everything that was run.  Raises ModelFileError for a file that cannot be
     read, UsageError for options that mean nothing and for inputs that do not fit the original.
@@ -47,6 +51,7 @@ def compare(
     started = time.perf_counter()
     inputs, custom_ops = paths_of(inputs), paths_of(custom_ops)
     require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
+    require_run_time(run_time)
     first, second = _source(original), _source(other)
     with Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
@@ -66,6 +71,7 @@ def compare(
             atol=atol,
             inputs=inputs,
             layers=layers,
+            run_time=run_time,
             other="the other model",
             ordered=False,
         )
@@ -123,7 +129,7 @@ def _kind(value: ValueInfoProto) -> str:
     kind = value.type.WhichOneof("value") or "of no known type"
     if kind != "tensor_type":
         return "a " + kind.removesuffix("_type").replace("_", " ") if kind.endswith("_type") else kind
-    return str(TensorProto.DataType.Name(value.type.tensor_type.elem_type)).lower()
+    return dtype_word(value.type.tensor_type.elem_type)
 
 
 def _fixed(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
+from surgeon.shaping import seen
 from surgeon.shaping.facts import Facts
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import symbol
@@ -173,7 +174,7 @@ def test_what_is_unknown_stays_so(body: str, text: str) -> None:
 
 def unchecked(model: onnx.ModelProto) -> tuple[Shapes, Scope]:
     """As `shapes_of`, for a graph that the index would refuse."""
-    index = Index(Model.open(model))
+    index = seen.index_of(Model.open(model))
     return Shapes(Origin(index)), index.main
 
 

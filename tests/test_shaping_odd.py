@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from surgeon.file.model import Model
-from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.shaping import values
 from surgeon.shaping.rules import RULES
+from surgeon.shaping.seen import index_of
 from surgeon.shaping.shapes import Shapes
 from surgeon.shaping.symbols import Expr
 
@@ -75,7 +75,7 @@ def nonsense(seed: int) -> onnx.ModelProto:
 def test_nonsense_is_unknown(start: int) -> None:
     """Facts are made of sizes of at least 0, values of sizes and truths, at every tensor of every scope."""
     for seed in range(start, start + 50):
-        index = Index(Model.open(nonsense(seed)))
+        index = index_of(Model.open(nonsense(seed)))
         shapes = Shapes(Origin(index))
         for scope in index.scopes:
             for name in {name for node in scope.nodes for name in (*node.inputs, *node.outputs)}:

@@ -19,6 +19,7 @@ from surgeon.file.external import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
+from surgeon.ops.attributes import dtype_word
 from surgeon.ops.schemas import history, knows_domain, schema
 from surgeon.ops.walking import all_nodes
 
@@ -128,11 +129,10 @@ def type_text(kind: onnx.TypeProto) -> str:
 
 def dtype_text(number: int) -> str:
     """The name of a TensorProto.DataType, float spelled with its width."""
-    try:
-        name = str(TensorProto.DataType.Name(number)).lower()
-    except ValueError:
-        return f"dtype {number}"
-    return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(name, name)
+    name = dtype_word(number)
+    return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(
+        name, f"dtype {name}" if name.lstrip("-").isdigit() else name
+    )
 
 
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:

@@ -81,7 +81,7 @@ def _check_nodes(
                 _tell_twice(name, makers[name], node, where, found)
                 node.output[place] = name = _fresh(name, makers)
             makers[name] = node
-    made = outer.union(given)
+    made = set(given).union(outer)
     names = outer.union(makers)
     is_late = False
     for node in nodes:
@@ -91,7 +91,7 @@ def _check_nodes(
                 help_ = "add it as an input or an initializer, or correct the name"
                 found.add("model", _op(node), reason, at=_label(node), helps=[help_])
         is_late = is_late or any(name in makers and name not in made for name in free_names(node))
-        made = made.union(node.output)
+        made.update(node.output)
         for graph in graphs_of(node):
             _check_graph(graph, names, f"a body of {_label(node)}", found)
     for name in outputs:
@@ -139,18 +139,24 @@ def _tell_order(nodes: Sequence[onnx.NodeProto], where: str, found: Findings) ->
 
 def _in_circles(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes that lie on a circle: neither before it nor after it (Kahn's algorithm from both ends)."""
-    left = dict(enumerate(nodes))
-    reads = {place: set(free_names(node)) for place, node in left.items()}
-    makes = {place: set(filter(None, node.output)) for place, node in left.items()}
-    for needs, gives in ((reads, makes), (makes, reads)):
-        is_done = False
-        while not is_done:
-            open_ = set().union(*(gives[place] for place in left))
-            done = [place for place in left if not needs[place] & open_]
-            is_done = not done
-            for place in done:
-                del left[place]
-    yield from left.values()
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    before = [{makers[name] for name in free_names(node) if name in makers} for node in nodes]
+    after: list[set[int]] = [set() for _ in nodes]
+    for place, needed in enumerate(before):
+        for other in needed:
+            after[other].add(place)
+    left = set(range(len(nodes)))
+    for needs, serves in ((before, after), (after, before)):
+        waiting = {place: len(needs[place] & left) for place in left}
+        ready = [place for place, count in waiting.items() if not count]
+        while ready:
+            done = ready.pop()
+            left.discard(done)
+            for other in serves[done] & waiting.keys():
+                waiting[other] -= 1
+                if not waiting[other]:
+                    ready.append(other)
+    yield from (nodes[place] for place in sorted(left))
 
 
 def _op(node: onnx.NodeProto) -> str:

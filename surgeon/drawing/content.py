@@ -15,6 +15,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.indexing.types import Dim, Infos
 from surgeon.matching.state import plain
+from surgeon.ops.attributes import dtype_word
 from surgeon.ops.schemas import knows_domain, schema
 
 LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
@@ -184,7 +185,7 @@ class Reader:
 
 def type_text(dtype: int, shape: Sequence[Dim] | None) -> str:
     """A dtype and shape as people read them: float32[batch,64]; empty where neither is known."""
-    name = str(onnx.TensorProto.DataType.Name(dtype)).lower() if dtype in onnx.TensorProto.DataType.values() else "?"
+    name = dtype_word(dtype)
     name = DTYPES.get(name, name)
     if shape is None:
         return name

@@ -114,6 +114,8 @@ def densify(values: Array, indices: Array, dims: tuple[int, ...], name: str) -> 
     `indices` are `[nnz]` positions in the flattened array or `[nnz, rank]` coordinates; what they leave out is 0 (an
     empty string for strings).  Raises ModelFileError when they do not fit the values or the shape.
     """
+    if any(size < 0 for size in dims):
+        raise ModelFileError(f"Sparse tensor {name!r} has a negative size in its shape {list(dims)}; export it again.")
     dense = np.full(dims, "", object) if values.dtype == object else np.zeros(dims, values.dtype)
     if indices.size == 0 and values.size == 0:
         return dense

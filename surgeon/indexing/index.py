@@ -15,14 +15,19 @@ from surgeon.file.model import Model
 from surgeon.indexing.constants import Constants
 from surgeon.indexing.local import LocalFunctions
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified, split_op
+from surgeon.indexing.soundness import require_sound, require_types
 from surgeon.indexing.types import Types
+from surgeon.ops.attributes import DTYPES
 from surgeon.ops.schemas import schema
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 
 
 class Index:
-    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope."""
+    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope.
+
+    The types that it knows are those that the file states; `surgeon.shaping.seen.index_of` gives one that infers more.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -43,7 +48,7 @@ class Index:
             self._fill(scope)
         _hold_training(self.main, proto)
         self.constants = Constants(model, self.ir_version)
-        self.types = Types(model, self.constants, self.scopes)
+        self.types = Types(self.constants)
 
     def _fill(self, scope: Scope) -> None:
         self.scopes.append(scope)
@@ -88,7 +93,9 @@ class Index:
         return name in scope.inputs and (self.ir_version >= 4 or scope.parent is not None)
 
     def check(self) -> None:
-        """Raise GraphError for a tensor that nobody makes or for a cycle, naming the node."""
+        """Raise GraphError for what breaks ONNX's own rules: a tensor that nobody makes, a cycle, a name twice."""
+        require_sound(self.model.skeleton)
+        require_types(self.model.skeleton.graph, self.main.consumers)
         for scope in self.scopes:
             if "" not in scope.versions and any("::" not in op for op in scope.by_op):
                 where = scope.label or "The model"
@@ -107,8 +114,39 @@ class Index:
                         f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
                         "mend the model or export it again."
                     )
+            _require_nodes(scope)
             if scope.is_unsorted:
                 _refuse_cycle(scope)
+
+
+def _require_nodes(scope: Scope) -> None:
+    """Raise GraphError for a node that reads, makes or says what its op cannot; rules count on that much."""
+    for op, nodes in scope.by_op.items():
+        domain, name = split_op(op)
+        known = schema(domain, name, scope.versions.get(domain))
+        if known is None:
+            continue
+        inputs, outputs = known.min_inputs, known.min_outputs
+        for node in nodes if known.attributes else ():
+            for item in node.proto.attribute:
+                wanted = known.attributes.get(item.name)
+                if op == "Constant" and item.type == AttributeProto.STRING:
+                    continue  # as the TorchScript exporter writes a string among the arguments of ATen
+                if wanted is not None and item.type not in (wanted.type, 0):
+                    kind, other = (AttributeProto.AttributeType.Name(number) for number in (item.type, wanted.type))
+                    raise GraphError(
+                        f"The attribute {item.name} of node {node.label!r} ({op}) is of kind {kind} and has to be "
+                        f"{other}; mend the model or export it again."
+                    )
+                if op == "Cast" and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
+                    raise GraphError(f"Node {node.label!r} casts to dtype {item.i}, which is none; export it again.")
+        for node in nodes:
+            if len(node.inputs) < inputs or len(node.outputs) < outputs:
+                has = f"{len(node.inputs)} inputs and {len(node.outputs)} outputs"
+                needs = f"needs {inputs} and {outputs} at least"
+                raise GraphError(
+                    f"Node {node.label!r} ({op}) has {has} and {needs}; mend the model or export it again."
+                )
 
 
 def _node_field(scope: Scope) -> int:

@@ -1,17 +1,18 @@
-"""Dtypes and shapes of tensors: as the file states them, else inferred once, on demand."""
+"""Dtypes and shapes of tensors: as the file states them, else inferred, on demand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx
 from onnx import TensorProto
 
-from surgeon.file.model import Model
 from surgeon.indexing.constants import Constants
 from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.attributes import DTYPES
 from surgeon.ops.schemas import schema
 
 Dim = int | str | None
+Inferred = Callable[[Scope, str], tuple[int | None, tuple[Dim, ...] | None]]
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
 FLOAT_STRINGS = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"})
 UNKNOWN = frozenset({"unknown"})
@@ -36,12 +37,15 @@ class Infos:
 
 
 class Types:
-    """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None."""
+    """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None.
 
-    def __init__(self, model: Model, constants: Constants, scopes: Sequence[Scope]) -> None:
-        self._model, self._constants, self._scopes = model, constants, scopes
+    inferred: what tells the dtype and the shape of a tensor where the file does not; see `surgeon.shaping.seen`.
+    """
+
+    def __init__(self, constants: Constants) -> None:
+        self._constants = constants
+        self.inferred: Inferred = lambda scope, name: (None, None)
         self._stated: dict[int, Infos] = {}
-        self._inferred: dict[int, Infos] | None = None
         self._known: dict[int, dict[str, int]] = {}  # a tensor keeps its dtype under its name
 
     def dtype(self, scope: Scope, name: str) -> int | None:
@@ -64,21 +68,17 @@ class Types:
                     if stored is not None:
                         return int(stored.data_type)
         found = self._by_producer(scope, name)
-        if found is None:
-            info = self._info_inferred(scope, name)
-            found = info.type.tensor_type.elem_type if info is not None else None
-        return found
+        return self.inferred(scope, name)[0] if found is None else found
 
     def shape(self, scope: Scope, name: str) -> tuple[Dim, ...] | None:
         """The shape with symbols where dims are symbolic, or None where the rank is unknown."""
         constant = self._constants.shape(scope, name)
         if constant is not None:
             return constant
-        for look in (self._info, self._info_inferred):  # one after the other: inference runs over the whole model
-            info = look(scope, name)
-            if info is not None and info.type.tensor_type.HasField("shape"):
-                return tuple(_dim(dim) for dim in info.type.tensor_type.shape.dim)
-        return None
+        info = self._info(scope, name)
+        if info is not None and info.type.tensor_type.HasField("shape"):
+            return tuple(_dim(dim) for dim in info.type.tensor_type.shape.dim)
+        return self.inferred(scope, name)[1]
 
     def rank(self, scope: Scope, name: str) -> int | None:
         """The number of dims, or None where it is unknown."""
@@ -129,11 +129,12 @@ class Types:
         if stored is not None:
             return int(stored.data_type)
         info = self._infos(home).get(name)
-        if info is not None and info.type.tensor_type.elem_type:
+        if info is not None and info.type.tensor_type.elem_type in DTYPES:
             return int(info.type.tensor_type.elem_type)
         if node is not None and node.op == "Cast":
             target = node.attribute("to")
-            return int(target.i) if target is not None and not target.ref_attr_name else None
+            known = target is not None and not target.ref_attr_name and target.i in DTYPES
+            return int(target.i) if target is not None and known else None
         if node is not None and node.op == "Constant":
             value = self._constants.get(home, name)
             return None if value is None else _enum(value.array.dtype)
@@ -147,49 +148,6 @@ class Types:
         if id(home) not in self._stated:
             self._stated[id(home)] = Infos(home.proto)
         return self._stated[id(home)]
-
-    def _info_inferred(self, scope: Scope, name: str) -> onnx.ValueInfoProto | None:
-        home = scope.home(name)
-        if home is None:
-            return None
-        if self._inferred is None:
-            self._inferred = self._infer()
-        found = self._inferred.get(id(home))
-        return None if found is None else found.get(name)
-
-    def _infer(self) -> dict[int, Infos]:
-        """Run onnx's shape inference over the whole skeleton; what it cannot type stays unknown."""
-        try:
-            model = onnx.shape_inference.infer_shapes(_without_defaults(self._model.skeleton), data_prop=True)
-        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-            # The input's own type errors are not ours to report here: what is stated still counts.
-            return {}
-        return {id(scope): Infos(_at(model, scope.address)) for scope in self._scopes if scope.function is None}
-
-
-def _without_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model less the initializers that a caller may override: onnx's inference takes them for constants.
-
-    Before version 4 of the IR every initializer is an input too, and none can be overridden.
-    """
-    inputs = {value.name for value in model.graph.input}
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in inputs]
-    if model.ir_version < 4 or len(kept) == len(model.graph.initializer):
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    del copy.graph.initializer[:]
-    copy.graph.initializer.extend(kept)
-    return copy
-
-
-def _at(model: onnx.ModelProto, address: Any) -> Any:
-    """The message of an inferred model at the address of a scope."""
-    message: Any = model
-    for field, position in address:
-        value = getattr(message, message.DESCRIPTOR.fields_by_number[field].name)
-        message = value[position] if message.DESCRIPTOR.fields_by_number[field].is_repeated else value
-    return message
 
 
 def _schema_of(scope: Scope, op: str) -> Any:

@@ -10,6 +10,7 @@ import onnx
 
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
+from surgeon.shaping.seen import index_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HoleKind = Literal["Tensor", "Constant", "float", "int", "str", "list[int]", "list[float]"]
@@ -32,7 +33,7 @@ class Example:
     @cached_property
     def index(self) -> Index:
         """The index of the model.  Raises GraphError when it breaks ONNX's own rules."""
-        found = Index(Model.open(self.model))
+        found = index_of(Model.open(self.model))
         found.check()
         return found
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from onnx import TensorProto
-
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.advice import fixed, other_domain, other_value
 from surgeon.matching.chain import Chain, Folded, Term, spelled
 from surgeon.matching.flatten import PRODUCT, combine
 from surgeon.matching.state import STEP_LIMIT, State, shown
 from surgeon.matching.trace import Finding, Kind
+from surgeon.ops.attributes import dtype_word
 
 
 def _finding(
@@ -89,7 +88,7 @@ def no_number(chain: Chain) -> Finding:
 def not_float(state: State, chain: Chain, leaves: Sequence[tuple[str, int]]) -> Finding:
     name = leaves[0][0]
     dtype = state.index.types.dtype(state.scope, name)
-    found = "an unknown dtype" if dtype is None else TensorProto.DataType.Name(dtype).lower()
+    found = "an unknown dtype" if dtype is None else dtype_word(dtype)
     known = "" if dtype is None else f" ({found})"
     told = f"{name!r} is not known to hold floats{known}, and integers divide differently"
     return _finding("dtype", chain, "floats", (found, f"in {name!r}"), told, "", name)

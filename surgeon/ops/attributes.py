@@ -82,10 +82,18 @@ def dtype_number(dtype: str | int | type | npt.DTypeLike) -> int:
         raise RuleError(f"{dtype!r} is no ONNX dtype; write a name such as 'float16' or a NumPy dtype.") from error
 
 
+DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+"""All that a tensor's elements can be, as `TensorProto.DataType`."""
+
+
+def dtype_word(dtype: int) -> str:
+    """A `TensorProto.DataType` as schemas spell it, FLOAT is `"float"`; one that there is not, by its number."""
+    return str(TensorProto.DataType.Name(dtype)).lower() if dtype in TensorProto.DataType.values() else str(dtype)
+
+
 def type_string(dtype: int) -> str:
     """A tensor's type as schemas spell it, by its `TensorProto.DataType`: FLOAT is `"tensor(float)"`."""
-    known = dtype in TensorProto.DataType.values()
-    return f"tensor({TensorProto.DataType.Name(dtype).lower()})" if known else f"tensor({dtype})"
+    return f"tensor({dtype_word(dtype)})"
 
 
 def element_type(text: str) -> int | None:

@@ -190,7 +190,9 @@ def _onnx_names() -> frozenset[tuple[str, str]]:
 
 def _from_onnx(domain: str, name: str, opset: int | None) -> Schema | None:
     try:
-        found = defs.get_schema(name, domain) if opset is None else defs.get_schema(name, opset, domain)
+        found = defs.get_schema(name, domain)
+        if opset is not None and opset < found.since_version:  # else it may be larger than onnx counts
+            found = defs.get_schema(name, max(opset, 0), domain)
     except defs.SchemaError:  # the operator is younger than `opset`
         return None
     return _converted(domain, name, found.since_version)

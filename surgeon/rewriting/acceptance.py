@@ -5,13 +5,12 @@ The rewrite and its explanation accept by this one function.
 
 from dataclasses import dataclass, replace
 
-from onnx import TensorProto
-
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError, require
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.matching.trace import Finding, Kind
+from surgeon.ops.attributes import dtype_word
 from surgeon.ops.node_check import check_node
 from surgeon.rewriting.fragment import Fragment, call_with_captures
 from surgeon.rewriting.rule import Plan, Rule, broken
@@ -152,7 +151,7 @@ def _type_text(match: Match, name: str) -> str:
     """dtype and shape of a tensor: float[n, 4]."""
     types = match.index.types
     dtype, shape = types.dtype(match.scope, name), types.shape(match.scope, name)
-    text = TensorProto.DataType.Name(dtype).lower() if dtype is not None else "unknown dtype"
+    text = dtype_word(dtype) if dtype is not None else "unknown dtype"
     if shape is None:
         return f"{text}, rank unknown"
     return f"{text}[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"

@@ -11,13 +11,13 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from surgeon.errors import GraphError, RuleError, require
 from surgeon.file.model import Model
 from surgeon.graph import Graph
-from surgeon.indexing.index import Index
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import all_nodes, free_names, graphs_in
 from surgeon.rewriting.bodies import first_version
 from surgeon.rewriting.fragment import FREE
 from surgeon.running.inlining import IR_VERSION
+from surgeon.shaping.seen import index_of
 from surgeon.upgrading.lossless import judge
 
 DEEPEST = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
@@ -60,7 +60,7 @@ def different(function: FunctionProto, versions: Mapping[str, int]) -> str:
 def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
     """The ops of a body of which some node would have to be written in another way at another opset of ai.onnx."""
     holder = ModelProto(ir_version=IR_VERSION, graph=GraphProto(name="empty"), functions=[function])
-    index = Index(Model.open(holder))
+    index = index_of(Model.open(holder))
     low, high = sorted((before, after))
     found: set[str] = set()
     for node in (node for scope in index.scopes for node in scope.nodes if schema("", node.op, low) is not None):

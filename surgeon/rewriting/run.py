@@ -9,12 +9,13 @@ from surgeon.rewriting.driver import Choice, Driver, Progress
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.result import Site, regions
 from surgeon.rewriting.rule import Rule
+from surgeon.shaping.seen import index_of
 
 
 def indexed(model: Model) -> Index:
     """The index of a model; raises GraphError or ModelFileError for one that cannot be rewritten."""
     try:
-        index = Index(model)
+        index = index_of(model)
         index.check()
     except (AttributeError, TypeError, ValueError):
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes

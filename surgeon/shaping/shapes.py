@@ -5,8 +5,9 @@ in free dimensions of the inputs; the op's own rule; whatever else the file stat
 A dimension of which nothing is known is a symbol of its own, `?name[axis]`.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
+from itertools import count
 from math import prod
 from typing import Any, TypeAlias
 
@@ -25,6 +26,7 @@ from surgeon.shaping.stated import UNSTATED, Stated
 from surgeon.shaping.symbols import Size, symbol
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
+MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
 Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
 
@@ -50,6 +52,7 @@ class Shapes:
         self._values: dict[Key, Values | None] = {}
         self._learned: dict[Key, Facts] = {}
         self._insides: dict[Node, Shapes] = {}
+        self._calls: Iterator[int] = count() if outer is None else outer._calls
         self._learned_inside: dict[Node, dict[Key, Facts]] = {}
         self._functions: bodies.Functions = bodies.functions_of(origin) if outer is None else outer._functions
         self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
@@ -172,10 +175,8 @@ class Shapes:
     def _give_up(self, task: Task) -> None:
         """A tensor that needs itself: a circle in a broken graph."""
         is_value, home, name = task
-        if is_value:
-            self._values[home, name] = None
-        else:
-            self._facts[home, name] = UNKNOWN
+        known: dict[Key, Any] = self._values if is_value else self._facts
+        known[home, name] = None if is_value else UNKNOWN
 
     def _at_hand(self, home: Scope, name: str) -> Facts | None:
         """Facts that are remembered or stated, without a look at the nodes before."""
@@ -315,20 +316,21 @@ class Shapes:
             return None
         return overloads.get(node.proto.overload)
 
-    def _inside(self, home: Scope, call: Node, scope: Scope) -> "Shapes":
+    def _inside(self, home: Scope, call: Node, scope: Scope) -> "Shapes | None":
         """As `inside`, once the facts and values of the call's inputs are there, else they are asked for."""
         if call not in self._insides:
-            formals: Any = scope.proto.input
-            pairs = [(formal, name) for formal, name in zip(formals, self.origin.inputs(call), strict=False) if name]
-            facts = {formal: self.need_facts(home, name) for formal, name in pairs}
-            found = {formal: self.need_value(home, name) for formal, name in pairs}
+            if next(self._calls) >= MOST_CALLS:
+                return None
             proto: Any = scope.proto
+            pairs = zip(proto.input, self.origin.inputs(call), strict=False)
+            named = [(formal, name) for formal, name in pairs if name]
+            facts = {formal: self.need_facts(home, name) for formal, name in named}
+            found = {formal: self.need_value(home, name) for formal, name in named}
             attributes = {item.name: item for item in proto.attribute_proto}
             given = [(item.name, self.attribute(call, item.name)) for item in call.proto.attribute]
             attributes.update({name: item for name, item in given if item is not None})
-            outer = self._frame.label + "/" if self._frame is not None else ""
-            depth = self._frame.depth + 1 if self._frame is not None else 1
-            made = Shapes(self.origin, Frame(scope, facts, found, attributes, outer + call.label, depth), self)
+            outer, depth = ("", 0) if self._frame is None else (f"{self._frame.label}/", self._frame.depth)
+            made = Shapes(self.origin, Frame(scope, facts, found, attributes, outer + call.label, depth + 1), self)
             made._learned = self._learned_inside.setdefault(call, {})
             self._insides[call] = made
         return self._insides[call]
@@ -371,8 +373,9 @@ class Shapes:
         try:
             called = self._called(site.node)
             if called is not None:
-                inner = self._inside(site.scope, site.node, called)
-                outputs: Any = called.proto.output
+                inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
+                if inner is None:
+                    return []
                 return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
             if site.node.op == "If":
                 chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")

@@ -7,6 +7,7 @@ import onnx
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
 from surgeon.indexing.types import Infos
+from surgeon.ops.attributes import DTYPES
 from surgeon.shaping.facts import UNKNOWN, Draft, Facts, known
 from surgeon.shaping.symbols import Size, parse, symbol, symbols
 
@@ -76,4 +77,4 @@ def _tensor(kind: onnx.TypeProto) -> tuple[int | None, Any]:
     if field not in ("tensor_type", "sparse_tensor_type"):
         return None, None
     tensor: Any = getattr(kind, field)
-    return tensor.elem_type or None, tensor.shape if tensor.HasField("shape") else None
+    return tensor.elem_type if tensor.elem_type in DTYPES else None, tensor.shape if tensor.HasField("shape") else None

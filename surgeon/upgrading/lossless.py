@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, helper
+from onnx import AttributeProto, helper
 
 from surgeon.indexing.scope import Node
 from surgeon.indexing.types import Types
+from surgeon.ops.attributes import type_string
 from surgeon.ops.schemas import Formal, Schema, history, schema
 
 OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
@@ -51,7 +52,7 @@ class Change:
         """The type of an input as schemas spell it, e.g. "tensor(float)"; empty where it is unknown."""
         names = self.node.inputs
         number = self.types.dtype(self.node.scope, names[position]) if position < len(names) else None
-        return f"tensor({TensorProto.DataType.Name(number).lower()})" if number else ""
+        return type_string(number) if number else ""
 
     def value(self, name: str) -> Any:
         """An attribute's value; None where the node does not set it."""

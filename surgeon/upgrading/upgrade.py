@@ -28,6 +28,7 @@ from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.rewrite import DataMode
 from surgeon.rewriting.whole_model import invalidity, model_check, require_passed
 from surgeon.rewriting.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
+from surgeon.shaping.seen import index_of
 from surgeon.upgrading.lossless import Change, ir_version_for, judge, newest_opset
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5
@@ -81,7 +82,7 @@ def upgrade(
     if not 1 <= opset <= newest_opset():
         raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
     with Model.open(source) as model:
-        index = Index(model)
+        index = index_of(model)
         index.check()
         done, patch = _plan(index, opset, str(source), str(output))
 

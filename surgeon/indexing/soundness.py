@@ -1,0 +1,109 @@
+"""What makes a model no model, and would be copied into the result: refused before anything is done with it.
+
+What ONNX Runtime loads all the same, such as an import that nothing uses, is no matter of these.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from onnx import FunctionProto, GraphProto, ModelProto
+
+from surgeon.errors import GraphError
+from surgeon.indexing.scope import DEFAULT_DOMAINS
+from surgeon.ops.attributes import DTYPES
+from surgeon.ops.walking import all_nodes
+
+Key = tuple[str, str, str]
+MOST_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
+
+_MEND = "mend the model or export it again."
+
+
+def require_sound(model: ModelProto) -> None:
+    """Raise GraphError for a model whose header, functions or stored tensors contradict themselves."""
+    if not 0 <= model.ir_version <= MOST_VERSION:
+        raise GraphError(f"The model says that its IR version is {model.ir_version}, and there is none such; {_MEND}")
+    _require_imports("The model", model.opset_import)
+    for value in model.graph.output:
+        if not value.name:
+            raise GraphError(f"An output of the graph has no name; {_MEND}")
+    for tensor in model.graph.initializer:
+        if tensor.data_type not in DTYPES:
+            raise GraphError(f"The initializer {tensor.name!r} has dtype {tensor.data_type}, which is none; {_MEND}")
+    _require_each_once("initializer", "the graph", (tensor.name for tensor in model.graph.initializer))
+    if model.functions:
+        _require_functions(model)
+
+
+def require_types(graph: GraphProto, read: Iterable[str]) -> None:
+    """Raise GraphError for an input of the main graph that is read and has no type, which nothing can run."""
+    untyped = {value.name for value in graph.input if value.type.WhichOneof("value") is None}
+    stored = {tensor.name for tensor in graph.initializer} if untyped else set[str]()
+    for name in read if untyped else ():
+        if name in untyped and name not in stored:
+            raise GraphError(f"The input {name!r} of the graph has no type; state its dtype, or export it again.")
+
+
+def _require_imports(who: str, imports: Iterable[object]) -> None:
+    known: dict[str, int] = {}
+    for item in imports:
+        domain, version = str(getattr(item, "domain", "")), int(getattr(item, "version", 0))
+        domain = "" if domain in DEFAULT_DOMAINS else domain
+        told = domain or "ai.onnx"
+        if not 0 < version <= MOST_VERSION:
+            raise GraphError(f"{who} imports opset {version} of {told}, and there is none such; {_MEND}")
+        if known.setdefault(domain, version) != version:
+            raise GraphError(f"{who} imports opset {known[domain]} of {told}, and opset {version} too; {_MEND}")
+
+
+def _require_each_once(kind: str, where: str, names: Iterable[str]) -> None:
+    known: set[str] = set()
+    for name in names:
+        if name in known:
+            raise GraphError(f"The {kind} {name!r} is there twice in {where}; {_MEND}")
+        known.add(name)
+
+
+def _require_functions(model: ModelProto) -> None:
+    functions = {_key(function): function for function in model.functions}
+    labels = [f"{function.domain}::{function.name}" for function in functions.values()]
+    if len(functions) < len(model.functions):
+        keys = [_key(function) for function in model.functions]
+        domain, name, _ = next(key for key in keys if keys.count(key) > 1)
+        raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
+    for label, function in zip(labels, functions.values(), strict=True):
+        _require_imports(f"The local function {label}", function.opset_import)
+    cycle = _on_cycle({key: set(_called(function)) & functions.keys() for key, function in functions.items()})
+    if cycle is not None:
+        raise GraphError(f"The local function {cycle[0]}::{cycle[1]} calls itself, which ONNX forbids; {_MEND}")
+
+
+def _key(function: FunctionProto) -> Key:
+    return function.domain, function.name, function.overload
+
+
+def _called(function: FunctionProto) -> Iterator[Key]:
+    for node in all_nodes(function.node):
+        yield node.domain, node.op_type, node.overload
+
+
+def _on_cycle(calls: dict[Key, set[Key]]) -> Key | None:
+    """A function that ends up calling itself; None where none does (Kahn's algorithm, from the callees up)."""
+    left = {key: set(called) for key, called in calls.items()}
+    callers: dict[Key, list[Key]] = {}
+    for key, called in left.items():
+        for other in called:
+            callers.setdefault(other, []).append(key)
+    ready = [key for key, called in left.items() if not called]
+    while ready:
+        done = ready.pop()
+        del left[done]
+        for key in callers.get(done, ()):
+            left[key].discard(done)
+            if not left[key]:
+                ready.append(key)
+    walked: dict[Key, None] = {}
+    at = next(iter(left), None)
+    while at is not None and at not in walked:  # each that is left calls another one that is
+        walked[at] = None
+        at = next(iter(left[at]))
+    return at
