@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
 from surgeon.console.console import console_for
-from surgeon.console.guard import CHECK_FAILED, reading
+from surgeon.console.guard import CHECK_FAILED, reading, run_time
 from surgeon.diagnosis.check import CHECKED
 from surgeon.diagnosis.check import check as run
 from surgeon.diagnosis.finding import Finding
@@ -30,15 +30,16 @@ TITLES = {"ort": "ONNX Runtime", "onnx": "ONNX", "tensorrt": "TensorRT"}
     help="Library of custom ops, or a Python file that implements ops, that the target will have; repeatable.",
 )
 @click.option("--no-load", is_flag=True, help="Do not have ONNX Runtime load the model at the end.")
+@run_time
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @reading
-def check(source: str, target: str, ep: str | None, custom_ops: Sequence[str], no_load: bool, as_json: bool) -> None:
+def check(source: str, target: str, no_load: bool, as_json: bool, **settings: Any) -> None:
     """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
 
     Faults of the graph itself are told too, all in one go.  Nothing is written.  The exit code is 1 where something
     cannot run.  Example: surgeon check model.onnx --target tensorrt
     """
-    found = run(source, target, ep=ep, custom_ops=custom_ops, load=not no_load)
+    found = run(source, target, load=not no_load, **settings)
     if as_json:
         import json
 

@@ -19,10 +19,11 @@ import click
 
 from surgeon.console.bench_command import bench
 from surgeon.console.check_command import check
+from surgeon.console.clean import clean
 from surgeon.console.compare_command import compare
 from surgeon.console.draw_command import draw
 from surgeon.console.explain_command import explain
-from surgeon.console.guard import CHECK_FAILED, Commands, Pair, reading, writing
+from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Pair, reading, writing
 from surgeon.console.learn_command import learn
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.rewriting.rule import TARGETS
@@ -43,14 +44,22 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
+def _traceback(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    ctx.meta[TRACEBACK] = wanted
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and leave."
 )
+@click.option(
+    "--traceback", is_flag=True, expose_value=False, callback=_traceback, help="Show where a defect of surgeon is."
+)
 def main() -> None:
     """Graph surgery for exported ONNX models: every change you asked for, nothing else, and each one proved.
 
-    Exit codes: 0 fine, 1 a check failed, 2 bad input or usage, 3 --expect not met.
+    Exit codes: 0 fine, 1 a check failed, 2 bad input or usage, 3 --expect not met, 4 a defect of
+    surgeon.
     """
 
 
@@ -151,9 +160,9 @@ def _whisper(report: "Report") -> None:
     from surgeon.rewriting.checking import complaint_of
 
     if report.rolled_back:
-        click.echo(f"FAILED: {complaint_of(report)}", err=True)
+        click.echo(clean(f"FAILED: {complaint_of(report)}"), err=True)
     for reason in dict.fromkeys(report.doubts):
-        click.echo(f"UNPROVED: {reason}", err=True)
+        click.echo(clean(f"UNPROVED: {reason}"), err=True)
 
 
 def _check_report_path(path: str, source: str, output: str) -> None:
@@ -361,4 +370,4 @@ def upgrade(
         if settings["external_data"] == "link":
             _tell_links(output)
     elif done.check is not None and done.check.outcome.value == "unproved":
-        click.echo(f"UNPROVED: {done.check.reason}", err=True)
+        click.echo(clean(f"UNPROVED: {done.check.reason}"), err=True)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
-from surgeon.console.guard import CHECK_FAILED, Pair, reading
+from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
 from surgeon.console.report import layers_words
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ SHOWN_OUTPUTS = 20
 @click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own.")
 @click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")
 @click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors too; name the first to differ.")
+@run_time
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @reading
 def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: bool, **settings: Any) -> None:
@@ -98,5 +100,7 @@ def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"
     table.add_column("")
     for error in errors:
         numbers = (f"{number:.3g}" for number in (error.max_abs, error.max_rel, error.allowed))
-        table.add_row(error.name, error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red")
+        table.add_row(
+            clean(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
+        )
     console.print(table)

@@ -1,6 +1,8 @@
 """The rich console that everything for people is printed on."""
 
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from surgeon.console.clean import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,16 +21,32 @@ def console_for(stream: TextIO) -> "Console":
     """A rich console on this stream: plain and wide where it is no terminal, so that no name is cut."""
     from rich.console import Console
 
-    class Quiet(Console):
-        """Leaves it to the program what to do when nobody reads on."""
+    class Screen(Console):
+        """Shows names as data, and leaves it to the program what to do when nobody reads on."""
+
+        def print(self, *objects: Any, **settings: Any) -> None:
+            super().print(*map(_cleaned, objects), **settings)
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    console = Quiet(file=stream, highlight=False, markup=False, emoji=False)
+    console = Screen(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     return console
+
+
+def _cleaned(item: Any) -> Any:
+    """A text of one line as a screen may show it, in the same styles; anything else as it is."""
+    from rich.text import Text
+
+    if isinstance(item, str):
+        return clean(item)
+    if not isinstance(item, Text) or clean(item.plain) == item.plain:
+        return item
+    pieces = item.divide({place for span in item.spans for place in (span.start, span.end)})
+    shown = [(clean(piece.plain), piece.spans[0].style if piece.spans else "") for piece in pieces]
+    return Text.assemble(*shown, style=item.style)
 
 
 def seconds_text(value: float) -> str:

@@ -6,17 +6,21 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
 
+from surgeon.console.clean import clean
 from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
+from surgeon.running.children import RUN_TIME
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-CHECK_FAILED, BAD_INPUT, UNEXPECTED = 1, 2, 3
+CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
+TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
 
 
 class Ended(BaseException):
@@ -89,11 +93,29 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # the last resort: nobody is left alone with a traceback, and no code is 0 or 1
+            if ctx.meta.get(TRACEBACK):
+                raise
+            _leave(ctx, _defect(error), DEFECT)
         return result
 
 
+def _defect(error: Exception) -> str:
+    """A sentence on what should never be raised, with the last place of ours that it went through."""
+    walked = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = [frame for frame in walked if frame.f_globals.get("__name__", "").startswith(__package__.partition(".")[0])]
+    code = (own or walked)[-1].f_code
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return (
+        f"This is a defect of surgeon: {what} (in {code.co_name}); nothing more was written.  Please report it with "
+        "what `surgeon --traceback ...` prints."
+    )
+
+
 def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
-    click.echo(f"Error: {sentence}", err=True)
+    click.echo(f"Error: {clean(sentence)}", err=True)
     ctx.exit(code)
 
 
@@ -176,7 +198,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
     ) -> Any:
         from surgeon.rewriting.options import CheckOptions
 
-        limits = {name: named.pop(name) for name in ("proof_time", "jobs") if name in named}
+        limits = {name: named.pop(name) for name in ("proof_time", "run_time", "jobs") if name in named}
         options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers, **limits)
         return command(options=options, **named)
 
@@ -207,6 +229,16 @@ def _proof_options() -> tuple[Decorator, ...]:
     )
 
 
+run_time: Decorator = click.option(
+    "--run-time",
+    type=float,
+    default=RUN_TIME,
+    show_default=True,
+    metavar="SECONDS",
+    help="Processor time that one run of a whole model may take; beyond it nothing is told of it.",
+)
+
+
 def check_options() -> tuple[Decorator, ...]:
     """The options of a check: which inputs, which ops, which tolerances."""
     return (
@@ -229,4 +261,5 @@ def check_options() -> tuple[Decorator, ...]:
         ),
         click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
         click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
+        run_time,
     )

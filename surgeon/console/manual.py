@@ -26,7 +26,9 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
         files.setdefault((pack, module), []).append(rule)
     width = max((len(rule.name) for rules in files.values() for rule in rules), default=0)
     for place, ((pack, module), rules) in enumerate(files.items()):
-        title = Text.assemble("\n" if place else "", (f"{module.rpartition('.')[2]}", "bold"), f"  {pack}: {module}")
+        if place:
+            console.print()
+        title = Text.assemble((f"{module.rpartition('.')[2]}", "bold"), f"  {pack}: {module}")
         console.print(title, soft_wrap=True)
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(min_width=width + 2, overflow="fold")
@@ -36,7 +38,8 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
             table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
         console.print(table)
     if groups:
-        console.print(Text("\ngroups", style="bold"))
+        console.print()
+        console.print(Text("groups", style="bold"))
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(min_width=width + 2, overflow="fold")
         table.add_column(overflow="fold")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.matching.match import Mismatch
 from surgeon.ops.naming import helper_name
@@ -52,14 +53,15 @@ def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
     """The nodes of each site, before with a minus and after with a plus."""
     for number, site in enumerate(sites, 1):
         rules = " + ".join(site.rules)
-        yield click.style(f"@@ {number}/{len(sites)} {rules} at {site.root} ({scope_name(site)}) @@", fg="cyan")
+        place = f"@@ {number}/{len(sites)} {rules} at {site.root} ({scope_name(site)}) @@"
+        yield click.style(clean(place), fg="cyan")
         for node in (*site.replaced, *site.swept):
-            yield click.style(f"- {node_line(node)}", fg="red")
+            yield click.style(clean(f"- {node_line(node)}"), fg="red")
         for old, new in site.shared.items():
-            yield click.style(f"- initializer {old}", fg="red")
-            yield click.style(f"+ its readers read {new}", fg="green")
+            yield click.style(clean(f"- initializer {old}"), fg="red")
+            yield click.style(clean(f"+ its readers read {new}"), fg="green")
         for node in site.added:
-            yield click.style(f"+ {node_line(node)}", fg="green")
+            yield click.style(clean(f"+ {node_line(node)}"), fg="green")
 
 
 def node_line(node: NodeInfo) -> str:
@@ -113,7 +115,7 @@ def _where(sites: Iterable[Site]) -> str:
     """Scopes with their numbers of sites, and the first few names in each."""
     scopes: dict[str, list[str]] = {}
     for site in sites:
-        scopes.setdefault(scope_name(site), []).append(site.root)
+        scopes.setdefault(clean(scope_name(site)), []).append(clean(site.root))
     told = []
     for scope, roots in list(scopes.items())[:SHOWN_SITES]:
         more = len(roots) - SHOWN_SITES
@@ -132,7 +134,8 @@ def _told(report: Report) -> Iterator[Mismatch]:
 def _print_misses(console: "Console", misses: Sequence[Mismatch]) -> None:
     from rich.text import Text
 
-    console.print(Text("\nnot rewritten", style="bold"))
+    console.print()
+    console.print(Text("not rewritten", style="bold"))
     alike: dict[tuple[str, str], list[Mismatch]] = {}
     for miss in misses:
         alike.setdefault((miss.rule, miss.reason), []).append(miss)
@@ -178,7 +181,8 @@ def _print_sites(console: "Console", title: str, sites: Sequence[Site]) -> None:
         name = repr(worst.name) if worst is not None else ""
         words = (item.replace(name, "''") if name else item for item in _site_words(site))
         alike.setdefault((" + ".join(site.rules), *words), []).append(site)
-    console.print(Text(f"\n{title}", style="bold"))
+    console.print()
+    console.print(Text(title, style="bold"))
     for found in list(alike.values())[:SHOWN_MISSES]:
         others = f" and {len(found) - 1:,} more like it" if len(found) > 1 else ""
         reason, *numbers = _site_words(found[0])

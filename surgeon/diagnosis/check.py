@@ -23,9 +23,11 @@ from surgeon.indexing.index import Index
 from surgeon.ops.torch_names import lost
 from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
+from surgeon.running.away import Away
+from surgeon.running.children import RUN_TIME
 from surgeon.running.kernels import CPU
 from surgeon.running.runtime import require_libraries
-from surgeon.shaping.seen import shapes_of
+from surgeon.shaping.seen import index_of, shapes_of
 
 CHECKED = ("ort", "onnx", "tensorrt")
 
@@ -37,6 +39,7 @@ def check(
     ep: str | None = None,
     custom_ops: Sequence[str | Path] = (),
     load: bool = True,
+    run_time: float = RUN_TIME,
 ) -> list[Finding]:
     """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
 
@@ -44,7 +47,7 @@ def check(
     (as documented for version 11.1; nothing of it is run).  ep: the execution provider of ONNX Runtime, "cpu" by
     default; what falls back from another to the CPU is told and does not count.  custom_ops: libraries of custom ops,
     and Python files that implement ops, which count as if the target had these ops.  load: where nothing stands against
-    ONNX Runtime's CPU provider, have it load the model and take its word.
+    ONNX Runtime's CPU provider, have it load the model and take its word, in run_time seconds of processor time.
 
     Returns the findings, those that stop the model first; none, or none that `stops`, where the target runs it as far
     as can be told.  Raises SurgeonError for bad input.
@@ -61,7 +64,7 @@ def check(
         found = _findings(model, target, provider, custom)
     if load and target == "ort" and provider == CPU and not any(one.stops for one in found):
         model.check_data()
-        refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries)
+        refused = None if any(map(is_python, custom_ops)) else refusal(model, Away(libraries, run_time))
         found += [] if refused is None else [refused]
     for one in found:
         _complete(one)
@@ -73,7 +76,7 @@ def _findings(model: Model, target: str, provider: str | None, custom: CustomOps
     proto = model.skeleton
     check_header(proto, target, found)
     check_structure(proto, found)
-    index = Index(model)
+    index = index_of(model)
     shapes = shapes_of(index)
     dtypes = Dtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)

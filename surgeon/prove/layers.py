@@ -19,7 +19,7 @@ from surgeon.prove.judge import ALLOWANCE
 from surgeon.prove.noise import measure
 from surgeon.prove.result import Layers
 from surgeon.prove.trials import Trial
-from surgeon.running.away import open_away
+from surgeon.running.away import Away
 
 _MOST_BYTES = 1 << 27  # of inner tensors of the original held at once; with more, both models are opened again
 _SHOWN = 8  # layers in the result
@@ -32,7 +32,7 @@ class _Ends:
 
     original: Path | ModelProto
     rewritten: Path | ModelProto
-    libraries: Sequence[str]
+    away: Away
     rtol: float | None
     atol: float | None
 
@@ -42,7 +42,7 @@ def compare_layers(
     rewritten: Path | ModelProto,
     skeleton: ModelProto,
     trial: Trial,
-    libraries: Sequence[str],
+    away: Away,
     rtol: float | None,
     atol: float | None,
 ) -> Layers:
@@ -51,7 +51,7 @@ def compare_layers(
     Stops behind the part of the model in which the first tensor leaves tolerance.  An error that the original's own
     noise explains is none, as with outputs.  What keeps the comparison from running is told in the result.
     """
-    ends = _Ends(original, rewritten, libraries, rtol, atol)
+    ends = _Ends(original, rewritten, away, rtol, atol)
     try:
         with Model.open(rewritten) as opened:
             there = set(made_in(opened.skeleton))
@@ -72,10 +72,10 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
     with exposing(ends.original, names) as before, exposing(ends.rewritten, names) as after:
         rest = list(names)
         while rest:
-            held, rest = _values(before, ends.libraries, trial, rest)
+            held, rest = _values(before, ends.away, trial, rest)
             found: list[Comparison] = []
             failing: dict[str, np.ndarray] = {}
-            with open_away(after, ends.libraries) as session:
+            with ends.away.open(after) as session:
                 for _, values in fetch(session, trial.feeds, list(held)):
                     for name in values.keys() & held.keys():
                         other = where_finite(held[name], values[name]) if trial.wide else values[name]
@@ -92,12 +92,12 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
 
 
 def _values(
-    model: Path | ModelProto, libraries: Sequence[str], trial: Trial, names: Sequence[str]
+    model: Path | ModelProto, away: Away, trial: Trial, names: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Return the original's tensors up to the limit of memory, and the names that are left."""
     held: dict[str, np.ndarray] = {}
     size, done = 0, 0
-    with open_away(model, libraries) as session:
+    with away.open(model) as session:
         for batch, values in fetch(session, trial.feeds, names):
             tensors = {name: values[name] for name in batch if name in values}  # sequences and maps are not compared
             held.update(tensors)
@@ -116,7 +116,7 @@ def _without_noise(
     if not probed:
         return found
     with exposing(ends.original, probed) as before:
-        [noise] = measure(before, ends.libraries, [(trial.feeds, {name: failing[name] for name in probed})])
+        [noise] = measure(before, ends.away, [(trial.feeds, {name: failing[name] for name in probed})])
     excused = []
     for comparison in found:
         error = comparison.error

@@ -19,7 +19,8 @@ from surgeon.prove.layers import compare_layers
 from surgeon.prove.result import CheckResult, Layers, Outcome
 from surgeon.prove.trials import Trial, Trials
 from surgeon.prove.verdict import Verdict
-from surgeon.running.away import open_away
+from surgeon.running.away import Away
+from surgeon.running.children import RUN_TIME
 from surgeon.running.runtime import SessionError, require_libraries
 from surgeon.running.whole import Whole
 
@@ -61,7 +62,8 @@ class ModelCheck:
     holds float16 all outputs have the tolerance of float16.
 
     `inputs` are the user's: .npz files with an array by the name of each input, folders of these, or folders of ONNX
-    test data.  With them no others are made.  `layers`: inner tensors are compared too.
+    test data.  With them no others are made.  `layers`: inner tensors are compared too.  `run_time`: seconds of
+    processor time that one run of a model may take.
 
     `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
     original's order; inputs never do, for they are given by name.
@@ -82,10 +84,11 @@ class ModelCheck:
         atol: float | None = None,
         inputs: Sequence[Path | str] = (),
         layers: bool = False,
+        run_time: float = RUN_TIME,
         other: str = "the rewritten model",
         ordered: bool = True,
     ) -> None:
-        self._libraries = require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
+        self._away = Away(require_options(seed, dims or {}, custom_ops, rtol, atol, inputs), run_time)
         self._original = original
         self._skeleton = skeleton
         if holds_half(skeleton):  # what is computed in float16 has its digits, also where an output is cast up
@@ -101,7 +104,7 @@ class ModelCheck:
             skeleton,
             seed=seed,
             dims=dims or {},
-            libraries=self._libraries,
+            away=self._away,
             given=read_inputs(skeleton, inputs),
         )
 
@@ -144,7 +147,7 @@ class ModelCheck:
         """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
         where, self._oracle = "", ""
         try:
-            with open_away(rewritten, self._libraries) as session:
+            with self._away.open(rewritten) as session:
                 self._oracle = session.name
                 complaint = self._interface(session)
                 if complaint:
@@ -175,7 +178,7 @@ class ModelCheck:
         return ""
 
     def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> Layers:
-        return compare_layers(self._original, rewritten, self._skeleton, trial, self._libraries, self._rtol, self._atol)
+        return compare_layers(self._original, rewritten, self._skeleton, trial, self._away, self._rtol, self._atol)
 
     def _random_op(self) -> str:
         """Name a random operator of the main graph, if there is one, as the likely cause of answers that differ."""

@@ -7,14 +7,14 @@ which re-associate sums the way any fusion does (and reach models whose inputs a
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from onnx import ModelProto
 
 from surgeon.prove.compare import finite_gap
 from surgeon.prove.nudging import moved_by_one_ulp
-from surgeon.running.away import open_away
+from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 
 Feeds = Mapping[str, np.ndarray]
@@ -25,14 +25,14 @@ CEILING = 1e-2
 
 
 def measure(
-    model: pathlib.Path | ModelProto, custom_ops: Sequence[pathlib.Path | str], runs: Iterable[tuple[Feeds, Outputs]]
+    model: pathlib.Path | ModelProto, away: Away, runs: Iterable[tuple[Feeds, Outputs]]
 ) -> list[dict[str, float]]:
     """Return, for each run of the model, how far each output moves under either probe (in the output's own unit)."""
     listed = list(runs)
     noise: list[dict[str, float]] = [{} for _ in listed]
     for optimised in (False, True):
         try:
-            with open_away(model, custom_ops, optimised=optimised) as session:
+            with away.open(model, optimised=optimised) as session:
                 for (feeds, outputs), known in zip(listed, noise, strict=True):
                     answer = session.run(feeds if optimised else moved_by_one_ulp(feeds))
                     for name, array in outputs.items():

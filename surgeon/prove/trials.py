@@ -17,7 +17,7 @@ from surgeon.feeding.user_inputs import InputSet
 from surgeon.prove.compare import TOLERANCES, dtype_name, same_values, tolerance
 from surgeon.prove.noise import measure
 from surgeon.prove.workload import Workload
-from surgeon.running.away import open_away
+from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
 
@@ -66,12 +66,12 @@ class Trials:
         *,
         seed: int,
         dims: Mapping[str, int],
-        libraries: Sequence[str],
+        away: Away,
         given: Sequence[InputSet] = (),
     ) -> None:
         """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
         self.original = original
-        self.libraries = libraries
+        self.away = away
         self.made: list[Trial] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle = ""
@@ -100,7 +100,7 @@ class Trials:
             return
         self._done = True
         try:
-            with open_away(self.original, self.libraries) as session:
+            with self.away.open(self.original) as session:
                 self.oracle = session.name
                 self.made.extend(self._trials(session))
         except InputsUnknown as unknown:
@@ -114,7 +114,7 @@ class Trials:
         """Return how far each output of the original moves for no reason, by trial; measured once for each."""
         unknown = [trial for trial in trials if id(trial) not in self._noise]
         if unknown:
-            measured = measure(self.original, self.libraries, [(trial.feeds, trial.outputs) for trial in unknown])
+            measured = measure(self.original, self.away, [(trial.feeds, trial.outputs) for trial in unknown])
             self._noise.update((id(trial), moved) for trial, moved in zip(unknown, measured, strict=True))
         return [self._noise[id(trial)] for trial in trials]
 

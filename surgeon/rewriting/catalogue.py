@@ -192,7 +192,7 @@ def _unknown(name: str) -> str:
     names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
     names |= groups().keys()
     near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(names))}."
+    hint = f"did you mean {' or '.join(near)}?" if near else f"`surgeon rules` lists the {len(names)} that there are."
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
 
 

@@ -65,7 +65,9 @@ def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOption
     for first, *others in kin.values():
         for site in others:
             site.proof = first.proof
-    prove(site for first, *others in kin.values() if _is_failed(first) for site in others)  # each may hold in its place
+    again = [site for first, *others in kin.values() if _is_failed(first) for site in others]
+    if again:  # each may hold in its place
+        prove(again)
     _doubt(check, run.sites, regions)
     _prove_shared(run, [site for site in unknown if site.shared])
 

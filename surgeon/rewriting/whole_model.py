@@ -37,6 +37,7 @@ def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOp
         atol=options.atol,
         inputs=options.inputs,
         layers=options.layers,
+        run_time=options.run_time,
     )
 
 

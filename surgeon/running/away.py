@@ -1,6 +1,7 @@
 """Whole models in a process of their own: what they do to it, they do not do to the user's."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,25 +12,44 @@ from onnx import ModelProto
 from surgeon.file.model import Model
 from surgeon.implementations import bound, shipped
 from surgeon.ops.walking import nodes_of
-from surgeon.running.children import FAULTS, WHOLE, Child, Failure, Task, by_the_clock, left, memory_limit, taken
+from surgeon.running.children import (
+    FAULTS,
+    RUN_TIME,
+    WHOLE,
+    Child,
+    Failure,
+    Task,
+    by_the_clock,
+    left,
+    memory_limit,
+    taken,
+)
 from surgeon.running.held import Opening, Run
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole, open_model
 
 MODULE = "surgeon.running.held"
-RUN_TIME = 120.0
-"""Seconds of processor time that one run of a whole model may take, and to load it."""
 
 
-def open_away(model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), *, optimised: bool = False) -> Whole:
-    """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
+@dataclass(frozen=True, slots=True)
+class Away:
+    """With what whole models run in children.
 
-    As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A model
-    with an operator whose implementation lives in this process alone runs here.
+    custom_ops: as for `open_model`.  run_time: seconds of processor time that one run may take, and to load a model.
     """
-    if _is_computed_here(model, bound(custom_ops)):
-        return open_model(model, custom_ops, optimised=optimised)
-    return _Away(model, custom_ops, optimised)
+
+    custom_ops: Sequence[Path | str] = ()
+    run_time: float = RUN_TIME
+
+    def open(self, model: Path | ModelProto, *, optimised: bool = False) -> Whole:
+        """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
+
+        As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A
+        model with an operator whose implementation lives in this process alone runs here.
+        """
+        if _is_computed_here(model, bound(self.custom_ops)):
+            return open_model(model, self.custom_ops, optimised=optimised)
+        return _Away(model, self, optimised)
 
 
 def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]) -> bool:
@@ -42,10 +62,11 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
 class _Away:
     """A whole model that a child holds."""
 
-    def __init__(self, model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool) -> None:
+    def __init__(self, model: Path | ModelProto, by: Away, optimised: bool) -> None:
+        self._run_time = by.run_time
         self._child: Child | None = taken()
         self._end: SessionError | None = None
-        opening = Opening(model, tuple(custom_ops), optimised, shipped(custom_ops))
+        opening = Opening(model, tuple(by.custom_ops), optimised, shipped(by.custom_ops))
         try:
             answer, _ = self._ask("hold", opening)
         except BaseException:
@@ -75,12 +96,12 @@ class _Away:
         if self._end is not None or self._child is None:
             raise self._end or SessionError("The model has been let go.")
         try:
-            result = self._child.run(Task(f"{MODULE}:{function}", argument, RUN_TIME, WHOLE))
+            result = self._child.run(Task(f"{MODULE}:{function}", argument, self._run_time, WHOLE))
         except BaseException:  # nobody waits for what it does, and it may be at it for long
             self._child.kill()
             raise
         if isinstance(result, Failure):
-            self._end = _ended(result)
+            self._end = _ended(result, self._run_time)
             raise self._end
         if "refused" in result.value:
             raise SessionError(result.value["refused"], missing=bool(result.value["missing"]))
@@ -92,15 +113,16 @@ class _Away:
         if child is None:
             return
         if child.lives:
-            child.run(Task(f"{MODULE}:let_go", None, RUN_TIME, WHOLE))
+            child.run(Task(f"{MODULE}:let_go", None, self._run_time, WHOLE))
         left(child)
 
 
-def _ended(failure: Failure) -> SessionError:
+def _ended(failure: Failure, run_time: float) -> SessionError:
     """Why there is no answer, as a refusal.  That of a lack of time or memory tells nothing of the model."""
     if failure.why in ("time", "clock"):
-        took = f"{RUN_TIME:g} s" if failure.why == "time" else f"{by_the_clock(RUN_TIME):g} s by the clock"
-        return SessionError(f"A run takes more than {took}: give smaller sizes or inputs of your own.", missing=True)
+        took = f"{run_time:g} s" if failure.why == "time" else f"{by_the_clock(run_time):g} s by the clock"
+        what_to_do = f"give smaller sizes or inputs of your own, or more time, as in --run-time {5 * run_time:g}"
+        return SessionError(f"A run takes more than {took}: {what_to_do}.", missing=True)
     if failure.why == "memory":
         return SessionError(f"It takes more than {memory_limit(WHOLE) / 1e9:.1f} GB of memory.", missing=True)
     how = f" with {failure.how}" if failure.how else ""
