@@ -21,7 +21,7 @@ FLOORS = (
     "node_check schemas",
     "words",
     "graph",
-    "indexing: scope constants types local index origin",
+    "indexing: scope soundness constants types local index origin",
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
     "upgrading: lossless",
@@ -50,8 +50,8 @@ FLOORS = (
     "torch: signature naming arguments placeholders plan sizes finishing outputs dynamo torchscript complaints effects "
     "scoped registering exporting arrays mappings captured support comparing implementing subject varying examples "
     "patterns",
-    "console: console progress guard report bench_command check_command compare_command draw_command explain_command "
-    "learn_command rule_proof manual inspection cli",
+    "console: clean console progress guard report bench_command check_command compare_command draw_command "
+    "explain_command learn_command rule_proof manual inspection cli",
     "testing",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70

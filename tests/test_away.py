@@ -1,15 +1,19 @@
 """Whole models run in a process of their own: what ends it, or takes too long, is told in one sentence."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 
 import surgeon
+from surgeon import CheckOptions, UsageError
 from surgeon.running import away, children
-from surgeon.running.away import open_away
+from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import open_model
 from surgeon.testing import parse
+from tests.command_line import run
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
 # The least integer divided by -1 ends a process.
@@ -28,7 +32,7 @@ ENDLESS = (
 def test_it_answers_as_in_this_process() -> None:
     """Numbers and words, and as few outputs as are asked for."""
     feeds = {"x": np.array([1.5, -2], np.float32), "w": np.array(["a", "ö\n"], object)}
-    with open_model(parse(RUNS)) as here, open_away(parse(RUNS)) as there:
+    with open_model(parse(RUNS)) as here, Away().open(parse(RUNS)) as there:
         assert (there.name, there.inputs, there.outputs) == (here.name, here.inputs, here.outputs)
         one, other = here.run(feeds), there.run(feeds)
         assert list(one) == list(other)
@@ -44,18 +48,18 @@ def test_it_answers_as_in_this_process() -> None:
 
 def test_two_are_held_at_once_and_their_children_serve_again() -> None:
     feeds = {"x": np.ones(2, np.float32), "w": np.array(["a", "b"], object)}
-    with open_away(parse(RUNS)) as one, open_away(parse(RUNS.replace("Neg", "Abs"))) as other:
+    with Away().open(parse(RUNS)) as one, Away().open(parse(RUNS.replace("Neg", "Abs"))) as other:
         assert one.run(feeds)["y"][0] == -1
         assert other.run(feeds)["y"][0] == 1
     before = set(children.waiting())
-    with open_away(parse(RUNS)) as again:
+    with Away().open(parse(RUNS)) as again:
         assert again.run(feeds)["y"][0] == -1
         assert len(before - set(children.waiting())) == 1
     assert set(children.waiting()) == before
 
 
 def test_a_model_that_ends_its_process_is_refused_and_this_one_lives() -> None:
-    with open_away(parse(CRASHES)) as whole:
+    with Away().open(parse(CRASHES)) as whole:
         for _ in range(2):
             with pytest.raises(SessionError, match="ends the process that runs it with SIGFPE"):
                 whole.run({"x": np.ones(2, np.float32)})
@@ -66,11 +70,24 @@ def test_a_model_that_ends_its_process_is_refused_and_this_one_lives() -> None:
     assert "SIGFPE" in result.reason
 
 
-def test_a_model_that_takes_too_long_is_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(away, "RUN_TIME", 0.5)
-    result = surgeon.compare(parse(ENDLESS), parse(ENDLESS))
+def test_a_model_that_takes_too_long_is_unproved(tmp_path: Path) -> None:
+    result = surgeon.compare(parse(ENDLESS), parse(ENDLESS), run_time=0.5)
     assert result.outcome.value == "unproved"
-    assert "takes more than 0.5 s" in result.reason
+    assert "A run takes more than" in result.reason
+    assert "--run-time 2.5" in result.reason
+    endless = tmp_path / "endless.onnx"
+    onnx.save(parse(ENDLESS), endless)
+    found = run("compare", endless, endless, "--run-time", "0.5")
+    assert found.exit_code == 1
+    assert "A run takes more than" in found.output
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_time_in_which_nothing_runs_is_refused(seconds: float) -> None:
+    with pytest.raises(UsageError, match="A run cannot take .* s; give it some seconds"):
+        surgeon.compare(parse(RUNS), parse(RUNS), run_time=seconds)
+    with pytest.raises(UsageError, match="A run cannot take .* s; give it some seconds"):
+        CheckOptions(run_time=seconds).require()
 
 
 def test_a_model_of_one_s_own_process_runs_here() -> None:

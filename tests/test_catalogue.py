@@ -150,7 +150,12 @@ def test_modules(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("geluu", "did you mean gelu"), ("bias_glu", "bias_gelu"), ("qqq", "there are activations"), ("qelu:x", "gelu")],
+    [
+        ("geluu", "did you mean gelu"),
+        ("bias_glu", "bias_gelu"),
+        ("qqq", "that there are"),
+        ("qelu:x", "gelu"),
+    ],
 )
 def test_an_unknown_name_lists_the_nearest(name, near):
     with pytest.raises(RuleError, match=near):

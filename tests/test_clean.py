@@ -1,0 +1,46 @@
+"""Names are data: nothing that a model says does anything to the screen."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from surgeon.console.clean import LONGEST, clean
+from surgeon.console.console import console_for
+
+
+@given(st.text(st.characters(blacklist_categories=())))
+def test_nothing_is_left_that_does_anything(text):
+    shown = clean(text)
+    assert shown.isprintable()
+    assert max(map(len, shown.split()), default=0) <= max(LONGEST, 6 * 181)
+
+
+@given(st.text(st.characters(categories=("L", "N", "P", "S")), max_size=LONGEST))
+def test_what_people_write_stays_as_it_is(text):
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nError: b", "a\\nError: b"),
+        ("\x1b[2J\x1b]0;owned\x07", "\\x1b[2J\\x1b]0;owned\\x07"),
+        ("exe\u202egnp", "exe\\u202egnp"),
+        ("half a pair \udcff", "half a pair \\udcff"),
+        ("Größe/ä.1 ≤ 日本", "Größe/ä.1 ≤ 日本"),
+        ("at " + "n" * 1000 + " here", "at " + "n" * 120 + "…" + "n" * 60 + " here"),
+    ],
+)
+def test_what_is_shown(text, shown):
+    assert clean(text) == shown
+
+
+def test_a_console_keeps_styles_and_shows_names_as_they_are():
+    stream = io.StringIO()
+    console = console_for(stream)
+    console.print(Text.assemble(("bold\x1b[2J", "bold"), " [red]plain\n"))
+    console.print("[b]\x07")
+    assert stream.getvalue() == "bold\\x1b[2J [red]plain\\n\n[b]\\x07\n"

@@ -1,0 +1,67 @@
+"""A part of what `python -m tests.hostile` does, and whether it would see what it looks for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.bombs import bombs
+from tests.hostile.mutants import mutant
+from tests.hostile.running import Case, _Going, _judged, commands
+from tests.hostile.subjects import subjects
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_hostile_files_leave_nobody_alone():
+    """In a process of its own, which forks."""
+    chosen = ("--files", "260", "--seed", "70000", "--every", "31", "--jobs", "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.hostile", *chosen], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mutants_are_many_and_come_again():
+    files = {mutant(seed)[1] for seed in range(300)}
+    assert len(files) > 250
+    assert mutant(17) == mutant(17)
+    assert len(dict(bombs())) == 80
+
+
+def test_each_command_takes_what_is_sound(tmp_path):
+    case = Case("gelu", subjects()["gelu"].SerializeToString(), commands()[1])
+    (tmp_path / "in.onnx").write_bytes(case.data)
+    assert _ending(tmp_path, case, 0, "", "written out.onnx\n") == "fine"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "told", "kind"),
+    [
+        (2 << 8, "Error: it is broken; mend it.\n", "", "refused"),
+        (2 << 8, "", "", "no sentence"),
+        (2 << 8, "Error: Rule gelu broke (gelu.py:1, KeyError: 1) at node 'y'; mend the rule.\n", "", "no sentence"),
+        (1 << 8, "Traceback (most recent call last):\n", "", "traceback"),
+        (4 << 8, "Error: This is a defect of surgeon: ...\n", "", "defect"),
+        (0, "", "a name \x1b[2J\n", "no sentence"),
+        (11, "", "", "signal"),
+        (7 << 8, "", "", "no sentence"),
+    ],
+)
+def test_what_ends_badly_is_seen(tmp_path, status, said, told, kind):
+    assert _ending(tmp_path, Case("", b"", ("inspect",)), status, said, told) == kind
+
+
+def test_what_is_half_written_is_seen(tmp_path):
+    (tmp_path / "out.onnx").write_bytes(b"\x08\x08\x3a\xff")
+    assert _ending(tmp_path, Case("", b"", ("rewrite",)), 0, "", "") == "half-written"
+    (tmp_path / "out.onnx").unlink()
+    (tmp_path / ".out.onnx.tmp").touch()
+    assert _ending(tmp_path, Case("", b"", ("rewrite",)), 2 << 8, "Error: no.\n", "") == "half-written"
+
+
+def _ending(folder, case, status, said, told):
+    (folder / "err.txt").write_text(said)
+    (folder / "out.txt").write_text(told)
+    return _judged(_Going(case, folder, 0.0), status)[0]

@@ -1,0 +1,94 @@
+"""Models that contradict themselves are refused in one sentence, before anything is written."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+from surgeon import GraphError, rewrite
+from surgeon.testing import parse
+from tests.command_line import run
+from tests.hostile import bombs
+
+PLAIN = "(float[n, 4] x) => (float[n, 4] y) { e = Erf(x) y = Relu(e) }"
+
+
+def plain(**changes: object) -> onnx.ModelProto:
+    model = parse(PLAIN)
+    for name, value in changes.items():
+        setattr(model, name, value)
+    return model
+
+
+def opset(version: int, domain: str = "") -> onnx.ModelProto:
+    model = parse(PLAIN)
+    model.opset_import.add(domain=domain, version=version)
+    return model
+
+
+def nodes(*listed: onnx.NodeProto) -> onnx.ModelProto:
+    model = parse(PLAIN)
+    del model.graph.node[:]
+    model.graph.node.extend(listed)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (bombs._opset_beyond(), r"The model imports opset 2147483648 of ai\.onnx, and there is none such"),
+        (bombs._opset_below(), r"The model imports opset -9223372036854775808 of ai\.onnx, and there is none such"),
+        (opset(11), r"The model imports opset 17 of ai\.onnx, and opset 11 too"),
+        (opset(0, "my"), "The model imports opset 0 of my, and there is none such"),
+        (plain(ir_version=-1), "its IR version is -1"),
+        (plain(ir_version=1 << 40), "its IR version is 1099511627776"),
+        (bombs._an_output_without_name(), "An output of the graph has no name"),
+        (bombs._an_initializer_twice(), "The initializer 'c' is there twice in the graph"),
+        (bombs._data_of_no_type(), "The initializer 'c' has dtype 99, which is none"),
+        (bombs._an_input_without_type(), "The input 'x' of the graph has no type; state its dtype"),
+        (bombs._two_functions_of_one_name(), "The local function my::F2 is there twice"),
+        (bombs._a_function_that_calls_itself(), r"The local function my::F\d+ calls itself, which ONNX forbids"),
+        (
+            nodes(helper.make_node("Add", ["x"], ["y"])),
+            r"Node 'y' \(Add\) has 1 inputs and 1 outputs and needs 2 and 1",
+        ),
+        (
+            nodes(helper.make_node("Softmax", ["x"], ["y"], axis="two")),
+            r"The attribute axis of node 'y' \(Softmax\) is of kind STRING and has to be INT",
+        ),
+        (nodes(helper.make_node("Relu", [], ["y"])), r"Node 'y' \(Relu\) has 0 inputs and 1 outputs and needs 1 and 1"),
+        (
+            nodes(helper.make_node("Abs", ["x"], ["y"]), helper.make_node("Relu", ["x"], [], name="r")),
+            r"Node 'r' \(Relu\) has 1 inputs and 0 outputs",
+        ),
+    ],
+)
+def test_what_is_no_model_is_refused(model: onnx.ModelProto, why: str, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=why):
+        rewrite(model, "gelu", check="none")
+    source = tmp_path / "in.onnx"
+    source.write_bytes(model.SerializeToString())
+    found = run("rewrite", source, tmp_path / "out.onnx", "--rules", "gelu")
+    assert found.exit_code == 2
+    assert found.stderr.startswith("Error: ")
+    assert found.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["in.onnx"]
+
+
+def test_a_caller_on_the_way_to_a_cycle_is_not_blamed() -> None:
+    """F39 calls F38 and so on, and F0 calls F1: only those two call themselves."""
+    model = bombs._functions_that_call_the_last_twice()
+    model.functions[0].node[0].CopyFrom(helper.make_node("F1", ["a"], ["b"], domain="my"))
+    with pytest.raises(GraphError, match="my::F[01] calls itself"):
+        rewrite(model, "gelu", check="none")
+
+
+def test_what_runs_all_the_same_is_taken() -> None:
+    """An opset that is imported twice alike, an input of no type that nothing reads, functions that nobody calls."""
+    model = opset(17)
+    model.graph.input.add(name="unused")
+    model.functions.append(helper.make_function("my", "F", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], []))
+    out, report = rewrite(model, "gelu", check="none")
+    assert report.counts["gelu"] == 0
+    assert out == model
