@@ -96,3 +96,12 @@ def test_a_model_of_one_s_own_process_runs_here() -> None:
     assert not away._is_computed_here(model, ())
     assert away._is_computed_here(model, {("", "Neg")})
     assert not away._is_computed_here(model, {("", "Abs")})
+
+
+def test_a_file_that_is_not_there_does_not_load_whatever_is_implemented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether an implementation is bound to this process is asked of the file first."""
+    monkeypatch.setattr(away, "bound", lambda _: {("mine", "own")})
+    with pytest.raises(SessionError), Away().open(tmp_path / "none.onnx"):
+        pass

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from onnx import ModelProto
 
+from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.implementations import bound, shipped
 from surgeon.ops.walking import nodes_of
@@ -55,8 +56,11 @@ class Away:
 def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]) -> bool:
     if not own:
         return False
-    with Model.open(model) as opened:
-        return any((node.domain, node.op_type) in own for node in nodes_of(opened.skeleton))
+    try:
+        with Model.open(model) as opened:
+            return any((node.domain, node.op_type) in own for node in nodes_of(opened.skeleton))
+    except ModelFileError:  # the child finds the same, and tells it as of any model that does not load
+        return False
 
 
 class _Away:
