@@ -12,6 +12,7 @@ from patterns._layouts import HEADS_FIRST, heads_of_rows
 from patterns._masks import bias_of, fitted, given
 from surgeon import Graph, Match, Tensor, require
 
+FLOATS = ("float32", "float16", "bfloat16", "float64")
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"
 
 
@@ -20,9 +21,6 @@ def scores(g: Graph, q: Tensor, kt: Tensor, left: float, right: float, scale: fl
     product = g.maybe_wider(g.matmul(g.any_of(g.mul(q, left), q), g.any_of(g.mul(kt, right), kt)))
     scaled = g.any_of(g.mul(product, scale), product)
     return g.any_of(g.mul(g.tanh(g.div(scaled, cap)), cap), scaled)
-
-
-FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
 def weighted(g: Graph, masked: Tensor, v: Tensor, wide: int) -> Tensor:

@@ -130,9 +130,8 @@ def type_text(kind: onnx.TypeProto) -> str:
 def dtype_text(number: int) -> str:
     """The name of a TensorProto.DataType, float spelled with its width."""
     name = dtype_word(number)
-    return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(
-        name, f"dtype {name}" if name.lstrip("-").isdigit() else name
-    )
+    shown = {"float": "float32", "double": "float64", "undefined": "unknown", str(number): f"dtype {number}"}
+    return shown.get(name, name)
 
 
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:

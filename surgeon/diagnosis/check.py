@@ -23,7 +23,6 @@ from surgeon.indexing.index import Index
 from surgeon.ops.torch_names import lost
 from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
-from surgeon.running.away import Away
 from surgeon.running.children import RUN_TIME
 from surgeon.running.kernels import CPU
 from surgeon.running.runtime import require_libraries
@@ -64,7 +63,7 @@ def check(
         found = _findings(model, target, provider, custom)
     if load and target == "ort" and provider == CPU and not any(one.stops for one in found):
         model.check_data()
-        refused = None if any(map(is_python, custom_ops)) else refusal(model, Away(libraries, run_time))
+        refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries, run_time)
         found += [] if refused is None else [refused]
     for one in found:
         _complete(one)

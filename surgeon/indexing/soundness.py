@@ -5,7 +5,7 @@ What ONNX Runtime loads all the same, such as an import that nothing uses, is no
 
 from collections.abc import Iterable, Iterator
 
-from onnx import FunctionProto, GraphProto, ModelProto
+from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto
 
 from surgeon.errors import GraphError
 from surgeon.indexing.scope import DEFAULT_DOMAINS
@@ -43,11 +43,10 @@ def require_types(graph: GraphProto, read: Iterable[str]) -> None:
             raise GraphError(f"The input {name!r} of the graph has no type; state its dtype, or export it again.")
 
 
-def _require_imports(who: str, imports: Iterable[object]) -> None:
+def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
     known: dict[str, int] = {}
     for item in imports:
-        domain, version = str(getattr(item, "domain", "")), int(getattr(item, "version", 0))
-        domain = "" if domain in DEFAULT_DOMAINS else domain
+        domain, version = "" if item.domain in DEFAULT_DOMAINS else item.domain, item.version
         told = domain or "ai.onnx"
         if not 0 < version <= MOST_VERSION:
             raise GraphError(f"{who} imports opset {version} of {told}, and there is none such; {_MEND}")
