@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from patterns._grouped import grouped, require_grouped
-from patterns._hidden import queries
-from patterns._layouts import HEADS_FIRST, heads_of_rows
-from patterns._masks import bias_of, fitted, given
 from surgeon import Graph, Match, Tensor, require
+from ._grouped import grouped, require_grouped
+from ._hidden import queries
+from ._layouts import HEADS_FIRST, heads_of_rows
+from ._masks import bias_of, fitted, given
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not reach them"

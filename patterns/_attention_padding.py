@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
+from ._layouts import size_of
 
 FILTER = -10000.0  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
 

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from patterns._attention import in_dtype
-from patterns._attention_nodes import NODES, is_causal, require_told
-from patterns._attention_padding import padding_of
-from patterns._layouts import heads_of_rows
 from surgeon import Graph, Match, Tensor, require
+from ._attention import in_dtype
+from ._attention_nodes import NODES, is_causal, require_told
+from ._attention_padding import padding_of
+from ._layouts import heads_of_rows
 
 SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}
 IDLE = {"mask_filter_value", "qk_matmul_output_mode", "softmax_precision"}  # of what is not there, or a hint

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from patterns._attention import in_dtype
-from patterns._attention_nodes import NODES
-from patterns._attention_said import Said, said
-from patterns._hidden import LOWEST, shows_rows
-from patterns._layouts import rows_of_heads, size_of
-from patterns._standard import seen
 from surgeon import Graph, Match, Tensor, require
+from ._attention import in_dtype
+from ._attention_nodes import NODES
+from ._attention_said import Said, said
+from ._hidden import LOWEST, shows_rows
+from ._layouts import rows_of_heads, size_of
+from ._standard import seen
 
 
 def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._layouts import joined, rows_of_heads
 from surgeon import Graph, Tensor, require
+from ._layouts import joined, rows_of_heads
 
 MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the same whatever the rows stand for
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from patterns._layouts import HEADS_FIRST, joined, reshaped
-from patterns._projections import NAMES, PARTS
 from surgeon import Graph, Match, Tensor, require
+from ._layouts import HEADS_FIRST, joined, reshaped
+from ._projections import NAMES, PARTS
 
 
 def cut_rows(g: Graph, rows: Tensor) -> tuple[Tensor, ...]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import size_of
 from surgeon import Graph, Tensor, require
+from ._layouts import size_of
 
 
 def require_grouped(queries: Any, keys: Any, size: Any) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import reshaped
-from patterns._moments import channels, has_shape_of, normalised, per_channel, require_spatial, scaled_and_shifted
 from surgeon import Constant, Graph, Tensor, require
+from ._layouts import reshaped
+from ._moments import channels, has_shape_of, normalised, per_channel, require_spatial, scaled_and_shifted
 
 
 def restored(g: Graph, x: Tensor, y: Tensor, scale: Constant, bias: Constant) -> Tensor:

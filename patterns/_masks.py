@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from patterns._hidden import condition_of, masks_of, number_of
-from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
+from ._hidden import condition_of, masks_of, number_of
+from ._layouts import size_of
 
 
 def bias_of(g: Graph, match: Match, dtype: Any, number: Any = None) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import HEADS_FIRST, reshaped, size_of
-from patterns._masks import spread_to
 from surgeon import Constant, Graph, Match, Tensor, require
+from ._layouts import HEADS_FIRST, reshaped, size_of
+from ._masks import spread_to
 
 Array = np.ndarray[Any, np.dtype[Any]]
 PARTS = ("q", "k", "v")

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
+from ._layouts import size_of
 
 Array = np.ndarray[Any, Any]
 

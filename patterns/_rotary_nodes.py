@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import size_of
 from surgeon import Graph, Match, Tensor, require
+from ._layouts import size_of
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
 OFF = {"scale": 1.0, "is_packed_batching": 0}

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from patterns._attention import dtype_of, finished, in_dtype, scale_of
-from patterns._hidden import LOWEST, condition_of, masks_of, queries, shows_rows
-from patterns._masks import bias_of, fitted, given
 from surgeon import Graph, Match, Tensor
+from ._attention import dtype_of, finished, in_dtype, scale_of
+from ._hidden import LOWEST, condition_of, masks_of, queries, shows_rows
+from ._masks import bias_of, fitted, given
 
 COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
 

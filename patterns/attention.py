@@ -1,10 +1,10 @@
 """Attention (Vaswani et al., arXiv:1706.03762): softmax(scale · q·kᵀ + mask)·v, for several heads."""
 
-from patterns._attention import NON_FINITE, fused, has_heads, scores, weighted
-from patterns._attention_nodes import is_node, of_onnx, of_runtime
-from patterns._attention_written import as_onnx, in_parts
-from patterns._standard import standard
 from surgeon import Graph, Match, Tensor, require, rule
+from ._attention import NON_FINITE, fused, has_heads, scores, weighted
+from ._attention_nodes import is_node, of_onnx, of_runtime
+from ._attention_written import as_onnx, in_parts
+from ._standard import standard
 
 
 def core(

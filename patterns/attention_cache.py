@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._cache import behind, is_a_cache, is_plain, maybe_joined, rows_of
 from surgeon import Graph, Tensor, require, rule
+from ._cache import behind, is_a_cache, is_plain, maybe_joined, rows_of
 
 Outputs = tuple[Tensor, Tensor, Tensor]
 

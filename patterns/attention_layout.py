@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._layouts import HEADS_FIRST, joined, reshaped
 from surgeon import Graph, Tensor, require, rule
+from ._layouts import HEADS_FIRST, joined, reshaped
 
 
 def of_joined_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from patterns import _cuts
-from patterns._cuts import cut_heads, cut_rows, require_cuts, require_five, require_time_first
-from patterns._projections import PARTS, as_heads, attend, linear, require_heads, require_linear, whole
 from surgeon import Constant, Graph, Match, Tensor, rule
+from . import _cuts
+from ._cuts import cut_heads, cut_rows, require_cuts, require_five, require_time_first
+from ._projections import PARTS, as_heads, attend, linear, require_heads, require_linear, whole
 
 
 def cut_in_three(

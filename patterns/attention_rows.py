@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from patterns._attention import without_nan
-from patterns._layouts import HEADS_FIRST
 from surgeon import Graph, Match, Tensor, require, rule
+from ._attention import without_nan
+from ._layouts import HEADS_FIRST
 
 TENSORRT = "TensorRT takes queries, keys and values with four axes only"
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from patterns._moments import per_channel
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from ._moments import per_channel
 
 
 def by_deviation(g: Graph, x: Tensor, mean: Constant, deviation: Constant, scale: Constant, bias: Constant) -> Tensor:

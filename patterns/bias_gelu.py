@@ -1,7 +1,7 @@
 """GELU of a sum with a bias, as a linear layer and its activation make it."""
 
-from patterns.gelu import exact
 from surgeon import Constant, Graph, Tensor, require, rule
+from .gelu import exact
 
 
 def biased(g: Graph, x: Tensor, bias: Constant) -> Tensor:

@@ -1,9 +1,9 @@
 """The sizes of keys that were put behind a past, asked of the past and of what is behind it."""
 
-from patterns._cache import behind
-from patterns._layouts import size_of
-from patterns.grouped_query_attention import are_copies, repeated
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from ._cache import behind
+from ._layouts import size_of
+from .grouped_query_attention import are_copies, repeated
 
 ROWS = 2  # the axis along which keys are put behind a past
 

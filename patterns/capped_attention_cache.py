@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from patterns._attention import NON_FINITE, dtype_of, finished, scale_of, scores, weighted
-from patterns._cache import behind, is_a_cache, rows_of
-from patterns._grouped import grouped_behind, require_steps
-from patterns._layouts import heads_of_rows, size_of
-from patterns._masks import bias_of, given, require_fits, spread_to
-from patterns.grouped_query_attention import are_copies, repeated
 from surgeon import Graph, Match, Tensor, require, rule
+from ._attention import NON_FINITE, dtype_of, finished, scale_of, scores, weighted
+from ._cache import behind, is_a_cache, rows_of
+from ._grouped import grouped_behind, require_steps
+from ._layouts import heads_of_rows, size_of
+from ._masks import bias_of, given, require_fits, spread_to
+from .grouped_query_attention import are_copies, repeated
 
 
 def capped(

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from patterns._attention import NON_FINITE
-from patterns._hidden import LOWEST
 from surgeon import Graph, Tensor, require, rule
+from ._attention import NON_FINITE
+from ._hidden import LOWEST
 
 DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score beside which the mask's number is small is hidden too"}
 

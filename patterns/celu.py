@@ -2,8 +2,8 @@
 
 from math import inf
 
-from patterns._numbers import in_float
 from surgeon import Graph, Tensor, require, rule
+from ._numbers import in_float
 
 
 def bend(g: Graph, x: Tensor, alpha: float) -> Tensor:

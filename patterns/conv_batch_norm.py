@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._channels import Array, convolution, new_bias, scaled, scaled_weights
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from ._channels import Array, convolution, new_bias, scaled, scaled_weights
 
 
 def conv_and_norm(

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._channels import channels_of, convolution, new_bias, over_channels, scaled_weights
 from surgeon import Constant, Graph, Match, Tensor, rule
+from ._channels import channels_of, convolution, new_bias, over_channels, scaled_weights
 
 
 def conv(g: Graph, x: Tensor, w: Constant, bias: Constant | None, attributes: dict[str, Any]) -> Tensor:

@@ -1,9 +1,9 @@
 """A product with a quantised matrix, its left factor quantised on the way: DynamicQuantizeMatMul of ONNX Runtime."""
 
-from patterns._quantized import along_columns, bias_of, zero_of
-from patterns.matmul_integer_to_float import node as to_float
-from patterns.matmul_integer_to_float import product
 from surgeon import Constant, Graph, Tensor, require, rule
+from ._quantized import along_columns, bias_of, zero_of
+from .matmul_integer_to_float import node as to_float
+from .matmul_integer_to_float import product
 
 
 def quantized(g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None) -> Tensor:

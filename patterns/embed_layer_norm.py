@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._embeddings import as_ids, has_vectors, parts
 from surgeon import Constant, Graph, Match, Tensor, rule
+from ._embeddings import as_ids, has_vectors, parts
 
 
 def rows(g: Graph, table: Tensor, ids: Tensor) -> Tensor:

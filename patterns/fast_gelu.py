@@ -1,7 +1,7 @@
 """The exact GELU by its tanh approximation, for those to whom speed is worth the fourth digit."""
 
-from patterns.gelu import exact
 from surgeon import Graph, Tensor, require, rule
+from .gelu import exact
 
 
 def any_exact(g: Graph, x: Tensor) -> Tensor:

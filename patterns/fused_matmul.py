@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._factors import FLOATS, flags_of, transposed
 from surgeon import Graph, Match, Tensor, require, rule
+from ._factors import FLOATS, flags_of, transposed
 
 
 def product(g: Graph, a: Tensor, b: Tensor, **attributes: Any) -> Tensor:

@@ -3,8 +3,8 @@
 from math import pi, sqrt
 from typing import Any
 
-from patterns._numbers import no_double
 from surgeon import Graph, Tensor, require, rule
+from ._numbers import no_double
 
 
 def exact(g: Graph, x: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._factors import FLOATS
 from surgeon import Graph, Tensor, require, rule
+from ._factors import FLOATS
 
 
 def product_and_sum(

@@ -2,8 +2,9 @@
 
 from math import prod
 
-from patterns._axes import over_named_axes
-from patterns._groups import (
+from surgeon import Constant, Graph, Tensor, require, rule
+from ._axes import over_named_axes
+from ._groups import (
     are_groups,
     by_instances,
     by_moments,
@@ -13,8 +14,7 @@ from patterns._groups import (
     vectors,
     written_for_ort,
 )
-from patterns._numbers import widened
-from surgeon import Constant, Graph, Tensor, require, rule
+from ._numbers import widened
 
 
 @rule(

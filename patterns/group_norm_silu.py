@@ -1,7 +1,8 @@
 """A group normalisation and the SiLU behind it, as diffusion models have them."""
 
-from patterns._axes import over_named_axes
-from patterns._groups import (
+from surgeon import Constant, Graph, Tensor, rule
+from ._axes import over_named_axes
+from ._groups import (
     are_groups,
     by_instances,
     by_moments,
@@ -12,8 +13,7 @@ from patterns._groups import (
     vectors,
     written_for_ort,
 )
-from patterns.group_norm import decomposed
-from surgeon import Constant, Graph, Tensor, rule
+from .group_norm import decomposed
 
 
 def gated(g: Graph, y: Tensor) -> Tensor:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from patterns._attention import NON_FINITE
-from patterns._cache import behind, is_a_cache, is_plain, maybe_joined, rows_of
-from patterns._grouped import grouped_behind, require_steps
-from patterns.grouped_query_attention import are_copies, repeated
 from surgeon import Graph, Match, Tensor, require, rule
+from ._attention import NON_FINITE
+from ._cache import behind, is_a_cache, is_plain, maybe_joined, rows_of
+from ._grouped import grouped_behind, require_steps
+from .grouped_query_attention import are_copies, repeated
 
 
 def of_copies(

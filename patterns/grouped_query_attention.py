@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from patterns._attention import NON_FINITE, in_dtype
-from patterns._cache import rows_of
-from patterns._grouped import grouped, require_grouped
-from patterns._layouts import joined, reshaped
 from surgeon import Graph, Tensor, require, rule
+from ._attention import NON_FINITE, in_dtype
+from ._cache import rows_of
+from ._grouped import grouped, require_grouped
+from ._layouts import joined, reshaped
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 

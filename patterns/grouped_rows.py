@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from patterns._attention import NON_FINITE, in_dtype
-from patterns._cache import MEANT, rows_of
-from patterns.grouped_query_attention import are_copies, joined_and_cast, repeated
 from surgeon import Graph, Tensor, require, rule
+from ._attention import NON_FINITE, in_dtype
+from ._cache import MEANT, rows_of
+from .grouped_query_attention import are_copies, joined_and_cast, repeated
 
 
 def read(g: Graph, x: Tensor, name: str) -> Tensor:

@@ -1,7 +1,7 @@
 """Hard sigmoid: a line that is cut off at 0 and 1, by default x/6 + ½ (Howard et al., arXiv:1905.02244)."""
 
-from patterns._numbers import finite_numbers, no_double
 from surgeon import Graph, Tensor, rule
+from ._numbers import finite_numbers, no_double
 
 
 def linear(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:

@@ -1,8 +1,8 @@
 """HardSwish, the SiLU of MobileNet v3 (Howard et al., arXiv:1905.02244)."""
 
-from patterns._numbers import no_double
-from patterns.hard_sigmoid import linear
 from surgeon import Graph, Tensor, rule
+from ._numbers import no_double
+from .hard_sigmoid import linear
 
 
 def by_hard_sigmoid(g: Graph, x: Tensor) -> Tensor:

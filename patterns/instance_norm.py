@@ -4,10 +4,10 @@ from math import prod
 
 import numpy as np
 
-from patterns._axes import over_named_axes
-from patterns._moments import normalised, per_channel, require_spatial, scaled_and_shifted
-from patterns._numbers import for_epsilon
 from surgeon import Constant, Graph, Tensor, require, rule
+from ._axes import over_named_axes
+from ._moments import normalised, per_channel, require_spatial, scaled_and_shifted
+from ._numbers import for_epsilon
 
 
 def by_moments(g: Graph, x: Tensor, scale: Constant, bias: Constant, axes: list[int], epsilon: float) -> Tensor:

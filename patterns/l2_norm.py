@@ -1,8 +1,8 @@
 """Normalisation to length one: x over its Euclidean norm along an axis."""
 
-from patterns._axes import over_named_axes
-from patterns._numbers import widened
 from surgeon import Graph, Tensor, require, rule
+from ._axes import over_named_axes
+from ._numbers import widened
 
 DIFFERS = {
     "zeros": "a row of zeros gives zeros, where a division without a floor gives NaN",

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from patterns._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
-from patterns._numbers import for_epsilon, widened
 from surgeon import Graph, Tensor, require, rule
+from ._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
+from ._numbers import for_epsilon, widened
 
 
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:

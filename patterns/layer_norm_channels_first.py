@@ -1,9 +1,9 @@
 """Layer normalisation over the channels of a picture (Liu et al., ConvNeXt, arXiv:2201.03545)."""
 
-from patterns._axes import Array
-from patterns._numbers import for_epsilon
-from patterns.layer_norm import normalised
 from surgeon import Graph, Tensor, require, rule
+from ._axes import Array
+from ._numbers import for_epsilon
+from .layer_norm import normalised
 
 
 def over_channels(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:

@@ -1,7 +1,7 @@
 """Leaky ReLU (Maas et al., ICML 2013)."""
 
-from patterns._numbers import finite_numbers, no_double, open_clips
 from surgeon import Graph, Tensor, require, rule
+from ._numbers import finite_numbers, no_double, open_clips
 
 
 def by_where(g: Graph, x: Tensor, alpha: float) -> Tensor:

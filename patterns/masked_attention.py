@@ -1,8 +1,8 @@
 """Attention whose scores a condition hides: softmax(where(condition, scale · q·kᵀ, low))·v."""
 
-from patterns._attention import NON_FINITE, fused, has_heads, scores, weighted
-from patterns._standard import standard
 from surgeon import Graph, Match, Tensor, rule
+from ._attention import NON_FINITE, fused, has_heads, scores, weighted
+from ._standard import standard
 
 DIFFERS = {"non_finite": NON_FINITE, "extreme": "hidden keys stay hidden where all others have lower scores than they"}
 

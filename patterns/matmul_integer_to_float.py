@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._quantized import along_columns, bias_of, require_matrix, require_number, zero_of
 from surgeon import Graph, Tensor, rule
+from ._quantized import along_columns, bias_of, require_matrix, require_number, zero_of
 
 
 def product(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from patterns._layouts import reshaped, size_of
 from surgeon import Constant, Graph, Tensor, require, rule
+from ._layouts import reshaped, size_of
 
 
 def sliced(g: Graph, x: Tensor, perm: list[int], start: list[int], stop: list[int]) -> Tensor:

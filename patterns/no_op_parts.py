@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns.no_op_shapes import keeps_sizes
 from surgeon import Graph, Tensor, require, rule
+from .no_op_shapes import keeps_sizes
 
 
 def sliced(

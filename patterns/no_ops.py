@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._layouts import may_spread
 from surgeon import Graph, Match, Tensor, require, rule, searches
+from ._layouts import may_spread
 
 
 def copied(g: Graph, x: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from patterns._numbers import open_clips
 from surgeon import Constant, Graph, Tensor, require, rule
+from ._numbers import open_clips
 
 
 def by_where(g: Graph, x: Tensor, slope: Constant) -> Tensor:

@@ -1,8 +1,8 @@
 """A residual before a normalisation, as ONNX Runtime's CPU runs it fastest."""
 
-from patterns import skip_rms_norm
-from patterns.skip_layer_norm import alone, with_sum
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from . import skip_rms_norm
+from .skip_layer_norm import alone, with_sum
 
 
 def is_float32(x: Tensor, skip: Tensor) -> None:

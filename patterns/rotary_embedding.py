@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._rotary import Array, one_of_two, runtimes, standard, tables
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from ._rotary import Array, one_of_two, runtimes, standard, tables
 
 
 def turned(g: Graph, x: Tensor, *cut: Any) -> Tensor:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from patterns._rotary import Array, of_heads, runtimes, standard, tables
-from patterns._rotary_nodes import as_onnx, in_parts, of_onnx, of_runtime
 from surgeon import Graph, Match, Tensor, require, rule
+from ._rotary import Array, of_heads, runtimes, standard, tables
+from ._rotary_nodes import as_onnx, in_parts, of_onnx, of_runtime
 
 
 def is_half(part: Tensor, x: Tensor) -> None:

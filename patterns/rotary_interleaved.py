@@ -1,8 +1,8 @@
 """Rotary position embedding (Su et al., arXiv:2104.09864), each even number turned against the odd one behind it."""
 
-from patterns._layouts import reshaped
-from patterns._rotary import Array, of_heads, one_of_two, runtimes, standard, tables
 from surgeon import Constant, Graph, Match, Tensor, require, rule
+from ._layouts import reshaped
+from ._rotary import Array, of_heads, one_of_two, runtimes, standard, tables
 
 
 def is_in_pairs(pairs: Tensor, x: Tensor) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from patterns._layouts import reshaped
 from surgeon import Graph, Tensor, require, rule
+from ._layouts import reshaped
 
 
 def is_first(_: Tensor, starts: Tensor, axes: Tensor) -> None:

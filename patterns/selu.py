@@ -5,9 +5,9 @@ from math import isclose, isfinite
 
 import numpy as np
 
-from patterns._numbers import in_float, no_double, open_clips
-from patterns.elu import bend
 from surgeon import Graph, Tensor, require, rule
+from ._numbers import in_float, no_double, open_clips
+from .elu import bend
 
 ALPHA, GAMMA = 1.6732632423543772, 1.0507009873554805
 

@@ -1,7 +1,7 @@
 """SiLU, also called Swish (Elfwing et al., arXiv:1702.03118; Ramachandran et al., arXiv:1710.05941)."""
 
-from patterns._numbers import finite_numbers, no_double
 from surgeon import Graph, Tensor, rule
+from ._numbers import finite_numbers, no_double
 
 
 def by_sigmoid(g: Graph, x: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """A residual and the layer normalisation behind it."""
 
-from patterns._residuals import is_a_residual, residual, summed
-from patterns.layer_norm import written_out
 from surgeon import Constant, Graph, Match, Tensor, rule
+from ._residuals import is_a_residual, residual, summed
+from .layer_norm import written_out
 
 
 def alone(

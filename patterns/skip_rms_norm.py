@@ -1,8 +1,8 @@
 """A residual and the root mean square normalisation behind it."""
 
-from patterns._residuals import is_a_residual, residual, summed
-from patterns.rms_norm import written_out
 from surgeon import Constant, Graph, Match, Tensor, rule
+from ._residuals import is_a_residual, residual, summed
+from .rms_norm import written_out
 
 
 def alone(g: Graph, x: Tensor, skip: Tensor, bias: Constant, gamma: Constant, epsilon: float) -> Tensor:

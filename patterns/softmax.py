@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from patterns._axes import from_end, over_named_axes
 from surgeon import Graph, Match, Tensor, require, rule
+from ._axes import from_end, over_named_axes
 
 
 def quotient(g: Graph, x: Tensor, axes: list[int]) -> Tensor:

@@ -2,8 +2,8 @@
 
 from math import inf
 
-from patterns._numbers import open_clips
 from surgeon import Graph, Tensor, require, rule
+from ._numbers import open_clips
 
 
 def stable(g: Graph, x: Tensor) -> Tensor:

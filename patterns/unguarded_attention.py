@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from patterns._attention import without_nan
 from surgeon import Graph, Tensor, rule
+from ._attention import without_nan
 
 DIFFERS = {
     "non_finite": "what an infinity or NaN makes of a row is no longer set to zero",

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from patterns._layouts import reshaped
 from surgeon import Graph, Match, Tensor, require, rule
+from ._layouts import reshaped
 
 TURNED = [0, 2, 1]
 

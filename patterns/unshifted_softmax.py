@@ -1,7 +1,7 @@
 """Softmax and its logarithm written without the maximum taken off first, so that they overflow early."""
 
-from patterns.softmax import no_double, one_axis, place
 from surgeon import Graph, Tensor, rule
+from .softmax import no_double, one_axis, place
 
 DIFFERS = {
     "extreme": "exp(x) overflows from x = 88.7 on in float32, where the one node takes the maximum off first",

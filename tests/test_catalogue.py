@@ -5,9 +5,9 @@ import importlib.metadata
 import sys
 
 import pytest
+from surgeon.patterns.gelu import gelu, gelu_tanh
 
-import patterns
-from patterns.gelu import gelu, gelu_tanh
+import surgeon.patterns
 from surgeon import Graph, RuleError, rewrite
 from surgeon.graph import _packs
 from surgeon.rewriting.catalogue import _points_of, flat, groups, packs, resolve
@@ -61,8 +61,8 @@ def test_names_of_files_and_rules():
     assert names("quick_gelu") == {"quick_gelu": ["quick_gelu"]}
     assert names("gelu:gelu_tanh") == {"gelu:gelu_tanh": ["gelu_tanh"]}
     assert names("gelu, bias_gelu") == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"], "bias_gelu": ["bias_gelu"]}
-    assert names("patterns.gelu") == {"patterns.gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
-    assert names("patterns.gelu:gelu") == {"patterns.gelu:gelu": ["gelu"]}
+    assert names("surgeon.patterns.gelu") == {"surgeon.patterns.gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
+    assert names("surgeon.patterns.gelu:gelu") == {"surgeon.patterns.gelu:gelu": ["gelu"]}
 
 
 def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
@@ -171,10 +171,10 @@ def test_no_name_at_all(name):
 def test_a_third_party_pack_is_found_like_the_built_in_one(pack):
     pack("otherpack", {"act": RULES, "_private": "raise RuntimeError('not to be imported')"})
     assert packs()["otherpack"] == ["otherpack.act"]
-    assert "patterns.gelu" in packs()["builtin"]
+    assert "surgeon.patterns.gelu" in packs()["builtin"]
     assert names("act") == {"act": ["relu_tanh", "sin_cos"]}
     assert names("sin_cos") == {"sin_cos": ["sin_cos"]}
-    assert {"otherpack", "patterns"} <= _packs()
+    assert {"otherpack", "surgeon"} <= _packs()
 
 
 def test_a_pack_may_be_one_module(pack):
@@ -192,6 +192,18 @@ def test_packs_that_clash_are_named(pack):
         resolve("relu_tanh")
     assert names("unique") == {"unique": ["unique"]}
     assert names("thirdpack.act:relu_tanh") == {"thirdpack.act:relu_tanh": ["relu_tanh"]}
+
+
+def test_a_file_of_a_pack_given_by_its_path_imports_from_beside_itself(pack, tmp_path):
+    """As in `--rules patterns/gelu.py` in a checkout.  A copy elsewhere is told what to write instead."""
+    pack("otherpack", {"act": "from .more import sin_cos as other\n" + RULES, "more": RULES})
+    assert names(f"{tmp_path / 'otherpack' / 'act.py'}:relu_tanh") == {
+        f"{tmp_path / 'otherpack' / 'act.py'}:relu_tanh": ["relu_tanh"]
+    }
+    copy = tmp_path / "act.py"
+    copy.write_bytes((tmp_path / "otherpack" / "act.py").read_bytes())
+    with pytest.raises(RuleError, match="relative import .*: write the name of its pack before the dot"):
+        resolve(str(copy))
 
 
 def test_a_pack_that_is_gone_is_named(pack):
@@ -303,12 +315,12 @@ class TestGroups:
         assert not set(flat(resolve("ort,-cleanup"))) & set(flat(resolve("cleanup")))
 
     def test_a_group_that_holds_itself_is_refused(self, monkeypatch):
-        monkeypatch.setattr(patterns, "GROUPS", {"one": ("two",), "two": ("one",)})
+        monkeypatch.setattr(surgeon.patterns, "GROUPS", {"one": ("two",), "two": ("one",)})
         with pytest.raises(RuleError, match=r"'one' holds itself \(one > two > one\)|'one' holds itself \(one > two\)"):
             resolve("one")
 
     def test_a_group_that_names_what_is_not_there_is_refused(self, monkeypatch):
-        monkeypatch.setattr(patterns, "GROUPS", {"one": ("gelu", "gelo")})
+        monkeypatch.setattr(surgeon.patterns, "GROUPS", {"one": ("gelu", "gelo")})
         with pytest.raises(RuleError, match="No rule is called 'gelo'"):
             resolve("one")
 

@@ -1,9 +1,9 @@
 """Rules that meet: chained into one region, to a fixed point, undoing each other, without end."""
 
 import pytest
+from surgeon.patterns.bias_gelu import bias_gelu
+from surgeon.patterns.gelu import gelu
 
-from patterns.bias_gelu import bias_gelu
-from patterns.gelu import gelu
 from surgeon import RewriteError, require
 from surgeon.prove.structure import check_structure
 from tests.models import graph, make, ops, opset, run

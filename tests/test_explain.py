@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation, tanh_approximation
 
-from patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation, tanh_approximation
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.console.explain_command import explanation_lines
 from surgeon.console.report import pattern_line

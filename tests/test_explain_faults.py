@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from surgeon.patterns.gelu import gelu
 
-from patterns.gelu import gelu
 from surgeon import rewrite
 from surgeon.rewriting.explain import explain
 from tests.models import graph, opset

@@ -8,8 +8,8 @@ import onnx
 import pytest
 from click.testing import Result
 from onnx import numpy_helper
+from surgeon.patterns.gelu import gelu, gelu_tanh
 
-from patterns.gelu import gelu, gelu_tanh
 from surgeon import Graph, Tensor, UsageError, rewrite
 from surgeon.console.explain_command import explain as command
 from surgeon.errors import ModelFileError, RuleError, SurgeonError

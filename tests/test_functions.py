@@ -3,8 +3,8 @@
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from surgeon.patterns.gelu import gelu
 
-from patterns.gelu import gelu
 from surgeon import Graph, Tensor
 from tests.models import graph, make, matches, ops, opset, reasons, run
 from tests.test_scopes import IF, branches, erf_form, relu_tanh

@@ -6,8 +6,8 @@ import onnx_graphsurgeon as gs
 import onnxruntime
 import pytest
 from onnx import TensorProto
+from surgeon.patterns.gelu import gelu
 
-from patterns.gelu import gelu
 from surgeon import Graph, OpsetError, RuleError, Tensor, rule
 from surgeon.graph import user_helper
 from tests.models import graph, make, matches, ops, opset, run
@@ -64,11 +64,11 @@ def test_a_user_s_helper_wins_in_the_user_s_rules_alone(registry):
     def mine(g: Graph, x: Tensor) -> Tensor:
         return g.mul(g.erf(x), x)
 
-    from patterns import gelu as module
+    from surgeon.patterns import gelu as module
 
     fresh = rule(patterns=[module.exact], name="fresh_gelu")(module.gelu.forms[0].function)
     assert user_helper("erf", None, "") is erf
-    assert user_helper("erf", None, "patterns") is None
+    assert user_helper("erf", None, "surgeon") is None
     after, _ = run(graph(GELU, constants=CONSTANTS), fresh)
     assert ops(after.graph) == ["Gelu"]
     after, _ = run(graph("t = Tanh(x) y = Relu(t)"), mine, check="none")

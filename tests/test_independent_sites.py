@@ -2,10 +2,10 @@
 
 import onnx
 import pytest
+from surgeon.patterns.duplicates import duplicate_nodes
+from surgeon.patterns.no_ops import identity
 
 import surgeon
-from patterns.duplicates import duplicate_nodes
-from patterns.no_ops import identity
 from surgeon import Graph, Tensor, rule
 from tests.models import graph
 

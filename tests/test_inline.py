@@ -5,10 +5,10 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import AttributeProto, helper
+from surgeon.patterns.gelu import gelu
+from surgeon.patterns.selu import selu
 
 import surgeon
-from patterns.gelu import gelu
-from patterns.selu import selu
 from surgeon import GraphError, UsageError
 from tests.command_line import run as command
 from tests.models import graph, make, ops, opset

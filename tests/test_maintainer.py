@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from surgeon.patterns.gelu import gelu
 
-from patterns.gelu import gelu
 from surgeon import Constant, Graph, Tensor
 from surgeon.matching.recording import trace
 from tests.models import graph, index_of, make, matches, ops, opset, run

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 import pytest
+from surgeon.patterns.gelu import gelu
 
-from patterns.gelu import gelu
 from surgeon import CheckFailed, CheckOptions, Graph, GraphError, Tensor, UsageError, find, require, rewrite, rule
 from tests.models import graph, make, ops, opset
 

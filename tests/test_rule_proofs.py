@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
+from surgeon.patterns.gelu import exact, gelu
 
-from patterns.gelu import exact, gelu
 from surgeon import Graph, Tensor, require, rule
 from surgeon.console.rule_proof import print_rule_proof
 from surgeon.prove.result import Outcome

@@ -2,9 +2,9 @@
 
 import numpy as np
 import onnx
+from surgeon.patterns.bias_gelu import bias_gelu
+from surgeon.patterns.gelu import gelu
 
-from patterns.bias_gelu import bias_gelu
-from patterns.gelu import gelu
 from surgeon import Constant, Graph, Tensor
 from tests.models import graph, index_of, make, matches, ops, reasons, run
 

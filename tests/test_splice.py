@@ -4,8 +4,8 @@ import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
 from onnx import TensorProto, helper
+from surgeon.patterns.gelu import gelu
 
-from patterns.gelu import gelu
 from surgeon import Graph, Tensor, rule
 from surgeon.prove.structure import check_structure
 from surgeon.testing import Case, check_fires

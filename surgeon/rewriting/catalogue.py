@@ -89,7 +89,7 @@ def _points_of(places: tuple[tuple[str, int], ...]) -> tuple[importlib.metadata.
 
 
 def packs() -> dict[str, list[str]]:
-    """Modules of rule files by the pack that they come from, not yet imported."""
+    """Modules of rule files by the pack that they come from; of packages, not yet imported."""
     found: dict[str, list[str]] = {}
     for point in _points():
         try:
@@ -101,7 +101,8 @@ def packs() -> dict[str, list[str]]:
         if spec.submodule_search_locations is None:
             found.setdefault(point.name, []).append(point.module)
             continue
-        modules = sorted(item.name for item in pkgutil.iter_modules(spec.submodule_search_locations))
+        folders = importlib.import_module(point.module).__path__  # a package may say itself where its files are
+        modules = sorted(item.name for item in pkgutil.iter_modules(folders))
         found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules if name[0] != "_")
     return found
 
@@ -209,7 +210,7 @@ def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
     version = path.stat()  # a file that was edited is read again
-    name = f"surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
+    name = f"{_home(path)}surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -226,11 +227,22 @@ def _from_file(path: Path) -> ModuleType:
     except Exception as error:
         line = getattr(error, "lineno", None)
         where = f" (line {line})" if line else ""
+        if isinstance(error, ImportError) and "relative import" in str(error):  # a copy of a file of some pack
+            where = ": write the name of its pack before the dot, as in from surgeon.patterns._numbers import no_double"
         raise RuleError(f"Rule file {str(path)!r} cannot be read: {type(error).__name__}: {error}{where}.") from error
     finally:
         if not done:
             del sys.modules[name]
     return module
+
+
+def _home(path: Path) -> str:
+    """The pack in which a rule file lies, with a dot behind: what it imports from beside itself is found then."""
+    for point in _points():
+        for folder in getattr(_import(point.module), "__path__", ()):
+            if Path(folder).resolve() == path.resolve().parent:
+                return f"{point.module}."
+    return ""
 
 
 def flat(selection: dict[str, tuple[Rule, ...]]) -> Sequence[Rule]:

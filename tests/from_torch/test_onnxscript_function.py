@@ -5,11 +5,11 @@ import onnxscript
 import pytest
 import torch
 from onnxscript import opset14, opset18
+from surgeon.patterns.selu import selu
 from torch.onnx import register_custom_op_symbolic, unregister_custom_op_symbolic
 
 import surgeon
 import surgeon.torch
-from patterns.selu import selu
 from surgeon import Graph, GraphError, OpsetError, Tensor, rule
 from tests.from_torch.operators import EXPORTERS
 from tests.models import ops

@@ -27,7 +27,7 @@ MOST_LINES = 400  # of what a command prints of a small model
 # What commands import when they need it: here once, for all forks.
 _NEEDED = (
     "surgeon",
-    "patterns",
+    "surgeon.patterns",
     "onnxruntime",
     "onnx.reference",
     "surgeon.prove.site_check",

@@ -7,9 +7,9 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from surgeon.patterns.aten_elementwise import SAME, aten_elementwise
 
 import surgeon
-from patterns.aten_elementwise import SAME, aten_elementwise
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = '<ir_version: 8, opset_import: ["" : {}, "aten" : 1, "other" : 1]> g (float[n, 4] x) => (float[n, 4] y)'

@@ -2,9 +2,9 @@
 
 import onnx
 import pytest
+from surgeon.patterns.attention import attention
 
 import surgeon
-from patterns.attention import attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 ROWS = "float[b, s, 32] q, float[b, t, 32] k, float[b, t, 24] v, float[b, 1, s, t] m"

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from surgeon.patterns.attention_projections import attention_of_one_projection, attention_of_three_projections
 
 import surgeon
-from patterns.attention_projections import attention_of_one_projection, attention_of_three_projections
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 SHIPPED = Path(__file__).resolve().parent.parent.parent / "notebooks" / "models" / "tiny_distilbert.onnx"

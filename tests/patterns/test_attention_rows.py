@@ -2,9 +2,9 @@
 
 import onnx
 import pytest
+from surgeon.patterns.attention_rows import attention_of_rows
 
 import surgeon
-from patterns.attention_rows import attention_of_rows
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, s, 4, 8] q, float[b, t, 2, 8] k, float[b, t, 2, 6] v, float[b, 1, s, t] m"

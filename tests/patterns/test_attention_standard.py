@@ -3,10 +3,10 @@
 import numpy as np
 import onnx
 import pytest
+from surgeon.patterns.attention import attention
+from surgeon.patterns.masked_attention import masked_attention
 
 import surgeon
-from patterns.attention import attention
-from patterns.masked_attention import masked_attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 4, t, 6] v, float[b, 1, s, t] m, bool[b, 1, s, t] c"

@@ -1,8 +1,8 @@
 """Batch normalisation at inference: what is fused, what is spared and why."""
 
 import pytest
+from surgeon.patterns.batch_norm import batch_norm
 
-from patterns.batch_norm import batch_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, h, w] x) => (float[n, 3, h, w] y)"

@@ -3,9 +3,9 @@
 import numpy as np
 import onnx
 import pytest
+from surgeon.patterns.causal_attention import causal_attention, causal_attention_cache, standard_causal_attention
 
 import surgeon
-from patterns.causal_attention import causal_attention, causal_attention_cache, standard_causal_attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, s, 32] q, float[b, s, 32] k, float[b, s, 32] v"

@@ -3,9 +3,9 @@
 import numpy as np
 import onnx
 import pytest
+from surgeon.patterns.constant_folding import constant_folding
 
 import surgeon
-from patterns.constant_folding import constant_folding
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.models import ops
 

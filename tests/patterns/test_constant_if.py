@@ -1,10 +1,10 @@
 """If by a constant condition: the branch that is taken, whatever it holds, and what stays an If."""
 
 import pytest
+from surgeon.patterns.constant_folding import constant_folding
+from surgeon.patterns.constant_if import constant_if
 
 import surgeon
-from patterns.constant_folding import constant_folding
-from patterns.constant_if import constant_if
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from surgeon.patterns.conv_batch_norm import conv_batch_norm, gemm_batch_norm
 
 import surgeon
-from patterns.conv_batch_norm import conv_batch_norm, gemm_batch_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 NORM = ("scale", "shift", "mean", "variance")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper
+from surgeon.patterns.conv_scale import conv_scale
 
 import surgeon
-from patterns.conv_scale import conv_scale
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = (

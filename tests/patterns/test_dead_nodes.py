@@ -2,9 +2,9 @@
 
 import onnx
 import pytest
+from surgeon.patterns.dead_nodes import dead_nodes
 
 import surgeon
-from patterns.dead_nodes import dead_nodes
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
+from surgeon.patterns.deform_conv import deform_conv
 
 import surgeon
-from patterns.deform_conv import deform_conv
 from surgeon.running.deformable import deformable_convolution
 from surgeon.testing import Case, check_fires, check_spares, parse
 

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from surgeon.patterns.duplicate_initializers import duplicate_initializers
+from surgeon.patterns.duplicates import duplicate_nodes
 
 import surgeon
-from patterns.duplicate_initializers import duplicate_initializers
-from patterns.duplicates import duplicate_nodes
 from surgeon import Graph, Tensor, rule, searches
 from surgeon.console.cli import main
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -453,7 +453,7 @@ class TestBesideOtherRules:
 
 MEMORY = """
 import resource, sys, surgeon
-from patterns.duplicate_initializers import duplicate_initializers
+from surgeon.patterns.duplicate_initializers import duplicate_initializers
 surgeon.rewrite(sys.argv[1], duplicate_initializers, output=sys.argv[1] + ".none", check="none", dry_run=True)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 _, report = surgeon.rewrite(sys.argv[2], duplicate_initializers, output=sys.argv[3], check=sys.argv[4])

@@ -1,9 +1,9 @@
 """Nodes that compute what others have computed: which go, and which only look alike."""
 
 import pytest
+from surgeon.patterns.duplicates import duplicate_nodes
 
 import surgeon
-from patterns.duplicates import duplicate_nodes
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.models import ops
 

@@ -1,9 +1,9 @@
 """einsum: sums of products that are products of matrices, what is spared and why."""
 
 import pytest
+from surgeon.patterns.attention import attention
+from surgeon.patterns.einsum import einsum
 
-from patterns.attention import attention
-from patterns.einsum import einsum
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import onnx
 import pytest
+from surgeon.patterns.embed_layer_norm import embed_layer_norm
+from surgeon.patterns.layer_norm import layer_norm
+from surgeon.patterns.residual_sum import residual_sum
+from surgeon.patterns.skip_layer_norm import skip_layer_norm
 
 import surgeon
-from patterns.embed_layer_norm import embed_layer_norm
-from patterns.layer_norm import layer_norm
-from patterns.residual_sum import residual_sum
-from patterns.skip_layer_norm import skip_layer_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "int64[b, s] i, int64[b, s] k"

@@ -1,9 +1,9 @@
 """fast_gelu: what it fires at, what it spares, and that nobody gets it unasked."""
 
 import pytest
+from surgeon.patterns.fast_gelu import fast_gelu
 
 import surgeon
-from patterns.fast_gelu import fast_gelu
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 EXACT = """(float[n, 4] x) => (float[n, 4] y) <float two = {1.4142135}, float one = {1.0}, float half = {0.5}>

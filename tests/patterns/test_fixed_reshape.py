@@ -1,8 +1,8 @@
 """fixed_reshape: shapes of another tensor as numbers, what is spared and why."""
 
 import pytest
+from surgeon.patterns.fixed_reshape import fixed_reshape
 
-from patterns.fixed_reshape import fixed_reshape
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 

@@ -1,9 +1,9 @@
 """fused_matmul: transposes and numbers that ONNX Runtime's product of matrices takes in, and those it does not."""
 
 import pytest
+from surgeon.patterns.fused_matmul import fused_matmul
 
 import surgeon
-from patterns.fused_matmul import fused_matmul
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 2, s, 8] a, float[n, 2, t, 8] b) => (float[n, 2, s, t] y)"

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from surgeon.patterns.gather_in_order import gather_in_order
 
 import surgeon
-from patterns.gather_in_order import gather_in_order
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = (

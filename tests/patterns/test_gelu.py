@@ -1,9 +1,9 @@
 """The GELU rules: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.bias_gelu import bias_gelu
+from surgeon.patterns.gelu import gelu, gelu_tanh, quick_gelu
 
-from patterns.bias_gelu import bias_gelu
-from patterns.gelu import gelu, gelu_tanh, quick_gelu
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 F32 = "(float[n, 4] x) => (float[n, 4] y)"

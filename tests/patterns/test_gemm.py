@@ -1,9 +1,9 @@
 """gemm: which products and sums become one node, which do not, and the way back."""
 
 import pytest
+from surgeon.patterns.gemm import gemm
 
 import surgeon
-from patterns.gemm import gemm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3] x) => (float[n, 4] y)"

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from surgeon.patterns.group_norm import group_norm
 
 import surgeon
-from patterns.group_norm import group_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 6, h, w] x) => (float[n, 6, h, w] y)"

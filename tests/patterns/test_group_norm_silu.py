@@ -1,10 +1,10 @@
 """Group normalisation with a SiLU behind it: what is fused, what is spared and why."""
 
 import pytest
+from surgeon.patterns.group_norm import group_norm
+from surgeon.patterns.group_norm_silu import group_norm_silu
 
 import surgeon
-from patterns.group_norm import group_norm
-from patterns.group_norm_silu import group_norm_silu
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.test_group_norm import BY_HAND, HAND, HEAD, OF_ORT, SCALED, VECTORS, graph
 

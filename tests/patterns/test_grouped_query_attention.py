@@ -2,10 +2,14 @@
 
 import onnx
 import pytest
+from surgeon.patterns.attention import attention
+from surgeon.patterns.grouped_query_attention import (
+    grouped_attention,
+    grouped_causal_attention,
+    grouped_query_attention,
+)
 
 import surgeon
-from patterns.attention import attention
-from patterns.grouped_query_attention import grouped_attention, grouped_causal_attention, grouped_query_attention
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, s, 32] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v, float[b, 1, s, s] m"

@@ -1,8 +1,8 @@
 """Instance normalisation: what is fused, what is spared and why."""
 
 import pytest
+from surgeon.patterns.instance_norm import instance_norm
 
-from patterns.instance_norm import instance_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, 5, 4] x) => (float[n, 3, 5, 4] y)"

@@ -1,8 +1,8 @@
 """The rule for normalisation to length one: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.l2_norm import l2_norm
 
-from patterns.l2_norm import l2_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"

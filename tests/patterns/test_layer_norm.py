@@ -1,9 +1,9 @@
 """The layer normalisation rules: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.layer_norm import layer_norm
+from surgeon.patterns.layer_norm_channels_first import layer_norm_channels_first
 
-from patterns.layer_norm import layer_norm
-from patterns.layer_norm_channels_first import layer_norm_channels_first
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 F32 = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"

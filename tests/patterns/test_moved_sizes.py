@@ -1,8 +1,8 @@
 """Sizes of transposed and reshaped tensors: what is read before, what is spared and why."""
 
 import pytest
+from surgeon.patterns.moved_sizes import size_of_reshaped, size_of_transposed
 
-from patterns.moved_sizes import size_of_reshaped, size_of_transposed
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64 last = {-1}>"

@@ -6,9 +6,9 @@ import warnings
 import numpy as np
 import onnx
 import pytest
+from surgeon.patterns.named_arguments import named_arguments
 
 import surgeon
-from patterns.named_arguments import named_arguments
 from surgeon.ops import torch_schemas
 from surgeon.ops.torch_names import lost, operator_of
 from surgeon.prove.result import Outcome

@@ -1,8 +1,8 @@
 """Conditions that decide nothing: what goes, and what only looks as if it might."""
 
 import pytest
+from surgeon.patterns.no_op_conditions import no_op_and, no_op_or, no_op_where
 
-from patterns.no_op_conditions import no_op_and, no_op_or, no_op_where
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "bool[n, m] x, float[n, m] a, float[n, m] b, float[k] short"

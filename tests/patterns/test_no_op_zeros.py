@@ -1,8 +1,8 @@
 """no_op_zeros: sums with zeros made for them, what is spared and why."""
 
 import pytest
+from surgeon.patterns.no_op_zeros import no_op_zeros
 
-from patterns.no_op_zeros import no_op_zeros
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = "float zero = {0}, float two = {2}, int64[1] one = {1}"

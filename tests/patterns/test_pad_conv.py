@@ -1,9 +1,9 @@
 """pad_conv and pad_average_pool: whose zeros a convolution or an average can add itself."""
 
 import pytest
+from surgeon.patterns.pad_conv import pad_average_pool, pad_conv
 
 import surgeon
-from patterns.pad_conv import pad_average_pool, pad_conv
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, h, v] x, float[4, 3, 3, 3] w) => (float[n, 4, p, q] y)"

@@ -1,9 +1,9 @@
 """A swap of the last two axes between reshapes: what becomes one Transpose, what is spared and why."""
 
 import pytest
+from surgeon.patterns.chained_reshapes import one_reshape
+from surgeon.patterns.reshaped_transpose import reshaped_transpose
 
-from patterns.chained_reshapes import one_reshape
-from patterns.reshaped_transpose import reshaped_transpose
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = "int64[3] three = {-1, 5, 8}, int64[4] four = {2, 4, 8, 5}, int64[4] other = {4, 2, 8, 5}"

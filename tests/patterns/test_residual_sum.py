@@ -1,10 +1,10 @@
 """Residuals before a layer normalisation on a CPU: what is written as Sum, what is spared and why."""
 
 import pytest
+from surgeon.patterns.residual_sum import residual_rms_sum, residual_sum
+from surgeon.patterns.skip_layer_norm import skip_layer_norm
+from surgeon.patterns.skip_rms_norm import skip_rms_norm
 
-from patterns.residual_sum import residual_rms_sum, residual_sum
-from patterns.skip_layer_norm import skip_layer_norm
-from patterns.skip_rms_norm import skip_rms_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = "<float[4] w = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}, float[4] c = {0.5, 1, 1.5, 2}>"

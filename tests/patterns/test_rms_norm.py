@@ -1,9 +1,9 @@
 """The rule for root mean square normalisation: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.rms_norm import rms_norm
 
 import surgeon
-from patterns.rms_norm import rms_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 F32 = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"

@@ -1,9 +1,9 @@
 """Rotary embeddings: what becomes one RotaryEmbedding, what is spared and why."""
 
 import pytest
+from surgeon.patterns.attention_layout import rotary_of_rows
+from surgeon.patterns.rotary_embedding import rotary_embedding
 
-from patterns.attention_layout import rotary_of_rows
-from patterns.rotary_embedding import rotary_embedding
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"

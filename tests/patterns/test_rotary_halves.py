@@ -1,8 +1,8 @@
 """Rotary embeddings of two halves, and those that are one node: what is rewritten, what is spared and why."""
 
 import pytest
+from surgeon.patterns.rotary_halves import rotary_halves
 
-from patterns.rotary_halves import rotary_halves
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEADS = "float[b, 4, s, 8] x, float[b, 1, s, 4] c, float[b, 1, s, 4] e"

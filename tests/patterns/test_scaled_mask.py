@@ -1,9 +1,9 @@
 """scaled_mask: scores scaled behind their mask, what is spared and why."""
 
 import pytest
+from surgeon.patterns.attention import attention
+from surgeon.patterns.scaled_mask import scaled_mask
 
-from patterns.attention import attention
-from patterns.scaled_mask import scaled_mask
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 1, s, t] m, float[b, 4, t, 8] v"

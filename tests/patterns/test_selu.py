@@ -1,8 +1,8 @@
 """The SELU rule: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.selu import selu
 
-from patterns.selu import selu
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, graph
 

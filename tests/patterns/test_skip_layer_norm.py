@@ -2,10 +2,10 @@
 
 import onnx
 import pytest
+from surgeon.patterns.layer_norm import layer_norm
+from surgeon.patterns.skip_layer_norm import skip_layer_norm
 
 import surgeon
-from patterns.layer_norm import layer_norm
-from patterns.skip_layer_norm import skip_layer_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, s, 4] x, float[n, s, 4] z) => (float[n, s, 4] y)"

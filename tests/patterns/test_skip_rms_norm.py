@@ -1,10 +1,10 @@
 """A residual and the root mean square normalisation behind it: what is fused, what is spared and why."""
 
 import pytest
+from surgeon.patterns.rms_norm import rms_norm
+from surgeon.patterns.skip_rms_norm import skip_rms_norm
 
 import surgeon
-from patterns.rms_norm import rms_norm
-from patterns.skip_rms_norm import skip_rms_norm
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, s, 4] x, float[n, s, 4] z) => (float[n, s, 4] y)"

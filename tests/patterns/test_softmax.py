@@ -1,8 +1,8 @@
 """The Softmax and LogSoftmax rules: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.softmax import log_softmax, softmax
 
-from patterns.softmax import log_softmax, softmax
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph
 

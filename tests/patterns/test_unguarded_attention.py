@@ -1,9 +1,9 @@
 """NaN looked for behind an attention: where there can be none, and where there can."""
 
 import pytest
+from surgeon.patterns.unguarded_attention import unguarded_attention, unguarded_attention_cache
 
 import surgeon
-from patterns.unguarded_attention import unguarded_attention, unguarded_attention_cache
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, s, 32] q, float[b, s, 32] k, float[b, s, 32] v"

@@ -1,10 +1,10 @@
 """unmerged_matmul: products in one batch that had several axes, what is spared and why."""
 
 import pytest
+from surgeon.patterns.attention import attention
+from surgeon.patterns.chained_reshapes import one_reshape
+from surgeon.patterns.unmerged_matmul import unmerged_matmul
 
-from patterns.attention import attention
-from patterns.chained_reshapes import one_reshape
-from patterns.unmerged_matmul import unmerged_matmul
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = (

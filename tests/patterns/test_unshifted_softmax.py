@@ -1,9 +1,9 @@
 """The rules for softmax without the maximum: what fires and what is spared."""
 
 import pytest
+from surgeon.patterns.unshifted_softmax import unshifted_log_softmax, unshifted_softmax
 
 import surgeon
-from patterns.unshifted_softmax import unshifted_log_softmax, unshifted_softmax
 from surgeon.errors import RuleError
 from surgeon.rewriting.catalogue import resolve
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -86,4 +86,4 @@ def test_they_run_only_where_they_are_named():
     names = {rule.name for group in ("activations", "onnx", "ort") for rule in resolve(group)[group]}
     assert not {name for name in names if name.startswith("unshifted")}
     with pytest.raises(RuleError, match="name the one you want"):
-        surgeon.rewrite(graph("p = Exp(x) s = ReduceSum(p, a) y = Div(p, s)"), "patterns.unshifted_softmax")
+        surgeon.rewrite(graph("p = Exp(x) s = ReduceSum(p, a) y = Div(p, s)"), "surgeon.patterns.unshifted_softmax")

@@ -1,9 +1,18 @@
-"""The rules that come with surgeon: one operation a file.
+"""The rules that come with surgeon: one operation a file, in the repository's folder `patterns`.
+
+A wheel carries them beside this file.  A checkout has them where they are, in a folder that is no package of its own:
+whoever has a package or a folder `patterns`, on Python's path or where he works, is not in its way, nor it in his.
 
 GROUPS names those that people want together, by file or rule, in the order in which they run; a group may hold others.
 The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
 are in none.
 """
+
+import pkgutil
+from pathlib import Path
+
+if not any(pkgutil.iter_modules(__path__)):
+    __path__[:] = [str(Path(__file__).resolve().parents[2] / "patterns")]
 
 GROUPS = {
     "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
