@@ -13,11 +13,12 @@ import pytest
 
 import surgeon
 from surgeon import ModelFileError, UsageError
+from surgeon.benching import part
 from surgeon.benching.intervals import interval_of
 from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, ratio_of
 from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
 from surgeon.console import bench_command
-from surgeon.running import runtime
+from surgeon.running.children import Answer
 from surgeon.running.runtime import TimedSession
 from tests.command_line import gelus, one_sentence, run, save
 
@@ -229,8 +230,20 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
             really, tick = super().prepared(feeds), clock.runs("", self.seconds)
             return lambda: (really(), tick())
 
-    monkeypatch.setattr(runtime, "TimedSession", Ticking)
-    monkeypatch.setattr(import_module("surgeon.benching.bench"), "time", SimpleNamespace(perf_counter=clock))
+    class Here:
+        """In place of a child, to which the clock cannot be given."""
+
+        lives = True
+
+        def run(self, task):
+            value, arrays = getattr(part, task.function.partition(":")[2])(task.argument, lambda _: None)
+            return Answer(value, arrays)
+
+    monkeypatch.setattr(part, "TimedSession", Ticking)
+    monkeypatch.setattr(part, "time", SimpleNamespace(perf_counter=clock, process_time=clock))
+    module = import_module("surgeon.benching.bench")
+    monkeypatch.setattr(module, "taken", Here)
+    monkeypatch.setattr(module, "left", lambda _: None)
     square = ", ".join(["0.01"] * 128 * 128)
     weight = f"float[128, 128] w = {{{square}}}"
     head = "(float[n, 128] x) => (float[n, 128] y)"
@@ -362,3 +375,25 @@ def test_a_file_that_is_no_model(tmp_path):
     (tmp_path / "text.onnx").write_text("nothing")
     with pytest.raises(ModelFileError):
         surgeon.bench(gelus(tmp_path), tmp_path / "text.onnx")
+
+
+def test_a_model_that_runs_on_and_on(tmp_path):
+    """One run has its time, and whose it was is told."""
+    endless = "count = Constant<value_int = 1000000000000>() go = Constant<value = bool {1}>()"
+    path, good = tmp_path / "endless.onnx", save(tmp_path, WORK)
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[n, 4] x) => (float[n, 4] y) {{
+        {endless} y = Loop(count, go, x) <body = b (int64 i, bool c, float[n, 4] h) => (bool c2, float[n, 4] h2)
+            {{ c2 = Identity(c) h2 = Relu(h) }}> }}"""
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    told = one_sentence(run("bench", good, path, "--run-time", 0.3), 2)
+    assert "endless.onnx: a run takes more than 0.3 s" in told
+    assert "--run-time 1.5" in told
+
+
+def test_a_model_that_ends_its_process(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n, 4] x) => (int64[1] z, float[n, 4] y)
+        <int64[1] low = {-9223372036854775808}, int64[1] one = {-1}> { y = Relu(x) s = Shape(x) two = Size(s)
+        zero = Sub(two, two) least = Add(zero, low) z = Div(least, one) }"""
+    path, good = tmp_path / "crash.onnx", save(tmp_path, WORK)
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert "crash.onnx: it ends the process that runs it with SIG" in one_sentence(run("bench", good, path), 2)

@@ -1,26 +1,28 @@
 """`surgeon.bench`: how long models take under ONNX Runtime, held against each other."""
 
 import os
-import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
 
-from surgeon.benching.result import Bench, Latency, ratio_of
-from surgeon.benching.rounds import interleaved
+from surgeon.benching.result import Bench, latencies
+from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.rewriting.options import paths_of
+from surgeon.rewriting.options import paths_of, require_run_time
+from surgeon.running.children import RUN_TIME, WHOLE, Answer, Child, Task, left, taken
 
 if TYPE_CHECKING:
-    from surgeon.running.runtime import TimedSession
+    from surgeon.benching.part import Loading, Timing
 
 ROUNDS, SECONDS, PRECISION, LOADS = 20, 30.0, 0.01, 3
+MODULE = "surgeon.benching.part"
+_SLACK = 3  # how much longer than its first a run may take: the machine does other things beside it
 Source = str | os.PathLike[str] | ModelProto
 
 
@@ -38,11 +40,12 @@ def bench(
     loads: int = LOADS,
     cpu_time: bool = False,
     custom_ops: Sequence[str | Path] = (),
+    run_time: float = RUN_TIME,
 ) -> Bench:
     """Measure the latency of two or more models under ONNX Runtime in interleaved rounds; each is a path or ModelProto.
 
-    All models are loaded in this process with the same options, ONNX Runtime's own optimisations on for all.  In each
-    round every model runs once, in an order drawn anew, so that what else the machine does falls on all alike; the
+    All models are loaded in one child process with the same options, ONNX Runtime's own optimisations on for all.  In
+    each round every model runs once, in an order drawn anew, so that what else the machine does falls on all alike; the
     first rounds are dropped.  There are at least `rounds`, then more until each ratio to the original is known to
     within `precision`, or `seconds` are over.  All of this happens in `loads` parts, and for each of them all models
     are loaded anew in another order, for where their memory comes to lie makes a difference of a few per cent.
@@ -58,40 +61,64 @@ def bench(
     loads       how often the models are loaded
     cpu_time    measure the processor time of one thread instead, which hardly depends on what else the machine does
     custom_ops  libraries that ONNX Runtime registers
+    run_time    seconds of processor time that one run of a model may take, and to load it
 
     Raises ModelFileError for a file that cannot be read, UsageError for options that mean nothing, inputs that do not
-    fit, and a model that ONNX Runtime does not load or run.
+    fit, and a model that ONNX Runtime does not load or run, or that crashes or takes longer than `run_time`.
     """
-    from surgeon.benching.feeds import prepared, require_same_inputs  # not at the top: `import surgeon` is to be light
+    from surgeon.benching.feeds import require_same_inputs  # not at the top: `import surgeon` is to be light
+    from surgeon.benching.part import Loading, Timing
     from surgeon.running.runtime import require_libraries
 
     started = time.perf_counter()
     _require(others, seed, threads, rounds, loads, seconds, precision)
+    require_run_time(run_time)
     threads = _one_thread(threads) if cpu_time else threads
     models = (original, *others)
     names = _names(models)
     sources = [model if isinstance(model, ModelProto) else Path(os.path.abspath(model)) for model in models]
     libraries, provider = require_libraries(paths_of(custom_ops)), _provider(ep)
     with ExitStack() as stack:
-        skeletons = [_skeleton(stack.enter_context(Model.open(source))) for source in sources]
-        require_same_inputs(names, skeletons)
-        parts = []
-        for part in range(loads):
-            with ExitStack() as loaded:
-                sessions = _load(names, sources, loaded, seed + part, (libraries, threads, provider))
-                runs, sizes = prepared(sessions, skeletons, paths_of(inputs), dims or {}, seed)
-                times = interleaved(
-                    runs,
-                    clock=time.thread_time if cpu_time else time.perf_counter,
-                    wall=time.perf_counter,
-                    rounds=ceil(rounds / loads),
-                    seconds=seconds / loads,
-                    enough=lambda so_far: _precise(so_far, precision),
-                    seed=seed + part,
-                )
-                del runs  # they hold the sessions
-            parts.append(times)
-    return Bench(_latencies(names, parts), sizes, threads, ep, time.perf_counter() - started, cpu_time)
+        require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])
+    parts: list[list[list[float]]] = []
+    sizes: dict[str, int] = {}
+    for part in range(loads):
+        loading = Loading(
+            names, sources, libraries, threads, provider, paths_of(inputs), dict(dims or {}), seed, seed + part
+        )
+        timing = Timing(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)
+        times, sizes = _part(loading, timing, run_time)
+        parts.append(times)
+    return Bench(latencies(names, parts), sizes, threads, ep, time.perf_counter() - started, cpu_time)
+
+
+def _part(loading: "Loading", timing: "Timing", run_time: float) -> tuple[list[list[float]], dict[str, int]]:
+    """One part, in a child: the seconds by model and round, and the sizes of free dimensions."""
+    count = len(loading.names)
+    child = taken()
+    try:
+        loaded = _asked(child, "load", loading, 2 * run_time * count, run_time)
+        rounds = timing.rounds + WARM_UP + timing.seconds / max(sum(loaded.value["seconds"]), 1e-9)
+        once = sum(loaded.value["seconds"]) * _SLACK
+        measured = _asked(child, "measure", timing, once * rounds + run_time * count, run_time)
+        if child.lives:
+            _asked(child, "let_go", None, run_time, run_time)
+    finally:
+        left(child)
+    (times,) = measured.arrays
+    return times.tolist(), loaded.value["sizes"]
+
+
+def _asked(child: Child, function: str, argument: Any, seconds: float, run_time: float) -> Answer:
+    """What the child answers; raises UsageError where a model ends it, or takes all its time."""
+    from surgeon.running.away import ended
+
+    result = child.run(Task(f"{MODULE}:{function}", argument, seconds, WHOLE))
+    if isinstance(result, Answer):
+        return result
+    line = ended(result, run_time).line
+    name = result.noted.get("model") if isinstance(result.noted, dict) else None
+    raise UsageError(f"{name}: {line[0].lower()}{line[1:]}" if name else line)
 
 
 def _one_thread(threads: int) -> int:
@@ -105,31 +132,6 @@ def _skeleton(model: Model) -> ModelProto:
     """The model without its large payloads; raises ModelFileError where its data are not there."""
     model.check_data()
     return model.skeleton
-
-
-def _load(
-    names: Sequence[str],
-    sources: Sequence[Path | ModelProto],
-    stack: ExitStack,
-    seed: int,
-    settings: tuple[Sequence[str], int, str],
-) -> "list[tuple[str, TimedSession]]":
-    """The models by name in their order, loaded in a random one; raises UsageError where ONNX Runtime refuses one.
-
-    settings: the libraries of custom ops, the number of threads and the provider.
-    """
-    from surgeon.running.runtime import SessionError, TimedSession
-
-    libraries, threads, provider = settings
-    sessions: dict[int, TimedSession] = {}
-    for place in random.Random(seed).sample(range(len(sources)), len(sources)):
-        try:
-            session = TimedSession(sources[place], libraries, threads=threads, provider=provider)
-        except SessionError as refused:
-            line = refused.line.rstrip(".")
-            raise UsageError(f"ONNX Runtime does not load {names[place]} ({line}): bench models that run.") from refused
-        sessions[place] = stack.enter_context(session)
-    return [(name, sessions[place]) for place, name in enumerate(names)]
 
 
 def _require(
@@ -169,17 +171,3 @@ def _names(models: Sequence[Source]) -> list[str]:
         f"model {place + 1}" if isinstance(model, ModelProto) else os.fspath(model)
         for place, model in enumerate(models)
     ]
-
-
-def _latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> tuple[Latency, ...]:
-    """The milliseconds of each model from the seconds by part, model and round."""
-    return tuple(
-        Latency(name, tuple(tuple(seconds * 1e3 for seconds in times[place]) for times in parts))
-        for place, name in enumerate(names)
-    )
-
-
-def _precise(times: Sequence[Sequence[float]], precision: float) -> bool:
-    """Whether every model's ratio to the first is known well enough."""
-    first, *others = _latencies([""] * len(times), [times])
-    return all(ratio_of(other, first).precision <= precision for other in others)

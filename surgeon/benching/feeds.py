@@ -22,18 +22,21 @@ def prepared(
     inputs: Sequence[str | Path],
     dims: Mapping[str, int],
     seed: int,
+    *,
+    at: Callable[[str], None],
 ) -> Prepared:
     """Return what runs each of the sessions once, on inputs that all of them take, and the sizes of free dimensions.
 
     `sessions` have names and stand in the order of `skeletons`; the inputs are those of the first.  Inputs
     that are made have the usual sizes, those that another model fixes, and those of `dims`; where a model refuses
-    them, others are tried.
+    them, others are tried.  `at` is told the name of each model before it runs.
     Raises UsageError for inputs that do not fit, names that differ, and models that refuse all that is made.
     """
     refusal = ""
     for feeds, sizes in _candidates(skeletons, inputs, dims, seed):
         runs = []
         for name, session in sessions:
+            at(name)
             run = session.prepared(feeds)
             try:
                 run()

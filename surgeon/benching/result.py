@@ -1,6 +1,6 @@
 """What a bench tells: the latency of each model, and the paired ratio of any two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
@@ -143,3 +143,17 @@ def ratio_of(model: Latency, reference: Latency) -> Ratio:
     found = interval_of(list(chain.from_iterable(loads)))
     medians = [median(load) for load in loads]
     return Ratio(model.name, reference.name, found.median, min(found.low, *medians), max(found.high, *medians))
+
+
+def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> tuple[Latency, ...]:
+    """The milliseconds of each model from the seconds by part, model and round."""
+    return tuple(
+        Latency(name, tuple(tuple(seconds * 1e3 for seconds in times[place]) for times in parts))
+        for place, name in enumerate(names)
+    )
+
+
+def precise(times: Sequence[Sequence[float]], precision: float) -> bool:
+    """Whether every model's ratio to the first is known to within `precision`, by the seconds by model and round."""
+    first, *others = latencies([""] * len(times), [times])
+    return all(ratio_of(other, first).precision <= precision for other in others)

@@ -11,7 +11,7 @@ import click
 from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.benching.result import FASTER, SLOWER
 from surgeon.console.console import console_for, seconds_text
-from surgeon.console.guard import CHECK_FAILED, Pair, reading
+from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
 
 if TYPE_CHECKING:
     from surgeon.benching.result import Bench
@@ -45,6 +45,7 @@ STYLES = {FASTER: "bold green", SLOWER: "bold red"}
 )
 @click.option("--expect-not-slower", is_flag=True, help="End with exit code 1 where a model is slower than IN.")
 @click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime; repeatable.")
+@run_time
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @reading
 def bench(

@@ -99,13 +99,9 @@ class _Away:
     def _ask(self, function: str, argument: Any) -> tuple[dict[str, Any], list[Any]]:
         if self._end is not None or self._child is None:
             raise self._end or SessionError("The model has been let go.")
-        try:
-            result = self._child.run(Task(f"{MODULE}:{function}", argument, self._run_time, WHOLE))
-        except BaseException:  # nobody waits for what it does, and it may be at it for long
-            self._child.kill()
-            raise
+        result = self._child.run(Task(f"{MODULE}:{function}", argument, self._run_time, WHOLE))
         if isinstance(result, Failure):
-            self._end = _ended(result, self._run_time)
+            self._end = ended(result, self._run_time)
             raise self._end
         if "refused" in result.value:
             raise SessionError(result.value["refused"], missing=bool(result.value["missing"]))
@@ -121,7 +117,7 @@ class _Away:
         left(child)
 
 
-def _ended(failure: Failure, run_time: float) -> SessionError:
+def ended(failure: Failure, run_time: float) -> SessionError:
     """Why there is no answer, as a refusal.  That of a lack of time or memory tells nothing of the model."""
     if failure.why in ("time", "clock"):
         took = f"{run_time:g} s" if failure.why == "time" else f"{by_the_clock(run_time):g} s by the clock"

@@ -152,6 +152,9 @@ class Child:
             answer = None if self.popen.stdout is None else read(self.popen.stdout)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or holds no message
             answer = None
+        except BaseException:  # nobody waits for what it does, and it may be at it for long
+            self.kill()
+            raise
         finally:
             alarm.cancel()
         self._is_new = False

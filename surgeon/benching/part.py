@@ -1,0 +1,115 @@
+"""One part of a bench, as a child does it: all models loaded anew, run once each, and then timed in rounds."""
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.benching.feeds import prepared
+from surgeon.benching.result import precise
+from surgeon.benching.rounds import Run, interleaved
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.running.child import Note
+from surgeon.running.runtime import SessionError, TimedSession
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What is to be run: the models by name, with what they are loaded, and on what they run; see `bench`.
+
+    order: the seed of the order in which they are loaded.
+    """
+
+    names: Sequence[str]
+    sources: Sequence[Path | ModelProto]
+    libraries: Sequence[str]
+    threads: int
+    provider: str
+    inputs: Sequence[str | Path]
+    dims: Mapping[str, int]
+    seed: int
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long, and by which clock; see `bench`."""
+
+    rounds: int
+    seconds: float
+    precision: float
+    cpu_time: bool
+    order: int
+
+
+_stack = ExitStack()
+_runs: list[Run] = []
+
+
+def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Load all models and run each once.  Answers the sizes of free dimensions, and the seconds of each one's run.
+
+    Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
+    """
+    let_go(None, note)
+    with ExitStack() as opened:
+        skeletons = [opened.enter_context(Model.open(source)).skeleton for source in asked.sources]
+        sessions = _load(asked, note)
+        runs, sizes = prepared(
+            sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=lambda name: note({"model": name})
+        )
+    seconds = []
+    for name, run in zip(asked.names, runs, strict=True):
+        note({"model": name})
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    note({})
+    _runs.extend(runs)
+    return {"sizes": sizes, "seconds": seconds}, []
+
+
+def _load(asked: Loading, note: Note) -> list[tuple[str, TimedSession]]:
+    """The models by name in their order, loaded in a random one."""
+    sessions: dict[int, TimedSession] = {}
+    for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
+        note({"model": asked.names[place]})
+        try:
+            session = TimedSession(
+                asked.sources[place], asked.libraries, threads=asked.threads, provider=asked.provider
+            )
+        except SessionError as refused:
+            line = refused.line.rstrip(".")
+            raise UsageError(
+                f"ONNX Runtime does not load {asked.names[place]} ({line}): bench models that run."
+            ) from refused
+        sessions[place] = _stack.enter_context(session)
+    return [(name, sessions[place]) for place, name in enumerate(asked.names)]
+
+
+def measure(asked: Timing, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Time the models that are loaded.  Answers the seconds by model and round."""
+    times = interleaved(
+        _runs,
+        clock=time.thread_time if asked.cpu_time else time.perf_counter,
+        wall=time.perf_counter,
+        rounds=asked.rounds,
+        seconds=asked.seconds,
+        enough=lambda so_far: precise(so_far, asked.precision),
+        seed=asked.order,
+    )
+    return {}, [np.asarray(times, np.float64)]
+
+
+def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Free the memory of the models; what runs them holds it too."""
+    _runs.clear()
+    _stack.close()
+    return {}, []
