@@ -33,8 +33,8 @@ FLOORS = (
     "feeding: dims scopes roles wants edges hiding filling inputs user_inputs",
     "prove: compare movement magnitudes tensor_error floats judge nudging moves changes result noise loads workload "
     "trials verdict exposing layers model_check structure bisect inner_values proof region experiment twins cut mini "
-    "pins wishes fitting sizes forms sums preparing signature kinds feeder narrowing site_proof site_run in_child "
-    "remote site_check",
+    "pins wishes fitting sizes forms sums preparing signature kinds feeder narrowing largest site_proof site_run "
+    "in_child remote site_check",
     "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
     "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
@@ -42,7 +42,7 @@ FLOORS = (
     "ruleproof: variants dtypes crashing instances unifying layouts opsets result together trial zero_size "
     "without_shapes cases judging supply prover",
     "comparing",
-    "benching: intervals rounds result feeds bench",
+    "benching: intervals rounds result feeds part bench",
     "upgrading: upgrade",
     "drawing: content layout picture draw",
     "diagnosis: finding provenance header structure dtypes fitting loading support limits tensorrt remedies check",

@@ -270,7 +270,8 @@ def experiment(*names):
     """One whose input has these free dims."""
     model = parse(TWICE)
     inputs = (Input("x", tuple(map(symbol, names))),)
-    return Experiment(MiniModels(model, model, {}), inputs, ("y",), ProofOptions(proof_time=5.0))
+    minis = MiniModels(model, model, {name: symbol(name) for name in names})
+    return Experiment(minis, inputs, ("y",), ProofOptions(proof_time=5.0))
 
 
 ORIGINAL = {"side": "the original", "agreed": 17}
@@ -313,5 +314,8 @@ def test_too_little_memory_says_how_much_there_was():
     gigabytes = f"{children.memory_limit() / 1e9:.1f} GB"
     proof = remote._proof(experiment("n"), Failure("memory", noted=ORIGINAL))
     assert proof.reason == f"the original takes more than {gigabytes} of memory: give smaller sizes (--dim n=2)"
+    noted = {**ORIGINAL, "at": {"by_symbol": {"n": 1 << 30}, "shrunk": []}}
+    proof = remote._proof(experiment("n"), Failure("memory", noted=noted))
+    assert f"of memory ('x', float32[{1 << 30}, 4], has 17.2 GB): give smaller sizes" in proof.reason
     proof = remote._proof(experiment(), Failure("memory", noted=None))
     assert proof.reason == f"its proof takes more than {gigabytes} of memory: use a machine with more"

@@ -10,6 +10,7 @@ from onnx import ModelProto
 from surgeon.implementations import bound
 from surgeon.ops.walking import nodes_of
 from surgeon.prove.experiment import REPLACEMENT, Experiment, ProofOptions, Trace, Traced
+from surgeon.prove.largest import largest, of_note
 from surgeon.prove.proof import SiteProof
 from surgeon.prove.result import Outcome
 from surgeon.running import children, crew
@@ -110,7 +111,8 @@ def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
     if failure.why in ("time", "clock"):
         return SiteProof(Outcome.UNPROVED, _too_long(experiment, failure, noted))
     if failure.why == "memory":
-        why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory"
+        told = _largest(experiment, noted)
+        why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory{f' ({told})' if told else ''}"
         cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
         return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
     why = f"{side} ends the process that runs it{f' with {failure.how}' if failure.how else ''}"
@@ -126,6 +128,16 @@ def _too_long(experiment: Experiment, failure: Failure, noted: dict[str, Any]) -
     until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
     cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
     return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
+
+
+def _largest(experiment: Experiment, noted: dict[str, Any]) -> str:
+    """The largest tensor of what was run at last, if it is known at which sizes that was."""
+    at = noted.get("at")
+    if not isinstance(at, dict):
+        return ""
+    minis = experiment.minis
+    side = minis.after if noted.get("side") == REPLACEMENT else minis.before
+    return largest(experiment, side, of_note(at))
 
 
 def _smaller(experiment: Experiment) -> list[str]:

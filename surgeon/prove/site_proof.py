@@ -28,6 +28,7 @@ from surgeon.prove.kinds import (
     part_of_one,
     suited,
 )
+from surgeon.prove.largest import line_of, to_note
 from surgeon.prove.movement import Movement
 from surgeon.prove.moves import Moves
 from surgeon.prove.proof import CannotCut
@@ -60,6 +61,7 @@ class Attempt:
     ) -> None:
         self._once = once
         self._note_down, self._agreed, self._is_empty = note, 0, False
+        self._at: Setting | None = None  # the sizes of the run
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
@@ -146,7 +148,7 @@ class Attempt:
                 "its inputs are too large to make, or one of their dims is 0 whatever the others are",
             )
         if not self.runs:
-            why = f"the original nodes run on no input made for them: {self.refusal.rstrip('.')}"
+            why = f"the original nodes run on no input made for them: {self.refusal}"
             return Outcome.UNPROVED, f"{why}{self._cure()}"
         if not self._tells:
             why = "the original nodes run where all free dims are 1, and at no other sizes tried"
@@ -169,7 +171,8 @@ class Attempt:
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
-        self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty})
+        told = {"side": side, "agreed": self._agreed, "empty": self._is_empty}
+        self._note_down({**told, "at": to_note(self._at)})
 
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
@@ -252,6 +255,7 @@ class Attempt:
 
     def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
+        self._at = setting
         self._terms = self.experiment.longest_sum(setting.size)
         self._is_empty = setting.is_empty
         before = self.runs
@@ -278,7 +282,7 @@ class Attempt:
         try:
             original = self._first.run(feeds)
         except SessionError as error:
-            self.refusal = self.refusal or error.line
+            self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
             return ""
         if not self.runs:
             again = self._first.run(feeds)
@@ -291,7 +295,8 @@ class Attempt:
             rewritten = self._second.run(feeds)
         except SessionError as error:
             if error.missing:
-                raise CannotCut(f"nothing here runs the replacement: {error.line.rstrip('.')}") from error
+                why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
+                raise CannotCut(f"nothing here runs the replacement: {why}") from error
             if self._is_empty:  # kernels differ in whether they take tensors without elements
                 return ""
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"

@@ -40,7 +40,7 @@ def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt
     """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
     narrow = narrowed(experiment)
     if narrow is not None:
-        found = _run(narrow, note)
+        found = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another experiment
         if found[1] is Outcome.PROVED:
             once = Attempt(experiment, note, once=True)
             if once.judged()[0] is Outcome.PROVED:
