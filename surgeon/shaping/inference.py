@@ -8,6 +8,7 @@ from onnx import TensorProto, TypeProto, defs, helper
 from surgeon.indexing.scope import split_op
 from surgeon.ops.schemas import element_type, schema
 from surgeon.shaping.facts import INTEGERS, Draft, Facts, Site
+from surgeon.shaping.rules import RULES
 from surgeon.shaping.symbols import Size
 
 REFUSALS = (
@@ -23,8 +24,11 @@ REFUSALS = (
 
 
 def infer(site: Site) -> Sequence[Draft]:
-    """What onnx infers for the outputs of a node; dtypes alone where its inference does not reach."""
-    inferred = _by_onnx(site)
+    """What onnx infers for the outputs of a node whose op has no rule here; dtypes alone where it does not reach.
+
+    Of an op that has one, onnx is not asked: of what the rule finds odd, its inference of some takes for ever (Expand).
+    """
+    inferred = None if site.node.op in RULES else _by_onnx(site)
     if inferred is None:
         inferred = [Draft(None, None)] * len(site.node.outputs)
     return [Draft(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]

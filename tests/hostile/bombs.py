@@ -101,6 +101,17 @@ _COMPUTED = {
     "a product of one": ("(float[n, 4] x) => (float[n, 4] y) { y = Mul(x) }"),
     "a node that reads itself": ("(float[n, 4] x) => (float[n, 4] y) { y = Add(x, y) }"),
     "what nothing makes": ("(float[n, 4] x) => (float[n, 4] y) { y = Add(x, nowhere) }"),
+    "batches below all": (
+        "(float[3, 4] x) => (float[a] y) <int64[2] i = {1, 1}> { y = GatherND<batch_dims = -2147483648>(x, i) }"
+    ),
+    "a norm from axis 2 to the 31 on": (
+        "(float[n, 4] x) => (float[n, 4] y) <float[4] w = {1, 1, 1, 1}> {"
+        " y = LayerNormalization<axis = 2147483648>(x, w) }"
+    ),
+    "an expansion by 2 to the 31 numbers": (
+        "(float[1, 4611686018427387904, 2, 4611686018427387904, n] x, float[2147483648] s) => (float[a] y)"
+        " { y = Expand(x, s) }"
+    ),
     "heads of no size": (
         "(float[b, s, 8] q) => (float[b, s, 8] y) { y = com.microsoft.GroupQueryAttention<num_heads = 0, "
         "kv_num_heads = 0>(q, q, q) }"
