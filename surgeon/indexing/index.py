@@ -19,6 +19,7 @@ from surgeon.indexing.soundness import require_sound, require_types
 from surgeon.indexing.types import Types
 from surgeon.ops.attributes import DTYPES
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import circle
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 
@@ -238,19 +239,8 @@ def _refuse_twice(name: str, first: Node, second: Node) -> None:
 
 
 def _refuse_cycle(scope: Scope) -> None:
-    """Kahn's algorithm over a scope that is not sorted; unsorted is accepted, a cycle is not."""
-    waiting = {id(node): len({name for name in node.inputs if name in scope.producers}) for node in scope.nodes}
-    ready = [node for node in scope.nodes if not waiting[id(node)]]
-    done = 0
-    while ready:
-        node = ready.pop()
-        done += 1
-        for name in node.outputs:
-            for reader in {id(item): item for item in scope.consumers.get(name, ())}.values():
-                if id(reader) in waiting:
-                    waiting[id(reader)] -= 1
-                    if not waiting[id(reader)]:
-                        ready.append(reader)
-    if done < len(scope.nodes):
-        stuck = next(node for node in scope.nodes if waiting[id(node)] > 0)
-        raise GraphError(f"The graph has a cycle through node {stuck.label!r}; mend the model or export it again.")
+    """Unsorted is accepted, a cycle is not."""
+    makers = scope.producers
+    around = circle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
+    if around:
+        raise GraphError(f"The graph has a cycle through node {around[0].label!r}; mend the model or export it again.")

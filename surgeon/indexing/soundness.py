@@ -10,7 +10,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto
 from surgeon.errors import GraphError
 from surgeon.indexing.scope import DEFAULT_DOMAINS
 from surgeon.ops.attributes import DTYPES
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, circle
 
 Key = tuple[str, str, str]
 MOST_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
@@ -71,9 +71,10 @@ def _require_functions(model: ModelProto) -> None:
         raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
     for label, function in zip(labels, functions.values(), strict=True):
         _require_imports(f"The local function {label}", function.opset_import)
-    cycle = _on_cycle({key: set(_called(function)) & functions.keys() for key, function in functions.items()})
-    if cycle is not None:
-        raise GraphError(f"The local function {cycle[0]}::{cycle[1]} calls itself, which ONNX forbids; {_MEND}")
+    around = circle({key: set(_called(function)) & functions.keys() for key, function in functions.items()})
+    if around:
+        domain, name, _ = around[0]
+        raise GraphError(f"The local function {domain}::{name} calls itself, which ONNX forbids; {_MEND}")
 
 
 def _key(function: FunctionProto) -> Key:
@@ -83,26 +84,3 @@ def _key(function: FunctionProto) -> Key:
 def _called(function: FunctionProto) -> Iterator[Key]:
     for node in all_nodes(function.node):
         yield node.domain, node.op_type, node.overload
-
-
-def _on_cycle(calls: dict[Key, set[Key]]) -> Key | None:
-    """A function that ends up calling itself; None where none does (Kahn's algorithm, from the callees up)."""
-    left = {key: set(called) for key, called in calls.items()}
-    callers: dict[Key, list[Key]] = {}
-    for key, called in left.items():
-        for other in called:
-            callers.setdefault(other, []).append(key)
-    ready = [key for key, called in left.items() if not called]
-    while ready:
-        done = ready.pop()
-        del left[done]
-        for key in callers.get(done, ()):
-            left[key].discard(done)
-            if not left[key]:
-                ready.append(key)
-    walked: dict[Key, None] = {}
-    at = next(iter(left), None)
-    while at is not None and at not in walked:  # each that is left calls another one that is
-        walked[at] = None
-        at = next(iter(left[at]))
-    return at

@@ -3,7 +3,9 @@
 What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -11,6 +13,7 @@ GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 """The kinds of attribute that hold graphs."""
 WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """The operators of the default domain that hold graphs."""
+T = TypeVar("T", bound=Hashable)
 
 
 def graphs_in(attribute: AttributeProto) -> Iterator[GraphProto]:
@@ -52,6 +55,15 @@ def free_names(node: NodeProto) -> list[str]:
         names.update((name, None) for inner in graph.node for name in free_names(inner) if name not in own)
         names.update((value.name, None) for value in graph.output if value.name not in own)
     return list(names)
+
+
+def circle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
+    """Items each of which needs the one behind it, and the last one the first; none where all can be put in order."""
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1][1:]))
+    return ()
 
 
 def holds_half(model: ModelProto) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
@@ -41,16 +42,13 @@ def mini_models(cut: Cut) -> MiniModels:
 
 def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Nodes behind those that make what they read, else in the order given."""
-    waiting, done = list(nodes), list[NodeProto]()
-    unmade = {name for node in waiting for name in node.output}
-    while waiting:
-        ready = [node for node in waiting if unmade.isdisjoint(node.input)]
-        if not ready:
-            raise CannotCut("its nodes wait for one another")
-        unmade.difference_update(name for node in ready for name in node.output)
-        waiting = [node for node in waiting if not unmade.isdisjoint(node.output)]
-        done += ready
-    return done
+    listed = list(nodes)
+    makers = {name: place for place, node in enumerate(listed) for name in node.output if name}
+    needs = {place: [makers[name] for name in node.input if name in makers] for place, node in enumerate(listed)}
+    try:
+        return [listed[place] for place in TopologicalSorter(needs).static_order()]
+    except CycleError:
+        raise CannotCut("its nodes wait for one another") from None
 
 
 def _input(leaf: Leaf, dims: dict[Size, str]) -> onnx.ValueInfoProto:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from surgeon.ops.walking import WITH_BODIES, free_names, graphs_in
+from surgeon.ops.walking import WITH_BODIES, circle, free_names, graphs_in
 from surgeon.prove.changes import check_changes, domain_of, imports_of
 
 
@@ -144,29 +144,11 @@ def _repeated(nodes: Iterable[NodeProto], given: Counter[str]) -> list[str]:
 
 
 def _on_cycle(nodes: Iterable[NodeProto]) -> str | None:
-    """Return a tensor that depends on itself, or None (Kahn's algorithm; what cannot be ordered hangs on a cycle)."""
+    """Return a tensor that depends on itself, or None."""
     listed = list(nodes)
     maker = {name: position for position, node in enumerate(listed) for name in node.output if name}
-    needs = [{maker[name] for name in free_names(node) if name in maker} for node in listed]
-    users: list[list[int]] = [[] for _ in listed]
-    for position, needed in enumerate(needs):
-        for other in needed:
-            users[other].append(position)
-    ready = [position for position, needed in enumerate(needs) if not needed]
-    left = len(listed)
-    while ready:
-        position = ready.pop()
-        left -= 1
-        for user in users[position]:
-            needs[user].discard(position)
-            if not needs[user]:
-                ready.append(user)
-    if not left:
-        return None
-    # Walking backwards among the nodes left, each of which needs another, must come round.
-    position = next(position for position, needed in enumerate(needs) if needed)
-    walked: set[int] = set()
-    while position not in walked:
-        walked.add(position)
-        position = next(iter(needs[position]))
-    return str(listed[position].output[0])
+    needs = {
+        position: [maker[name] for name in free_names(node) if name in maker] for position, node in enumerate(listed)
+    }
+    around = circle(needs)
+    return str(listed[around[0]].output[0]) if around else None
