@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     "errors",
     "limits",
+    "packs",
     "parcels",
     "implementations",
     "file: wire edits payloads records values foreign external copying fresh atomic moves model sameness save",

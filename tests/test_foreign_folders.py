@@ -120,3 +120,15 @@ def test_a_working_directory_that_is_gone(tmp_path):
     done = started(tmp_path / "here", ROOT, "-c", code)
     assert done.returncode == 0, done.stderr
     assert "gelu" in done.stdout
+
+
+def test_rules_in_a_wheel_are_named_by_their_lines_too(tmp_path, wheel):
+    """There they lie in surgeon's own folder, whose lines no message names."""
+    code = (
+        "from surgeon.matching.recording import trace\n"
+        "from surgeon.patterns.gelu import exact\n"
+        "print(trace(exact)[0].outputs[0].operation.where)"
+    )
+    told = {started(tmp_path, site, "-c", code).stdout.strip() for site in (ROOT, wheel)}
+    assert len(told) == 1
+    assert told.pop().startswith("gelu.py:")
