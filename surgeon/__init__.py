@@ -4,73 +4,100 @@ Every change you asked for, nothing else, and each one proved.
 
     import surgeon
     path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
+
+A name is imported when it is first asked for: the command line starts fast, and nothing but Python's own has been
+imported when it takes the working directory off Python's path.
 """
 
-from surgeon import searches
-from surgeon.benching.bench import bench
-from surgeon.comparing import compare
-from surgeon.diagnosis.check import check
-from surgeon.drawing.draw import draw
-from surgeon.errors import (
-    CheckFailed,
-    ExpectationUnmet,
-    GraphError,
-    ModelFileError,
-    OpsetError,
-    RewriteError,
-    RuleError,
-    SurgeonError,
-    UsageError,
-    require,
-)
-from surgeon.graph import Constant, Graph, Tensor, register_helpers
-from surgeon.implementations import implements
-from surgeon.matching.match import Match, Mismatch
-from surgeon.ops.torch_schemas import torch_schema
-from surgeon.rewriting.expansion import emit_body
-from surgeon.rewriting.explain import explain
-from surgeon.rewriting.functions import LocalFunction, function
-from surgeon.rewriting.options import CheckOptions
-from surgeon.rewriting.result import Report, Site
-from surgeon.rewriting.rewrite import find, rewrite
-from surgeon.rewriting.rule import Rule, rule
-from surgeon.upgrading.upgrade import upgrade
+from surgeon.lending import lend
 
-register_helpers()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-__all__ = [
-    "CheckFailed",
-    "CheckOptions",
-    "Constant",
-    "ExpectationUnmet",
-    "Graph",
-    "GraphError",
-    "LocalFunction",
-    "Match",
-    "Mismatch",
-    "ModelFileError",
-    "OpsetError",
-    "Report",
-    "RewriteError",
-    "Rule",
-    "RuleError",
-    "Site",
-    "SurgeonError",
-    "Tensor",
-    "UsageError",
-    "bench",
-    "check",
-    "compare",
-    "draw",
-    "emit_body",
-    "explain",
-    "find",
-    "function",
-    "implements",
-    "require",
-    "rewrite",
-    "rule",
-    "searches",
-    "torch_schema",
-    "upgrade",
-]
+    from surgeon import searches as searches
+    from surgeon.benching.bench import bench as bench
+    from surgeon.comparing import compare as compare
+    from surgeon.diagnosis.check import check as check
+    from surgeon.drawing.draw import draw as draw
+    from surgeon.errors import CheckFailed as CheckFailed
+    from surgeon.errors import ExpectationUnmet as ExpectationUnmet
+    from surgeon.errors import GraphError as GraphError
+    from surgeon.errors import ModelFileError as ModelFileError
+    from surgeon.errors import OpsetError as OpsetError
+    from surgeon.errors import RewriteError as RewriteError
+    from surgeon.errors import RuleError as RuleError
+    from surgeon.errors import SurgeonError as SurgeonError
+    from surgeon.errors import UsageError as UsageError
+    from surgeon.errors import require as require
+    from surgeon.graph import Constant as Constant
+    from surgeon.graph import Graph as Graph
+    from surgeon.graph import Tensor as Tensor
+    from surgeon.implementations import implements as implements
+    from surgeon.matching.match import Match as Match
+    from surgeon.matching.match import Mismatch as Mismatch
+    from surgeon.ops.torch_schemas import torch_schema as torch_schema
+    from surgeon.rewriting.expansion import emit_body as emit_body
+    from surgeon.rewriting.explain import explain as explain
+    from surgeon.rewriting.functions import LocalFunction as LocalFunction
+    from surgeon.rewriting.functions import function as function
+    from surgeon.rewriting.options import CheckOptions as CheckOptions
+    from surgeon.rewriting.result import Report as Report
+    from surgeon.rewriting.result import Site as Site
+    from surgeon.rewriting.rewrite import find as find
+    from surgeon.rewriting.rewrite import rewrite as rewrite
+    from surgeon.rewriting.rule import Rule as Rule
+    from surgeon.rewriting.rule import rule as rule
+    from surgeon.upgrading.upgrade import upgrade as upgrade
+
+# The same for Python itself: public names by the module that has them; `searches` is one.
+_HOMES = {
+    "benching.bench": ("bench",),
+    "comparing": ("compare",),
+    "diagnosis.check": ("check",),
+    "drawing.draw": ("draw",),
+    "errors": (
+        "CheckFailed",
+        "ExpectationUnmet",
+        "GraphError",
+        "ModelFileError",
+        "OpsetError",
+        "RewriteError",
+        "RuleError",
+        "SurgeonError",
+        "UsageError",
+        "require",
+    ),
+    "graph": ("Constant", "Graph", "Tensor"),
+    "implementations": ("implements",),
+    "matching.match": ("Match", "Mismatch"),
+    "ops.torch_schemas": ("torch_schema",),
+    "rewriting.expansion": ("emit_body",),
+    "rewriting.explain": ("explain",),
+    "rewriting.functions": ("LocalFunction", "function"),
+    "rewriting.options": ("CheckOptions",),
+    "rewriting.result": ("Report", "Site"),
+    "rewriting.rewrite": ("find", "rewrite"),
+    "rewriting.rule": ("Rule", "rule"),
+    "searches": ("searches",),
+    "upgrading.upgrade": ("upgrade",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+lend()
+
+
+def __getattr__(name: str) -> "Any":
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"{__name__}.{_HOME[name]}")
+    value = globals()[name] = module if _HOME[name] == name else getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,10 +10,10 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from surgeon.feeding.dims import free_dims, input_dims, wanted_inputs
 from surgeon.file.model import Model
+from surgeon.limits import RUN_TIME
 from surgeon.ops.attributes import dtype_word
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.options import paths_of, require_run_time
-from surgeon.running.children import RUN_TIME
 
 
 def compare(

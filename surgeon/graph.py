@@ -6,7 +6,6 @@ Importing this module registers the helpers on `gs.Graph` itself too, without re
 """
 
 import difflib
-import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import Refused, RuleError
 from surgeon.ops.naming import helper_name, operator_of
 from surgeon.ops.schemas import bind, operators, schema
+from surgeon.packs import points
 from surgeon.words import find_word, words
 
 Tensor: TypeAlias = gs.Tensor
@@ -300,10 +300,9 @@ def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] |
     return lambda graph, *args, **kwargs: graph.any_of(*(helper(graph, *args, **kwargs) for helper in found))
 
 
-@cache
 def _packs() -> frozenset[str]:
-    """Top-level packages whose rules are found through the entry point group `surgeon.rules`."""
-    return frozenset(point.module.partition(".")[0] for point in importlib.metadata.entry_points(group="surgeon.rules"))
+    """Top-level packages whose rules are found through their entry points."""
+    return frozenset(point.module.partition(".")[0] for point in points())
 
 
 @cache

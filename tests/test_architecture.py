@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top; a module imports only what stands before it.
 FLOORS = (
     "errors",
+    "limits",
+    "packs",
     "parcels",
     "implementations",
     "file: wire edits payloads records values foreign external copying fresh atomic moves model sameness save",
@@ -21,6 +23,7 @@ FLOORS = (
     "node_check schemas",
     "words",
     "graph",
+    "lending",
     "indexing: scope soundness constants types local index origin",
     "shaping: polynomials symbols facts frame bodies broadcasting ratios elementwise layout linear selecting "
     "reducing making attention rules values inference stated repeats shapes affine choices moving elements seen",
@@ -36,8 +39,8 @@ FLOORS = (
     "pins wishes fitting sizes forms sums preparing signature kinds feeder narrowing largest site_proof site_run "
     "in_child remote site_check",
     "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
-    "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
-    "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
+    "rewriting: clock targets options fragment placing making sharing copies splice write rule signatures bodies "
+    "expansion functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
     "whole_model kin proving checking rewrite explain",
     "ruleproof: variants dtypes crashing instances unifying layouts opsets result together trial zero_size "
     "without_shapes cases judging supply prover",
@@ -104,9 +107,23 @@ def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():
 
 
 def test_public_names():
-    """__all__ is what is exported, and sorted."""
+    """__all__ is what is exported, and sorted; type checkers are told the same names as Python, of the same modules."""
     assert list(surgeon.__all__) == sorted(surgeon.__all__)
     assert all(hasattr(surgeon, name) for name in surgeon.__all__)
+    tree = ast.parse(Path(surgeon.__file__).read_text(encoding="utf-8"))
+    lines = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("surgeon")]
+    told = {item.asname: node.module for node in lines for item in node.names if item.asname}
+    homes = {name: f"surgeon.{home}" for name, home in surgeon._HOME.items()}
+    assert told == homes | {"searches": "surgeon"}
+    with pytest.raises(AttributeError, match="module 'surgeon' has no attribute 'nothing'"):
+        surgeon.nothing  # noqa: B018 - it raises
+
+
+def test_importing_surgeon_imports_no_other_package():
+    """So that the command line starts fast, and can take the working directory off Python's path before it matters."""
+    code = "import sys; before = set(sys.modules); import surgeon; print(*sorted({*sys.modules} - before))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["surgeon", "surgeon.lending"]
 
 
 def test_rooms_can_be_read_in_one_sitting():

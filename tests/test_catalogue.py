@@ -10,7 +10,8 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 import surgeon.patterns
 from surgeon import Graph, RuleError, rewrite
 from surgeon.graph import _packs
-from surgeon.rewriting.catalogue import _points_of, flat, groups, packs, resolve
+from surgeon.packs import points_of
+from surgeon.rewriting.catalogue import flat, groups, packs, resolve
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 
@@ -48,10 +49,8 @@ def pack(tmp_path, monkeypatch):
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[surgeon.rules]\n{name} = {value or name}\n")
         importlib.invalidate_caches()
-        _packs.cache_clear()
 
     yield install
-    _packs.cache_clear()
     for module in [item for item in sys.modules if item.partition(".")[0] in ("otherpack", "thirdpack")]:
         del sys.modules[module]
 
@@ -70,7 +69,7 @@ def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
     found = importlib.metadata.entry_points
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **only: asked.append(only) or found(**only))
     monkeypatch.syspath_prepend("a folder that is not there")
-    _points_of.cache_clear()
+    points_of.cache_clear()
     assert len(flat(resolve("ort"))) > 50
     assert len(asked) == 1
 

@@ -17,16 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.bench_command import bench
-from surgeon.console.check_command import check
 from surgeon.console.clean import clean
-from surgeon.console.compare_command import compare
-from surgeon.console.draw_command import draw
-from surgeon.console.explain_command import explain
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Pair, reading, writing
-from surgeon.console.learn_command import learn
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
-from surgeon.rewriting.rule import TARGETS
+from surgeon.rewriting.targets import TARGETS
 
 if TYPE_CHECKING:
     from surgeon.rewriting.options import CheckOptions
@@ -264,12 +258,9 @@ def _progress(quiet: bool, unit: str = "rewrite") -> "Iterator[Callable[[str, in
         yield spinner.update
 
 
-main.add_command(explain)
-main.add_command(compare)
-main.add_command(bench)
-main.add_command(learn)
-main.add_command(check)
-main.add_command(draw)
+main.elsewhere |= {
+    name: f"surgeon.console.{name}_command" for name in ("bench", "check", "compare", "draw", "explain", "learn")
+}
 
 
 @main.command(short_help="List the rules, print the manual of one, or prove it.")

@@ -10,7 +10,7 @@ from surgeon.console.console import console_for
 from surgeon.console.guard import reading
 from surgeon.console.report import matched_text, pattern_line
 from surgeon.rewriting.explain import TOP, Explanation, explanations
-from surgeon.rewriting.rule import TARGETS
+from surgeon.rewriting.targets import TARGETS
 
 if TYPE_CHECKING:
     from surgeon.matching.match import Mismatch

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
-from surgeon.running.children import RUN_TIME
+from surgeon.limits import RUN_TIME
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -48,7 +49,24 @@ def end_in_order() -> None:
 
 
 class Commands(click.Group):
-    """A group whose commands turn what went wrong into one sentence and an exit code."""
+    """A group whose commands turn what went wrong into one sentence and an exit code.
+
+    elsewhere: the modules of commands that are imported when they are asked for, by name.
+    """
+
+    def __init__(self, *rest: Any, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self.elsewhere: dict[str, str] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted({*super().list_commands(ctx), *self.elsewhere})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, None where there is none of this name."""
+        if cmd_name in self.elsewhere:
+            self.add_command(getattr(importlib.import_module(self.elsewhere.pop(cmd_name)), cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def main(self, args: Any = None, *rest: Any, **named: Any) -> Any:
         """Run the program; as a process of its own (no arguments given) it ends here."""

@@ -20,10 +20,10 @@ from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
 from surgeon.implementations import is_python
 from surgeon.indexing.index import Index
+from surgeon.limits import RUN_TIME
 from surgeon.ops.torch_names import lost
 from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
-from surgeon.running.children import RUN_TIME
 from surgeon.running.kernels import CPU
 from surgeon.running.runtime import require_libraries
 from surgeon.shaping.seen import index_of, shapes_of

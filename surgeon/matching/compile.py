@@ -1,9 +1,8 @@
 """A traced pattern as closures: each takes the state, a tensor's name and what is still to match after it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import cached_property, partial
 
 from surgeon.errors import RuleError
 from surgeon.indexing.scope import Node, qualified
@@ -25,74 +24,100 @@ from surgeon.ops.randomness import RANDOM
 Attributes = Callable[[State, Node], Finding | None]
 
 
-@dataclass(frozen=True, slots=True)
 class Compiled:
-    """A pattern ready to run.
+    """A pattern ready to run, each part made when it is asked for: a model without the ops it needs asks for few.
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
     heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
     allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
     those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
-    the pattern in each chain, by where the state keeps its node.  spell: makes what `spelling` says.  by_laws: those of
-    the heads of the first output that algebra alone makes one.  shared: where the state keeps nodes that may stay.
-    wild: globs of the domain and op of the first output, where it has such.  search: what finds the places in place of
-    all that.
+    the pattern in each chain, by where the state keeps its node.  spelling: heads, required and allowed for a person,
+    who knows the pattern as it is written.  by_laws: those of the heads of the first output that algebra alone makes
+    one.  shared: where the state keeps nodes that may stay.  wild: globs of the domain and op of the first output,
+    where it has such.  search: what finds the places in place of all that.
     """
 
-    pattern: Pattern
-    outputs: tuple[Matcher, ...]
-    keys: tuple[tuple[tuple[int, int], ...], ...]
-    heads: tuple[frozenset[str] | None, ...]
-    required: frozenset[frozenset[str]]
-    allowed: frozenset[str] | None
-    depth: int
-    is_plain: bool
-    sizes: dict[int, int]
-    spell: Callable[[], Spelling]
-    by_laws: frozenset[str] = frozenset()
-    shared: frozenset[int] = frozenset()
-    wild: tuple[str, str] | None = None
     search: Search | None = None
 
-    @property
+    def __init__(self, pattern: Pattern) -> None:
+        """Raises RuleError for a pattern that shares a sum or a product."""
+        self.pattern = pattern
+        self._compiler = _Compiler(pattern)
+        self.shared = _shared(self._compiler)
+
+    @cached_property
+    def outputs(self) -> tuple[Matcher, ...]:
+        return tuple(map(self._compiler.matcher, self.pattern.outputs))
+
+    @cached_property
+    def keys(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return tuple(tuple(self._compiler.keys(value)) for value in self.pattern.outputs)
+
+    @cached_property
+    def heads(self) -> tuple[frozenset[str] | None, ...]:
+        return tuple(map(self._compiler.heads, self.pattern.outputs))
+
+    @cached_property
+    def required(self) -> frozenset[frozenset[str]]:
+        return self._compiler.required(self.pattern.outputs[0])
+
+    @cached_property
+    def allowed(self) -> frozenset[str] | None:
+        return self._compiler.allowed()
+
+    @cached_property
+    def depth(self) -> int:
+        return max(map(self._compiler.depth, self.pattern.outputs)) + 2
+
+    @cached_property
+    def is_plain(self) -> bool:
+        return _is_plain(self.pattern.outputs)
+
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """Known of all chains once the matchers are made."""
+        _ = self.outputs
+        return {key: flat.size for key, flat in self._compiler.flats.items() if flat is not None}
+
+    @cached_property
     def spelling(self) -> Spelling:
-        """Heads, required and allowed for a person, who knows the pattern as it is written."""
-        return self.spell()
+        return _spelling(self._compiler)
+
+    @cached_property
+    def by_laws(self) -> frozenset[str]:
+        return self._compiler.added_heads(self.pattern.outputs[0])
+
+    @cached_property
+    def wild(self) -> tuple[str, str] | None:
+        return _wild(self.pattern.outputs[0])
+
+
+class _Searched(Compiled):
+    """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
+        self.shared = frozenset()
+        nothing = frozenset[frozenset[str]]()
+        spelling = Spelling((frozenset(),), nothing, frozenset())
+        self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
+        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, by_laws=frozenset(), wild=None)
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
-    """Make the closures of a pattern."""
-    compiler = _Compiler(pattern)
-    outputs = tuple(compiler.matcher(value) for value in pattern.outputs)
-    root = pattern.outputs[0]
-    return Compiled(
-        pattern,
-        outputs,
-        tuple(tuple(compiler.keys(value)) for value in pattern.outputs),
-        tuple(compiler.heads(value) for value in pattern.outputs),
-        compiler.required(root),
-        compiler.allowed(),
-        max(map(compiler.depth, pattern.outputs)) + 2,
-        _is_plain(pattern.outputs),
-        {key: flat.size for key, flat in compiler.flats.items() if flat is not None},
-        cache(partial(_spelling, compiler)),
-        compiler.added_heads(root),
-        _shared(compiler),
-        _wild(root),
-    )
+    """Make the closures of a pattern, as far as they are asked for.  Raises as Compiled."""
+    return Compiled(pattern)
 
 
 def compile_search(search: Search) -> Compiled:
-    """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
-    pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
-    nothing = frozenset[frozenset[str]]()
-    none = Spelling((frozenset(),), nothing, frozenset())
-    return Compiled(pattern, (), ((),), none.heads, nothing, none.allowed, 0, False, {}, lambda: none, search=search)
+    """Put a search in the place of a pattern."""
+    return _Searched(search)
 
 
 def _spelling(compiler: "_Compiler") -> Spelling:
-    """What a pattern asks for without the laws of algebra."""
+    """What a pattern asks for as it is written, without the laws of algebra."""
     plain, outputs = Needs(compiler.pattern, compiler), compiler.pattern.outputs
     return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 

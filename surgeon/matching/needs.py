@@ -1,6 +1,6 @@
 """What a pattern needs of a graph, told from the pattern alone: which ops can make each value, and which must be."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var, 
 from surgeon.matching.state import TRANSPARENT
 
 Answer = TypeVar("Answer")
+_NODES = (Output, AnyOf, Named)  # values that have nodes in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,14 @@ class Spelling:
 def _once(method: Callable[["Needs", Any], Answer]) -> Callable[["Needs", Any], Answer]:
     """Ask a method of a value once: values are shared, and words that nest share them many times over."""
 
+    name = method.__name__
+
     def asked(self: "Needs", value: Any) -> Answer:
-        key = method.__name__, id(value)
-        if key not in self.answers:
-            self.answers[key] = method(self, value)
-        answer: Answer = self.answers[key]
+        known = self.answers[name]
+        key = id(value)
+        if key not in known:
+            known[key] = method(self, value)
+        answer: Answer = known[key]
         return answer
 
     return asked
@@ -46,9 +50,9 @@ class Needs:
     def __init__(self, pattern: Pattern, of: "Needs | None" = None) -> None:
         self.pattern, self.has_laws = pattern, of is None
         self.values: list[Value] = list(walk(pattern.outputs)) if of is None else of.values
-        self.uses: dict[int, int] = _uses(pattern) if of is None else of.uses
+        self.uses: dict[int, int] = _uses(pattern, self.values) if of is None else of.uses
         self.flats: dict[int, Flat | None] = {} if of is None else of.flats
-        self.answers: dict[tuple[str, int], Any] = {}
+        self.answers: defaultdict[str, dict[int, Any]] = defaultdict(dict)
 
     def flat(self, value: Output) -> Flat | None:
         """The chain this output spells, or None."""
@@ -135,7 +139,7 @@ class Needs:
             below = value.operation.inputs
         own = self.heads(value)
         found = frozenset({own}) if own is not None else frozenset()
-        groups = found.union(*(self.required(item) for item in below))
+        groups = found.union(*(self.required(item) for item in below if isinstance(item, _NODES)))
         for law in self.laws(value):
             wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
             groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
@@ -175,14 +179,14 @@ def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
     return len(group), sorted(group)
 
 
-def _uses(pattern: Pattern) -> dict[int, int]:
-    """How often each node and each variable of the pattern is read or returned."""
+def _uses(pattern: Pattern, values: Sequence[Value]) -> dict[int, int]:
+    """How often each node and each variable among the values of the pattern is read or returned."""
     uses: Counter[int] = Counter()
     for value in pattern.outputs:
         if isinstance(value, Output):
             uses[id(value.operation)] += 1
     seen: set[int] = set()
-    for value in walk(pattern.outputs):
+    for value in values:
         if isinstance(value, Output):
             if id(value.operation) in seen:
                 continue

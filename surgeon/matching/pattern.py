@@ -1,6 +1,6 @@
 """What a pattern is made of: inputs, constants, nodes to look for, and several forms of one tensor."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
@@ -139,9 +139,9 @@ def below(value: Value) -> tuple[Value | None, ...]:
     return (value.value,) if isinstance(value, Named) else ()
 
 
-def captured(values: Sequence[Value | None]) -> Iterator[str]:
-    """The names that matching these values binds."""
-    for value in walk(values):
+def captured(values: Iterable[Value]) -> Iterator[str]:
+    """The names that matching these values binds, those below them apart: `walk` has them all."""
+    for value in values:
         if isinstance(value, (Var, Named)):
             yield value.name
         elif isinstance(value, Output):

@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
+RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
 
 
 class Symbol(gs.Variable):
@@ -54,10 +56,19 @@ class Symbol(gs.Variable):
     as_input: what it stands for as an input of a node, where that is more than as an attribute.
     """
 
+    value: Value
+    as_input: Value
+
     def __init__(self, name: str, value: Value, as_input: Value | None = None) -> None:
-        super().__init__(name)
-        self.value = value
-        self.as_input = as_input or value
+        # What gs gives a tensor takes long, and hardly any pattern asks for it: see __getattr__.
+        self.__dict__.update(name=name, value=value, as_input=as_input or value, is_whole=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.__dict__["is_whole"]:
+            raise AttributeError(f"A tensor of a pattern has no {name!r}.")
+        self.__dict__["is_whole"] = True
+        super().__init__(self.name)
+        return getattr(self, name)
 
     def __bool__(self) -> bool:
         raise RuleError(
@@ -249,9 +260,10 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         if isinstance(root, (Var, Literal)):
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
         outputs = (root, *further)
-        names = frozenset(captured(outputs))
-        inner = frozenset(value.name for value in walk(outputs) if isinstance(value, Named))
-        loose = inner.union(value.name for value in walk(outputs) if isinstance(value, Var) and value.is_any)
+        values = list(walk(outputs))
+        names = frozenset(captured(values))
+        inner = frozenset(value.name for value in values if isinstance(value, Named))
+        loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
         claims = tuple(graph.claims)
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, claims, graph.said))
     return tuple(patterns)
@@ -260,9 +272,18 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
 def caller() -> str:
     """file:line of the rule that called into surgeon."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{_base(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@cache
+def _is_ours(file: str) -> bool:
+    """Whether a file is the engine's: no rule file."""
+    return file.startswith(HERE) and not file.startswith(RULES)
+
+
+_base = cache(os.path.basename)
 
 
 def _roots(value: Value) -> Iterator[Value]:

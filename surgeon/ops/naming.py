@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
+from onnx import defs
+
 from surgeon.ops.schema_tables import domains, operators, plain_domain
 
 PREFIXES: Mapping[str, str] = MappingProxyType(
@@ -78,6 +80,10 @@ def all_helpers() -> Mapping[str, tuple[str, str]]:
     return MappingProxyType({helper_name(domain, op): (domain, op) for domain in domains() for op in operators(domain)})
 
 
+@cache
 def operator_of(helper: str) -> tuple[str, str] | None:
     """The domain and name of the operator that a helper makes, or None if no operator has that helper."""
+    likely = "".join(word.capitalize() for word in helper.split("_"))
+    if defs.has(likely) and helper_name("", likely) == helper:  # to list all operators takes long
+        return "", likely
     return all_helpers().get(helper)

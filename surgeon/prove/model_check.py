@@ -12,6 +12,7 @@ from onnx import ModelProto
 from surgeon.errors import UsageError
 from surgeon.feeding.dims import require_sizes, wanted_inputs
 from surgeon.feeding.user_inputs import read_inputs
+from surgeon.limits import RUN_TIME
 from surgeon.ops.randomness import is_random
 from surgeon.ops.walking import holds_half
 from surgeon.prove.compare import dtype_name, require_tolerances, stated, tolerance
@@ -20,7 +21,6 @@ from surgeon.prove.result import CheckResult, Layers, Outcome
 from surgeon.prove.trials import Trial, Trials
 from surgeon.prove.verdict import Verdict
 from surgeon.running.away import Away
-from surgeon.running.children import RUN_TIME
 from surgeon.running.runtime import SessionError, require_libraries
 from surgeon.running.whole import Whole
 

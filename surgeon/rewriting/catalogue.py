@@ -2,8 +2,8 @@
 
 import difflib
 import importlib
-import importlib.metadata
 import importlib.util
+import os
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from surgeon.errors import RuleError
+from surgeon.packs import points
 from surgeon.rewriting.functions import LocalFunction
 from surgeon.rewriting.rule import Rule
-
-GROUP = "surgeon.rules"
-
 
 Named = str | Rule | LocalFunction
 
@@ -75,23 +73,10 @@ def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, t
     return left
 
 
-def _points() -> tuple[importlib.metadata.EntryPoint, ...]:
-    """The packs that are installed, in order; looked for again when a place where packages are has changed."""
-    places = [Path(place or ".") for place in sys.path]
-    return _points_of(tuple((str(place), place.stat().st_mtime_ns) for place in places if place.exists()))
-
-
-@cache
-def _points_of(places: tuple[tuple[str, int], ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
-    """The same for places as they are now: to read what all packages say of themselves takes long."""
-    found = importlib.metadata.entry_points(group=GROUP)
-    return tuple(sorted(found, key=lambda item: (item.name, item.value)))
-
-
 def packs() -> dict[str, list[str]]:
     """Modules of rule files by the pack that they come from; of packages, not yet imported."""
     found: dict[str, list[str]] = {}
-    for point in _points():
+    for point in points():
         try:
             spec = importlib.util.find_spec(point.module)
         except ModuleNotFoundError:  # a package further out is missing
@@ -102,15 +87,25 @@ def packs() -> dict[str, list[str]]:
             found.setdefault(point.name, []).append(point.module)
             continue
         folders = importlib.import_module(point.module).__path__  # a package may say itself where its files are
-        modules = sorted(item.name for item in pkgutil.iter_modules(folders))
-        found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules if name[0] != "_")
+        modules = sorted(name for folder in folders for name in _modules_in(folder, _changed(folder)))
+        found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules)
     return found
+
+
+def _changed(folder: str) -> int:
+    return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # a place within an archive stays as it is
+
+
+@cache
+def _modules_in(folder: str, changed: int) -> tuple[str, ...]:
+    """The modules of rules in a folder as it was changed last (ns)."""
+    return tuple(item.name for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
 
 
 def groups() -> dict[str, list[str]]:
     """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
     found: dict[str, list[str]] = {}
-    for point in _points():
+    for point in points():
         for name, members in getattr(_import(point.module), "GROUPS", {}).items():
             found.setdefault(name, []).extend(members)
     return found
@@ -238,7 +233,7 @@ def _from_file(path: Path) -> ModuleType:
 
 def _home(path: Path) -> str:
     """The pack in which a rule file lies, with a dot behind: what it imports from beside itself is found then."""
-    for point in _points():
+    for point in points():
         for folder in getattr(_import(point.module), "__path__", ()):
             if Path(folder).resolve() == path.resolve().parent:
                 return f"{point.module}."

@@ -34,8 +34,9 @@ from surgeon.ops.walking import all_nodes
 from surgeon.rewriting.bodies import Home, body_of, require_valid
 from surgeon.rewriting.expansion import different, emit_body
 from surgeon.rewriting.fragment import Reference
-from surgeon.rewriting.rule import ANY, Rule, rule
+from surgeon.rewriting.rule import Rule, rule
 from surgeon.rewriting.signatures import KINDS, OF_KIND, Signature, signature_of
+from surgeon.rewriting.targets import ANY
 
 
 class LocalFunction(ABC):

@@ -19,7 +19,8 @@ from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.walking import all_nodes
 from surgeon.rewriting.expansion import different, emit_body
-from surgeon.rewriting.rule import ANY, Rule, rule
+from surgeon.rewriting.rule import Rule, rule
+from surgeon.rewriting.targets import ANY
 
 ALL = "all"
 

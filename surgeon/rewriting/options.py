@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from surgeon.errors import UsageError
-from surgeon.running.children import RUN_TIME
+from surgeon.limits import RUN_TIME
 
 Check = Literal["sites", "model", "both", "none"]
 CHECKS = ("sites", "model", "both", "none")

@@ -23,9 +23,10 @@ from surgeon.rewriting.functions import LocalFunction
 from surgeon.rewriting.inline import inline_rules
 from surgeon.rewriting.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.result import Report
-from surgeon.rewriting.rule import TARGETS, Rule
+from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import Run, indexed
 from surgeon.rewriting.runnable import provider_of
+from surgeon.rewriting.targets import TARGETS
 
 DataMode = Literal["auto", "share", "copy", "link", "inline"]
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]

@@ -12,10 +12,10 @@ from onnx import ModelProto
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.implementations import bound, shipped
+from surgeon.limits import RUN_TIME
 from surgeon.ops.walking import nodes_of
 from surgeon.running.children import (
     FAULTS,
-    RUN_TIME,
     WHOLE,
     Child,
     Failure,

@@ -27,8 +27,6 @@ from surgeon.running.pipes import read, write
 GUARD, LEAST_CLOCK = 6.0, 5.0
 """A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
 machine is slow, not the task."""
-RUN_TIME = 120.0
-"""Seconds of processor time that one run of a whole model may take where nothing else is said, and to load it."""
 START = 60.0
 """Seconds that a child may take to start."""
 _LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machine's memory, that a child may have

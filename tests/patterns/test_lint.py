@@ -7,7 +7,8 @@ import pytest
 
 import surgeon
 from surgeon.rewriting.catalogue import all_rules
-from surgeon.rewriting.rule import KINDS, TARGETS, Rule
+from surgeon.rewriting.rule import Rule
+from surgeon.rewriting.targets import KINDS, TARGETS
 
 RULES = [rule for pack, _, rule in all_rules() if pack == "builtin"]
 TESTS = Path(__file__).parent

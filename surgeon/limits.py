@@ -1,0 +1,4 @@
+"""Limits that a command names and a process keeps."""
+
+RUN_TIME = 120.0
+"""Seconds of processor time that one run of a whole model may take where nothing else is said, and to load it."""

@@ -1,0 +1,134 @@
+"""surgeon is started where other people's files lie: folders of its own names, and modules of its libraries' names."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import onnx
+import pytest
+
+from tests.command_line import ROOT, gelus, ops
+
+MINE = """
+from surgeon import rule
+from surgeon.patterns.gelu import exact
+
+@rule(patterns=[exact])
+def mine(g, x):
+    return g.ms_gelu(x)
+"""
+CONSOLE = "import sys; from surgeon.console.cli import main; sys.exit(main())"  # what pip writes into bin/surgeon
+# Python puts the script's own folder first, not the working directory.
+WAYS = {"module": ["-m", "surgeon"], "script": ["SCRIPT"]}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """What a wheel puts into site-packages, as pyproject.toml says it."""
+    site = tmp_path_factory.mktemp("site")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    built = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    for name in built["packages"]:
+        target = site / built["sources"].get(name, name)
+        shutil.copytree(ROOT / name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    points = project["project"]["entry-points"]["surgeon.rules"]
+    info = site / "surgeon-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: surgeon\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[surgeon.rules]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+    )
+    return site
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A working directory in which nothing is what it is called."""
+    here = tmp_path / "where I work"
+    for name in ("patterns", "tests", "click", "numpy"):  # packages
+        (here / name).mkdir(parents=True)
+        (here / name / "__init__.py").write_text(f"raise SystemExit('the foreign {name} was imported')")
+    (here / "patterns" / "gelu.py").write_text("raise SystemExit('the foreign gelu was imported')")
+    for name in ("onnx", "onnxruntime", "onnx_graphsurgeon", "json", "inspect", "queue", "random"):
+        (here / f"{name}.py").write_text(f"raise SystemExit('the foreign {name}.py was imported')")
+    (here / "surgeon").mkdir()
+    (here / "surgeon" / "notes.txt").write_text("data")
+    (here / "mine.py").write_text(MINE)
+    gelus(here, 1)
+    return here
+
+
+def started(folder, site, *arguments):
+    """Run Python in the folder, with surgeon at `site`."""
+    script = folder.parent / "bin" / "surgeon"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(CONSOLE)
+    command = [str(script) if item == "SCRIPT" else str(item) for item in arguments]
+    variables = {**os.environ, "PYTHONPATH": str(site)}
+    return subprocess.run([sys.executable, *command], cwd=folder, env=variables, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_installed", [False, True], ids=["checkout", "wheel"])
+def test_commands_run_among_foreign_names(folder, wheel, way, is_installed):
+    """Rewriting with rules that ship and with one's own, proved in other processes."""
+    site = wheel if is_installed else ROOT
+    done = started(folder, site, *WAYS[way], "rewrite", "in.onnx", "out.onnx", "-r", "ort", "--require-proof")
+    assert done.returncode == 0, done.stderr
+    assert ops(folder / "out.onnx") == ["com.microsoft::Gelu"]
+    done = started(folder, site, *WAYS[way], "rewrite", "in.onnx", "out.onnx", "-r", "./mine.py", "--check", "both")
+    assert done.returncode == 0, done.stderr
+    assert ops(folder / "out.onnx") == ["com.microsoft::Gelu"]
+    done = started(folder, site, *WAYS[way], "rules", "gelu")
+    assert done.returncode == 0, done.stderr
+    assert "Fuse the exact GELU" in done.stdout
+
+
+@pytest.mark.parametrize("is_installed", [False, True], ids=["checkout", "wheel"])
+def test_scripts_and_notebooks_run_beside_foreign_folders(folder, wheel, is_installed):
+    """There the folder itself comes first on Python's path: what is called as a library is the user's to rename."""
+    for name in ("onnx", "onnxruntime", "onnx_graphsurgeon", "json", "inspect", "queue", "random"):
+        (folder / f"{name}.py").unlink()
+    for name in ("click", "numpy"):
+        shutil.rmtree(folder / name)
+    (folder / "script.py").write_text(
+        "import surgeon\n"
+        "path, report = surgeon.rewrite('in.onnx', ['gelu', './mine.py'], output='out.onnx', check='both')\n"
+        "print(report)\n"
+    )
+    site = wheel if is_installed else ROOT
+    for way in (["script.py"], ["-c", "import script"]):
+        done = started(folder, site, *way)
+        assert done.returncode == 0, done.stderr
+        assert "proved" in done.stdout
+        assert [node.op_type for node in onnx.load(folder / "out.onnx").graph.node] == ["Gelu"]
+
+
+def test_nothing_of_ours_is_called_patterns(wheel):
+    """In site-packages; and a checkout's folder is no package, so that whoever's package is called so comes first."""
+    assert sorted(path.name for path in wheel.iterdir()) == ["surgeon", "surgeon-0.1.0.dist-info"]
+    assert (wheel / "surgeon" / "patterns" / "gelu.py").is_file()
+    assert not (ROOT / "patterns" / "__init__.py").exists()
+
+
+def test_a_working_directory_that_is_gone(tmp_path):
+    """Python puts nothing on its path for it then, and nothing may be taken off instead."""
+    code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.executable, [sys.executable, '-m', 'surgeon', 'rules'])"
+    (tmp_path / "here").mkdir()
+    done = started(tmp_path / "here", ROOT, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "gelu" in done.stdout
+
+
+def test_rules_in_a_wheel_are_named_by_their_lines_too(tmp_path, wheel):
+    """There they lie in surgeon's own folder, whose lines no message names."""
+    code = (
+        "from surgeon.matching.recording import trace\n"
+        "from surgeon.patterns.gelu import exact\n"
+        "print(trace(exact)[0].outputs[0].operation.where)"
+    )
+    told = {started(tmp_path, site, "-c", code).stdout.strip() for site in (ROOT, wheel)}
+    assert len(told) == 1
+    assert told.pop().startswith("gelu.py:")
