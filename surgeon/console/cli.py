@@ -151,8 +151,6 @@ def rewrite(
     show(report)
     if quiet:
         _whisper(report)
-    elif settings["external_data"] == "link" and report.written:
-        _tell_links(output)
 
 
 def _whisper(report: "Report") -> None:
@@ -220,17 +218,6 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
         locations = {extent_of(tensor).location for tensor in model.external_tensors}
     folders = (os.path.dirname(source), os.path.dirname(output))
     return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
-
-
-def _tell_links(output: str) -> None:
-    """Say where the data files of the written model have two names, which onnx.load refuses."""
-    from surgeon.file.external import files
-    from surgeon.file.model import Model
-
-    with Model.open(output) as model:
-        found = files(Path(output).parent, model.external_tensors)
-    if any(os.stat(path).st_nlink > 1 for path in found.values()):
-        click.echo("link     the data files have two names now: ONNX Runtime loads the model, onnx.load refuses it")
 
 
 def _write_report(report: "Report", path: str) -> None:
@@ -367,7 +354,5 @@ def upgrade(
         raise
     if not quiet:
         print_upgrade(done, sys.stdout, written=True)
-        if settings["external_data"] == "link":
-            _tell_links(output)
     elif done.check is not None and done.check.outcome.value == "unproved":
         click.echo(clean(f"UNPROVED: {done.check.reason}"), err=True)

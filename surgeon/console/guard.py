@@ -175,11 +175,11 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
         *(_proof_options() if "sites" in checks else ()),
         click.option(
             "--external-data",
-            type=click.Choice(["auto", "share", "copy", "link", "inline"]),
+            type=click.Choice(["auto", "share", "copy", "inline"]),
             default="auto",
             show_default=True,
-            help="Data files where OUT is in another folder: copy (auto), hard link (onnx.load refuses such models), "
-            "or put them into the model (inline); in the folder of IN they are shared. share: refuse other folders.",
+            help="Data files where OUT is in another folder: copy (auto), or put them into the model (inline); in the "
+            "folder of IN they are shared. share: refuse other folders.",
         ),
         click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
         click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),
