@@ -16,7 +16,7 @@ FLOORS = (
     "errors",
     "parcels",
     "implementations",
-    "file: wire edits payloads records values foreign mapping checksums external copying fresh atomic moves "
+    "file: wire edits payloads records values foreign paths mapping checksums external copying fresh atomic moves "
     "model sameness save",
     "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
     "node_check schemas",

@@ -21,6 +21,7 @@ from surgeon.console.bench_command import bench
 from surgeon.console.check_command import check
 from surgeon.console.clean import clean
 from surgeon.console.compare_command import compare
+from surgeon.console.console import print_json
 from surgeon.console.draw_command import draw
 from surgeon.console.explain_command import explain
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Pair, reading, writing
@@ -209,7 +210,7 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
         return False  # reading it will say why
     if os.path.getsize(source) <= SEARCHED:
         with open(source, "rb") as file:
-            if os.path.basename(path).encode() not in file.read():
+            if os.fsencode(os.path.basename(path)) not in file.read():
                 return False
     from surgeon.file.external import extent_of
     from surgeon.file.model import Model
@@ -230,10 +231,10 @@ def _write_report(report: "Report", path: str) -> None:
     text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         if _is_stream(path):
-            Path(path).write_text(text, encoding="utf-8")
+            Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
             return
         with AtomicFile(Path(os.path.realpath(path))) as file:
-            write_all(file.handle, text.encode())
+            write_all(file.handle, text.encode("utf-8", "backslashreplace"))
             file.commit()
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
@@ -319,9 +320,7 @@ def inspect(source: str, as_json: bool) -> None:
 
     found = inspect_model(source)
     if as_json:
-        import json
-
-        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        print_json(found.to_dict())
     else:
         print_inspection(found, sys.stdout)
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from surgeon.console.clean import clean
+from surgeon.console.console import make_printable
 from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
 from surgeon.running.children import RUN_TIME
 
@@ -54,6 +55,7 @@ class Commands(click.Group):
         """Run the program; as a process of its own (no arguments given) it ends here."""
         if args is not None:
             return super().main(args, *rest, **named)
+        make_printable(sys.stdout, sys.stderr)
         gc.disable()  # a short life of many small objects, and no garbage among them
         code: Any = 0
         try:
@@ -88,6 +90,8 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
+            if error.filename is None and "temporary directory" in str(error):  # as Python's tempfile says it
+                _leave(ctx, "There is no folder for temporary files: set TMPDIR to one that can be written.", BAD_INPUT)
             place = f"{error.filename}: " if error.filename else ""
             _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
         except KeyboardInterrupt:

@@ -19,6 +19,7 @@ import onnx
 from surgeon.errors import ModelFileError
 from surgeon.file.checksums import agrees
 from surgeon.file.mapping import close_map, map_open, span_of
+from surgeon.file.paths import local
 from surgeon.file.values import STRING, Array, decode_raw, raw_size
 
 EXTERNAL = onnx.TensorProto.EXTERNAL
@@ -89,16 +90,6 @@ def _lies_in(folder: str, path: str) -> bool:
         return os.path.commonpath((folder, path)) == folder
     except ValueError:  # on Windows: another drive
         return False
-
-
-def local(location: str) -> str:
-    """A location as this machine names files: models hold UTF-8, and `LC_ALL=C` may mean that paths are ASCII."""
-    return os.fsdecode(location.encode("utf-8"))
-
-
-def location_of(path: str | os.PathLike[str]) -> str:
-    """A path of this machine as UTF-8 text, for a model or for ONNX Runtime; UnicodeError where it is none."""
-    return os.fsencode(path).decode("utf-8")
 
 
 def check_extent(path: Path, extent: Extent, name: str) -> None:

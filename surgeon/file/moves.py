@@ -10,6 +10,7 @@ from surgeon.file import external
 from surgeon.file.atomic import AtomicFile, keep_owner, sync_folder
 from surgeon.file.copying import copy_file, open_new, open_read, same_content
 from surgeon.file.fresh import NewData
+from surgeon.file.paths import local
 
 
 @dataclass
@@ -65,7 +66,7 @@ def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -
     moves: list[Move] = []
     folder = written.enter_folder()
     for number, (location, path) in enumerate(found.items()):
-        staged = folder / external.local(location)
+        staged = folder / local(location)
         if staged.exists():
             continue  # another spelling of a location that is there
         staged.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ def stage(data: NewData, written: AtomicFile, out: Path) -> Move:
     """Write new data to a file in the temporary folder, durably."""
     _require_beside(out, written)
     folder = written.folder or written.open_folder()
-    staged, target = folder / external.local(data.location), external.resolve(out.parent, data.location)
+    staged, target = folder / local(data.location), external.resolve(out.parent, data.location)
     move = Move(staged, target, folder / ".surgeon-old-new")
     handle = open_new(move.staged)
     try:
