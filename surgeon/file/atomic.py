@@ -126,9 +126,10 @@ def sweep(target: Path) -> None:
             continue
         file = path / target.name if match[2] else path
         if _is_dead(file, int(match[1])):
-            file.unlink(missing_ok=True)  # on Windows this fails while its process has it open
-            if match[2]:
-                shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(PermissionError):  # on Windows: its process lives, and has it open
+                file.unlink(missing_ok=True)
+                if match[2]:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
