@@ -18,7 +18,7 @@ from surgeon.file.model import Model
 from surgeon.file.sameness import Contents
 from surgeon.file.save import save
 from tests.command_line import one_sentence, run, with_data_file
-from tests.model_samples import GRAPH, WEIGHTS, external, files_in, open_files, renamed
+from tests.model_samples import GRAPH, WEIGHTS, everywhere, external, files_in, open_files, renamed
 
 
 def values(path: Path) -> list[Any]:
@@ -286,6 +286,24 @@ def test_a_model_that_was_closed_opens_its_files_again(tmp_path: Path) -> None:
         file.write(b"\x0a\x00")
     with pytest.raises(ModelFileError, match="changed on disk"):
         model.value(model.skeleton.graph.initializer[-1])
+
+
+def test_a_whole_model_is_what_onnx_loads(scattered: Path) -> None:
+    """Data of every kind of tensor, with what stands beside them in the files; nothing stays open."""
+    with Model.open(scattered) as model:
+        whole = model.whole()
+    assert whole == onnx.load(scattered)
+    assert open_files(scattered.parent) == []
+
+
+@pytest.fixture
+def scattered(tmp_path: Path) -> Path:
+    """Tensors in data files: an initializer, one without elements, those of a node, of a body and of a function."""
+    model = everywhere()
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros((0, 3), np.float32), "empty"))
+    del model.graph.sparse_initializer[:], model.training_info[:]
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, convert_attribute=True)
+    return tmp_path / "m.onnx"
 
 
 def test_inline_puts_the_data_into_the_model(tmp_path: Path) -> None:

@@ -165,17 +165,30 @@ class Store:
 
     def value(self, tensor: onnx.TensorProto) -> Array:
         """The value of a tensor with external data: read-only, of a large one a view of the map."""
+        return decode_raw(tensor, *span_of(*self._mapped(tensor)))
+
+    def fill(self, model: onnx.ModelProto) -> None:
+        """Put the data of all tensors of a model that lie in files into it."""
+        for tensor in tensors_of(model):
+            if tensor.data_location == EXTERNAL:
+                found, start, _ = self._mapped(tensor)
+                tensor.raw_data = found[start : start + raw_size(tensor)]
+                del tensor.external_data[:]
+                tensor.data_location = onnx.TensorProto.DEFAULT
+
+    def _mapped(self, tensor: onnx.TensorProto) -> tuple[mmap.mmap | bytes, int, int]:
+        """Where the bytes of a tensor lie in a mapped file; of one without elements nothing is mapped."""
         extent = extent_of(tensor)
         if self.folder is None:
             raise ModelFileError(
                 f"Tensor {tensor.name!r} lies in {extent.location!r}, but the model came from memory: "
                 "open it by its path, so that the folder is known."
             )
-        path = resolve(self.folder, extent.location)
+        path, size = resolve(self.folder, extent.location), raw_size(tensor)
         check_extent(path, extent, tensor.name)
         check_sum(path, extent, tensor.name)
-        if not raw_size(tensor):
-            return decode_raw(tensor, b"")
+        if not size:
+            return b"", 0, 0
         found = self._maps.get(path)
         if found is None or len(found) < extent.offset + extent.size:
             try:
@@ -183,7 +196,7 @@ class Store:
                     found = self._maps[path] = map_open(file)
             except OSError as error:
                 raise _unreadable(path, error) from None
-        return decode_raw(tensor, *span_of(found, extent.offset, extent.offset + extent.size))
+        return found, extent.offset, extent.offset + extent.size
 
     def close(self) -> None:
         """Let go of the maps; arrays that still look into one keep it alive."""

@@ -195,6 +195,13 @@ class Model:
                 f"{self.path or 'The model'} holds a name that is not UTF-8 ({found!r}): export it again."
             )
 
+    def whole(self) -> onnx.ModelProto:
+        """The model with all its data in it, those of external files too.  Raises ModelFileError as `value` does."""
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.data[:])
+        if self.external_tensors:
+            self._store.fill(proto)
+        return proto
+
     def close(self) -> None:
         """Let go of the files.  Arrays already handed out stay good; what is asked later opens the files again."""
         self._store.close()
