@@ -55,7 +55,7 @@ def compare(
     first, second = _source(original), _source(other)
     with Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
-            model.check_data()
+            model.check_data(sums=True)
         differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."

@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -38,12 +39,21 @@ def files_in(folder: Path) -> set[str]:
     return set(os.listdir(folder))
 
 
-def process(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with the repository on its path."""
+def process(
+    *arguments: object, cwd: Path | None = None, without: Sequence[str] = (), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, with the repository on its path.  without: variables that it has not."""
     paths = os.pathsep.join([str(ROOT), *filter(None, [variables.pop("PYTHONPATH", "")])])
     command = [sys.executable, *map(str, arguments)]
+    settings = {name: value for name, value in os.environ.items() if name not in without}
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths, **variables}
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+        check=False,
+        cwd=cwd,
+        env={**settings, "PYTHONPATH": paths, **variables},
     )
 
 

@@ -1,6 +1,8 @@
 """Models with large tensors in every place, and what tests of files share."""
 
+import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +90,12 @@ def renamed(model: Model, name: bytes = b"renamed") -> Patch:
 def files_in(folder: Path) -> set[str]:
     """Every file below a folder."""
     return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+def open_files(folder: Path) -> list[str]:
+    """The files below a folder that this process has open, mapped ones too; Linux alone tells."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return sorted(path for path in found if path.startswith(f"{folder}{os.sep}"))

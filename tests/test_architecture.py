@@ -18,7 +18,8 @@ FLOORS = (
     "packs",
     "parcels",
     "implementations",
-    "file: wire edits payloads records values foreign external copying fresh atomic moves model sameness save",
+    "file: wire edits payloads records values foreign paths mapping checksums external copying fresh atomic moves "
+    "model sameness save",
     "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
     "node_check schemas",
     "words",

@@ -226,18 +226,6 @@ def test_quiet_does_not_hide_what_is_not_proved(tmp_path: Path) -> None:
     assert result.stderr.startswith("UNPROVED: ")
 
 
-def test_linked_data_files_are_told(tmp_path: Path) -> None:
-    """onnx.load refuses them, and who runs --external-data link must hear it; copies are not worth a word."""
-    source = with_data_file(tmp_path / "source")
-    for mode, said in (("link", True), ("copy", False)):
-        for command in (("rewrite", "-r", "gelu"), ("upgrade", "--opset", 18)):
-            out = tmp_path / f"{mode}-{command[0]}" / "o.onnx"
-            out.parent.mkdir()
-            result = run(command[0], source, out, *command[1:], "--external-data", mode)
-            assert result.exit_code == 0, result.output
-            assert ("onnx.load refuses" in result.stdout) == said
-
-
 def test_a_dry_run_refuses_what_the_save_would(tmp_path: Path) -> None:
     """A data file that is too short, or missing."""
     source = with_data_file(tmp_path / "source")

@@ -1,5 +1,6 @@
 """External data files: read when asked for, shared, copied, linked or put inside; never trusted, never overwritten."""
 
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -14,8 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file import copying
 from surgeon.file.model import Model
+from surgeon.file.sameness import Contents
 from surgeon.file.save import save
-from tests.model_samples import GRAPH, WEIGHTS, external, files_in, renamed
+from tests.command_line import one_sentence, run, with_data_file
+from tests.model_samples import GRAPH, WEIGHTS, everywhere, external, files_in, open_files, renamed
 
 
 def values(path: Path) -> list[Any]:
@@ -70,7 +73,11 @@ def test_data_files_that_are_refused(location: str, why: str, tmp_path: Path) ->
             assert not out.exists()
 
 
-@pytest.mark.parametrize("entries", [{"offset": -1}, {"offset": "x"}, {"length": 3}, {"length": -4}])
+@pytest.mark.parametrize(
+    "entries",
+    [{key: value} for key in ("offset", "length") for value in
+     (-4, "x", "", "१२", "1_000", " 12 ", "+3", "0x10", "3.0", "9" * 5000)] + [{"length": 3}],
+)  # fmt: skip
 def test_extents_that_make_no_sense(entries: dict[str, Any], tmp_path: Path) -> None:
     """Offsets and lengths are numbers, and as large as the tensor."""
     model = Model.open(external(tmp_path / "m.onnx", **entries))
@@ -82,7 +89,7 @@ def test_the_same_folder_shares(tmp_path: Path) -> None:
     """Nothing happens to the data file."""
     path = external(tmp_path / "m.onnx")
     before = (tmp_path / "w.data").stat()
-    for mode in ("auto", "share", "copy", "link"):
+    for mode in ("auto", "share", "copy"):
         with Model.open(path) as model:
             save(model, renamed(model), tmp_path / "out.onnx", external_data=mode)
     after = (tmp_path / "w.data").stat()
@@ -156,18 +163,152 @@ def test_a_link_away_from_its_data_is_refused(tmp_path: Path) -> None:
     assert files_in(tmp_path) == {"source/m.onnx", "source/w.data"}
 
 
-def test_link_gives_the_file_a_second_name(tmp_path: Path) -> None:
-    """No bytes are copied."""
+def test_a_file_with_two_names_is_refused_as_onnx_refuses_it(tmp_path: Path) -> None:
+    """A hard link may lead to any file of the user's; a copy in its place is taken, and none of ours is a link."""
     path = external(tmp_path / "source" / "m.onnx")
-    (tmp_path / "out").mkdir()
+    data, other, out = path.with_name("w.data"), tmp_path / "elsewhere", tmp_path / "out.onnx"
+    os.link(data, other)
+    with pytest.raises(onnx.checker.ValidationError):
+        onnx.load(path)
     with Model.open(path) as model:
-        save(model, None, tmp_path / "out" / "m.onnx", external_data="link")
-    assert os.path.samefile(tmp_path / "out" / "w.data", tmp_path / "source" / "w.data")
+        with pytest.raises(ModelFileError, match=r"has 2 names.*put a copy in its place"):
+            model.value(model.skeleton.graph.initializer[0])
+        for target in (out, path.with_name("out.onnx")):
+            with pytest.raises(ModelFileError, match="has 2 names"):
+                save(model, renamed(model), target)
+        assert not out.exists()
+        data.unlink()
+        data.write_bytes(other.read_bytes())
+        for mode in ("auto", "copy"):
+            save(model, None, out, external_data=mode)
+            assert (tmp_path / "w.data").stat().st_nlink == data.stat().st_nlink == 1
+
+
+def sums(*numbers: int) -> tuple[str, ...]:
+    """The SHA-1 of spans of the data file that `external` writes: (start, end) one after the other."""
+    content = WEIGHTS.tobytes() + np.float32(2.5).tobytes()
+    ends = zip(numbers[::2], numbers[1::2], strict=True)
+    return tuple(hashlib.sha1(content[start:end]).hexdigest() for start, end in ends)
+
+
+@pytest.mark.parametrize("checksum", [*sums(0, 20004, 0, 20000), sums(0, 20004)[0].upper()])
+def test_a_checksum_that_fits_is_checked_once(checksum: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the file, as ONNX means it, or that of the tensor; what gives none is not read for one."""
+    read: list[int] = []
+    sha1 = hashlib.sha1
+    monkeypatch.setattr(hashlib, "sha1", lambda **settings: (read.append(1), sha1(**settings))[1])
+    source = external(tmp_path / "source" / "m.onnx")
+    with Model.open(source) as model:
+        np.testing.assert_array_equal(model.value(model.skeleton.graph.initializer[0]), WEIGHTS)
+        save(model, None, tmp_path / "out.onnx")
+    assert not read
+    proto = onnx.load(source, load_external_data=False)
+    proto.graph.initializer[0].external_data.add(key="checksum", value=checksum)
+    onnx.save(proto, source)
+    with Model.open(source) as model:
+        for _ in range(3):
+            np.testing.assert_array_equal(model.value(model.skeleton.graph.initializer[0]), WEIGHTS)
+        save(model, renamed(model), tmp_path / "other.onnx")
+        save(model, None, tmp_path / "inlined.onnx", external_data="inline")
+        model.check_data(sums=True)
+    assert len(read) <= 2  # the tensor, and the file
+
+
+@pytest.mark.parametrize("checksum", ["0" * 40, "nonsense", *sums(0, 19999)])
+def test_a_checksum_that_does_not_fit(checksum: str, tmp_path: Path) -> None:
+    """One sentence with the tensor and the file, where data are read or copied; sharing the file does neither."""
+    path = external(tmp_path / "source" / "m.onnx", checksum=checksum)
+    with Model.open(path) as model:
+        first, again = model.skeleton.graph.initializer[0], TensorProto()
+        again.CopyFrom(first)
+        again.external_data[1].value = "4"
+        again.external_data[2].value = "20000"
+        actions: list[Any] = [
+            lambda: model.value(first), lambda: model.check_data(sums=True), lambda: Contents(model).same(first, again),
+            lambda: save(model, renamed(model), tmp_path / "out.onnx"),
+            lambda: save(model, None, path.with_name("out.onnx"), external_data="inline"),
+        ]  # fmt: skip
+        for action in actions:
+            with pytest.raises(ModelFileError, match=r"'w' has the checksum .* SHA-1 of its data in .*w\.data"):
+                action()
+        assert files_in(tmp_path) == {"source/m.onnx", "source/w.data"}
+        save(model, renamed(model), path.with_name("out.onnx"))
+
+
+def test_a_checksum_is_that_of_the_file_as_it_is_now(tmp_path: Path) -> None:
+    """What was found of a file is forgotten when it changes."""
+    path = external(tmp_path / "m.onnx", checksum=sums(0, 20004)[0])
+    data = path.with_name("w.data")
+    with Model.open(path) as model:
+        assert model.value(model.skeleton.graph.initializer[1]).item() == 2.5
+        content = bytearray(data.read_bytes())
+        content[0] ^= 1
+        data.write_bytes(content)
+        with pytest.raises(ModelFileError, match="'s' has the checksum"):
+            model.value(model.skeleton.graph.initializer[1])
+
+
+def test_whole_models_are_not_run_on_other_data(tmp_path: Path) -> None:
+    """ONNX Runtime asks for no checksum, so whoever has it read the data does."""
+    path = with_data_file(tmp_path / "source")
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.initializer[-1].external_data.add(key="checksum", value="0" * 40)
+    path.write_bytes(proto.SerializeToString())
+    out = path.with_name("out.onnx")
+    for arguments in (
+        ("compare", path, path), ("bench", path, path), ("check", path), ("upgrade", path, out, "--opset", 18),
+        ("rewrite", path, out, "--rules", "gelu", "--check", "model"),
+    ):  # fmt: skip
+        assert "'weight' has the checksum" in one_sentence(run(*arguments), 2)
+    assert not out.exists()
+    assert run("rewrite", path, out, "--rules", "gelu").exit_code == 0
+
+
+def test_a_model_that_was_closed_opens_its_files_again(tmp_path: Path) -> None:
+    """Inline, typed and external data, records and edits; not where the file is another by then."""
+    typed = helper.make_tensor("typed", TensorProto.FLOAT, [1000], np.arange(1000))
+    external(tmp_path / "e.onnx")
+    proto = onnx.load(tmp_path / "e.onnx", load_external_data=False)
+    proto.graph.initializer.extend([typed, numpy_helper.from_array(WEIGHTS, "inline")])
+    onnx.save(proto, tmp_path / "e.onnx")
+    model = Model.open(tmp_path / "e.onnx")
+    before = [np.array(model.value(tensor)) for tensor in model.skeleton.graph.initializer]
+    edited = renamed(model).apply()
+    for _ in range(2):
+        model.close()
+        model.close()
+        assert open_files(tmp_path) == []
+        for tensor, value in zip(model.skeleton.graph.initializer, before, strict=True):
+            np.testing.assert_array_equal(model.value(tensor), value)
+        assert renamed(model).apply() == edited
+    model.close()
+    with open(tmp_path / "e.onnx", "ab") as file:
+        file.write(b"\x0a\x00")
+    with pytest.raises(ModelFileError, match="changed on disk"):
+        model.value(model.skeleton.graph.initializer[-1])
+
+
+def test_a_whole_model_is_what_onnx_loads(scattered: Path) -> None:
+    """Data of every kind of tensor, with what stands beside them in the files; nothing stays open."""
+    with Model.open(scattered) as model:
+        whole = model.whole()
+    assert whole == onnx.load(scattered)
+    assert open_files(scattered.parent) == []
+
+
+@pytest.fixture
+def scattered(tmp_path: Path) -> Path:
+    """Tensors in data files: an initializer, one without elements, those of a node, of a body and of a function."""
+    model = everywhere()
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros((0, 3), np.float32), "empty"))
+    del model.graph.sparse_initializer[:], model.training_info[:]
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, convert_attribute=True)
+    return tmp_path / "m.onnx"
 
 
 def test_inline_puts_the_data_into_the_model(tmp_path: Path) -> None:
     """With and without a patch, in place too; what else the tensor says stays."""
-    path = external(tmp_path / "source" / "m.onnx", checksum="00")
+    path = external(tmp_path / "source" / "m.onnx", checksum=sums(0, 20004)[0])
     with Model.open(path) as model:
         for patch in (None, renamed(model)):
             save(model, patch, tmp_path / "m.onnx", external_data="inline")
@@ -199,7 +340,7 @@ def test_modes_that_do_not_fit(tmp_path: Path) -> None:
     with Model.open(path) as model:
         wrong: list[tuple[Model, Path, Any]] = [
             (model, tmp_path / "out.onnx", "share"), (model, tmp_path / "out.onnx", "move"),
-            (memory, path, "copy"), (memory, path, "inline"), (memory, path, "link"),
+            (memory, path, "copy"), (memory, path, "inline"), (model, path, "link"),
         ]  # fmt: skip
         for one, out, mode in wrong:
             with pytest.raises(UsageError):

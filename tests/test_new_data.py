@@ -43,7 +43,7 @@ def check_values(path: Path) -> None:
         np.testing.assert_array_equal(found[name], array)
 
 
-@pytest.mark.parametrize("mode", ["auto", "share", "copy", "link"])
+@pytest.mark.parametrize("mode", ["auto", "share", "copy"])
 def test_large_ones_go_to_a_file_beside_the_model(mode: Any, tmp_path: Path) -> None:
     """In the folder of the source, whose data file is shared."""
     with Model.open(external(tmp_path / "m.onnx")) as model:

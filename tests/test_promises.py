@@ -129,7 +129,7 @@ sys.platform, source, out = sys.argv[1:4]
 del os.copy_file_range
 if sys.platform == "win32":
     sys.modules["fcntl"] = None
-    del os.pread, os.fchmod
+    del os.pread, os.fchmod, os.fchown
 for target in (out, out, source):  # anew, over an older one, over the source itself
     _, report = surgeon.rewrite(source, "gelu", output=target, require_proof=True)
     print(len(report.sites))

@@ -110,6 +110,63 @@ def test_source_and_target_may_be_one_file(source: Path) -> None:
     assert files_in(source.parent) == {"m.onnx"}
 
 
+def test_what_is_written_over_keeps_owner_and_mode(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the bits that run a file with its owner's rights; a new file is the user's own, with what umask says."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
+    source.chmod(0o6750)
+    before = source.stat()
+    with Model.open(source) as model:
+        save(model, renamed(model), source)
+    assert stat.S_IMODE(source.stat().st_mode) == 0o750
+    assert given == [(before.st_uid, before.st_gid)]
+    old = os.umask(0o027)
+    try:
+        with Model.open(source) as model:
+            save(model, None, tmp_path / "new.onnx")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "new.onnx").stat().st_mode) == 0o640
+    assert len(given) == 1
+
+
+@pytest.mark.parametrize("group_is_refused", [False, True])
+def test_an_owner_who_may_not_be_given_is_left(
+    group_is_refused: bool, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only root gives files away; a group may be given by its members, and nothing is said where it may not."""
+    asked: list[bool] = []
+
+    def fchown(_: int, user: int, __: int) -> None:
+        asked.append(user == -1)
+        if user != -1 or group_is_refused:
+            raise PermissionError(errno.EPERM, "no")
+
+    monkeypatch.setattr(os, "fchown", fchown)
+    with Model.open(source) as model:
+        save(model, renamed(model), source)
+    assert asked == [False, True]
+    assert onnx.load(source).graph.name == "renamed"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_root_leaves_files_to_their_owners(tmp_path: Path) -> None:
+    """The model, and a data file of other content that is overwritten."""
+    path, out = external(tmp_path / "source" / "m.onnx"), tmp_path / "out"
+    out.mkdir()
+    for name in ("m.onnx", "w.data"):
+        (out / name).write_bytes(b"old")
+        os.chown(out / name, 1234, 2345)
+        (out / name).chmod(0o4640)
+    with Model.open(path) as model:
+        save(model, renamed(model), out / "m.onnx", force=True)
+    for name in ("m.onnx", "w.data"):
+        status = (out / name).stat()
+        assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 2345, 0o640)
+
+
 def test_a_link_stays_a_link(source: Path, tmp_path: Path) -> None:
     """The file that a symbolic link means is replaced."""
     link = tmp_path / "link.onnx"
@@ -252,8 +309,7 @@ def test_a_killed_run_leaves_one_file_that_the_next_run_removes(source: Path, tm
     assert files_in(tmp_path) == {"out.onnx", "source/m.onnx", ".out.onnx.surgeon-notes.tmp"}
 
 
-@pytest.mark.parametrize("mode", ["copy", "link"])
-def test_a_killed_run_into_another_folder_leaves_one_thing(mode: str, tmp_path: Path) -> None:
+def test_a_killed_run_into_another_folder_leaves_one_thing(tmp_path: Path) -> None:
     """Model and data files lie in one temporary folder until both are whole; the next save sweeps it."""
     source = external(tmp_path / "source" / "m.onnx", "sub/deep/w.data")
     out = tmp_path / "out" / "m.onnx"
@@ -261,15 +317,15 @@ def test_a_killed_run_into_another_folder_leaves_one_thing(mode: str, tmp_path: 
     code = (
         "import os, sys; from surgeon.file.model import Model; from surgeon.file.save import save\n"
         "def die(path): assert (path.parent / 'sub/deep/w.data').exists(); os.kill(os.getpid(), 9)\n"
-        "save(Model.open(sys.argv[1]), None, sys.argv[2], external_data=sys.argv[3], check=die)"
+        "save(Model.open(sys.argv[1]), None, sys.argv[2], check=die)"
     )
-    run = subprocess.run([sys.executable, "-c", code, source, out, mode], check=False)
+    run = subprocess.run([sys.executable, "-c", code, source, out], check=False)
     assert run.returncode == -signal.SIGKILL
     (litter,) = os.listdir(out.parent)
     assert litter.startswith(".m.onnx.surgeon-")
     assert litter.endswith(".tmp")
     with Model.open(source) as model:
-        save(model, renamed(model), out, external_data=mode)
+        save(model, renamed(model), out)
     assert files_in(out.parent) == {"m.onnx", "sub/deep/w.data"}
     assert sorted(os.listdir(out.parent)) == ["m.onnx", "sub"]
     assert (out.parent / "sub/deep/w.data").read_bytes() == (source.parent / "sub/deep/w.data").read_bytes()

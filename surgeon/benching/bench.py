@@ -129,8 +129,8 @@ def _one_thread(threads: int) -> int:
 
 
 def _skeleton(model: Model) -> ModelProto:
-    """The model without its large payloads; raises ModelFileError where its data are not there."""
-    model.check_data()
+    """The model without its large payloads; raises ModelFileError where its data are not there, or others."""
+    model.check_data(sums=True)
     return model.skeleton
 
 

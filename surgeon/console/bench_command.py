@@ -1,6 +1,5 @@
 """The command `surgeon bench`: how long models take, held against each other."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ import click
 
 from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.benching.result import FASTER, SLOWER
-from surgeon.console.console import console_for, seconds_text
+from surgeon.console.console import console_for, print_json, seconds_text
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def bench(
 
     found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        print_json(found.to_dict())
     else:
         print_bench(found, sys.stdout)
     if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):

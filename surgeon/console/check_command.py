@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import click
 
-from surgeon.console.console import console_for
+from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, reading, run_time
 from surgeon.diagnosis.check import CHECKED
 from surgeon.diagnosis.check import check as run
@@ -41,10 +41,8 @@ def check(source: str, target: str, no_load: bool, as_json: bool, **settings: An
     """
     found = run(source, target, load=not no_load, **settings)
     if as_json:
-        import json
-
         content = {"model": source, "target": target, "findings": [item.to_dict() for item in found]}
-        click.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        print_json(content)
     else:
         print_findings(found, TITLES[target], sys.stdout)
     if any(item.stops for item in found):

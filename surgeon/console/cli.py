@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surgeon.console.clean import clean
+from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Pair, reading, writing
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.rewriting.targets import TARGETS
@@ -145,8 +146,6 @@ def rewrite(
     show(report)
     if quiet:
         _whisper(report)
-    elif settings["external_data"] == "link" and report.written:
-        _tell_links(output)
 
 
 def _whisper(report: "Report") -> None:
@@ -205,7 +204,7 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
         return False  # reading it will say why
     if os.path.getsize(source) <= SEARCHED:
         with open(source, "rb") as file:
-            if os.path.basename(path).encode() not in file.read():
+            if os.fsencode(os.path.basename(path)) not in file.read():
                 return False
     from surgeon.file.external import extent_of
     from surgeon.file.model import Model
@@ -214,17 +213,6 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
         locations = {extent_of(tensor).location for tensor in model.external_tensors}
     folders = (os.path.dirname(source), os.path.dirname(output))
     return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
-
-
-def _tell_links(output: str) -> None:
-    """Say where the data files of the written model have two names, which onnx.load refuses."""
-    from surgeon.file.external import files
-    from surgeon.file.model import Model
-
-    with Model.open(output) as model:
-        found = files(Path(output).parent, model.external_tensors)
-    if any(os.stat(path).st_nlink > 1 for path in found.values()):
-        click.echo("link     the data files have two names now: ONNX Runtime loads the model, onnx.load refuses it")
 
 
 def _write_report(report: "Report", path: str) -> None:
@@ -237,10 +225,10 @@ def _write_report(report: "Report", path: str) -> None:
     text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         if _is_stream(path):
-            Path(path).write_text(text, encoding="utf-8")
+            Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
             return
         with AtomicFile(Path(os.path.realpath(path))) as file:
-            write_all(file.handle, text.encode())
+            write_all(file.handle, text.encode("utf-8", "backslashreplace"))
             file.commit()
     except OSError as error:
         raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
@@ -323,9 +311,7 @@ def inspect(source: str, as_json: bool) -> None:
 
     found = inspect_model(source)
     if as_json:
-        import json
-
-        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        print_json(found.to_dict())
     else:
         print_inspection(found, sys.stdout)
 
@@ -358,7 +344,5 @@ def upgrade(
         raise
     if not quiet:
         print_upgrade(done, sys.stdout, written=True)
-        if settings["external_data"] == "link":
-            _tell_links(output)
     elif done.check is not None and done.check.outcome.value == "unproved":
         click.echo(clean(f"UNPROVED: {done.check.reason}"), err=True)

@@ -1,6 +1,5 @@
 """The command `surgeon compare`: two files, equal or not."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.console import LOUD, console_for, print_json, seconds_text
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
 from surgeon.console.report import layers_words
 
@@ -56,7 +55,7 @@ def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: b
     result = run(source, other, dims=dict(dims), **settings)
     if as_json:
         found = {"original": source, "other": other, **result.to_dict()}
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        print_json(found)
     else:
         print_comparison(result, sys.stdout)
     if result.outcome.value != "proved":

@@ -1,5 +1,8 @@
 """The rich console that everything for people is printed on."""
 
+import codecs
+import io
+import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surgeon.console.clean import clean
@@ -34,6 +37,21 @@ def console_for(stream: TextIO) -> "Console":
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     return console
+
+
+def print_json(value: Any) -> None:
+    """Print on standard output, as ASCII where that cannot have all of Unicode: escapes of its own are no JSON."""
+    import json
+
+    is_whole = codecs.lookup(sys.stdout.encoding or "ascii").name.startswith("utf")
+    print(json.dumps(value, indent=1, ensure_ascii=not is_whole))
+
+
+def make_printable(*streams: TextIO) -> None:
+    """Have streams escape what their encoding does not have, where they would raise: that of a locale may be ASCII."""
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _cleaned(item: Any) -> Any:

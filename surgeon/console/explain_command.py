@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from surgeon.console.console import console_for
+from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
 from surgeon.console.report import matched_text, pattern_line
 from surgeon.rewriting.explain import TOP, Explanation, explanations
@@ -43,9 +43,7 @@ def explain(
     """
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     if as_json:
-        import json
-
-        click.echo(json.dumps({"rules": [item.to_dict() for item in found]}, indent=1, ensure_ascii=False))
+        print_json({"rules": [item.to_dict() for item in found]})
     else:
         print_explanations(found, sys.stdout, node)
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from surgeon.console.clean import clean
+from surgeon.console.console import make_printable
 from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
 from surgeon.limits import RUN_TIME
 
@@ -72,6 +73,7 @@ class Commands(click.Group):
         """Run the program; as a process of its own (no arguments given) it ends here."""
         if args is not None:
             return super().main(args, *rest, **named)
+        make_printable(sys.stdout, sys.stderr)
         gc.disable()  # a short life of many small objects, and no garbage among them
         code: Any = 0
         try:
@@ -106,6 +108,8 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
+            if error.filename is None and "temporary directory" in str(error):  # as Python's tempfile says it
+                _leave(ctx, "There is no folder for temporary files: set TMPDIR to one that can be written.", BAD_INPUT)
             place = f"{error.filename}: " if error.filename else ""
             _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
         except KeyboardInterrupt:
@@ -193,11 +197,11 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
         *(_proof_options() if "sites" in checks else ()),
         click.option(
             "--external-data",
-            type=click.Choice(["auto", "share", "copy", "link", "inline"]),
+            type=click.Choice(["auto", "share", "copy", "inline"]),
             default="auto",
             show_default=True,
-            help="Data files where OUT is in another folder: copy (auto), hard link (onnx.load refuses such models), "
-            "or put them into the model (inline); in the folder of IN they are shared. share: refuse other folders.",
+            help="Data files where OUT is in another folder: copy (auto), or put them into the model (inline); in the "
+            "folder of IN they are shared. share: refuse other folders.",
         ),
         click.option("--force", is_flag=True, help="Overwrite a data file of other content at the target."),
         click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),

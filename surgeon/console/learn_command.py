@@ -68,7 +68,6 @@ def learn(
 
 
 def _from_models(paths: Sequence[str], title: str | None) -> "Lesson":
-    import onnx
 
     from surgeon.file.model import Model
     from surgeon.learning import lessons
@@ -78,8 +77,8 @@ def _from_models(paths: Sequence[str], title: str | None) -> "Lesson":
         raise UsageError("One model alone does not say what may differ; give a second export with other sizes.")
     examples = []
     for path in paths:
-        Model.open(path).close()  # says what is wrong with the file
-        proto = onnx.load(path)
+        with Model.open(path) as model:
+            proto = model.whole()
         examples.append(Example(proto, Path(path).name, [value.name for value in proto.graph.input]))
     return lessons.learn([examples], title or Path(paths[0]).stem)
 

@@ -1,5 +1,6 @@
 """The printed manual: the list of all rules, and one rule with before and after drawn from the rule itself."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -167,7 +168,7 @@ def form_lines(form: Form) -> list[str]:
     """What a form writes, drawn; one that depends on the match is named by where it is written."""
     if not form.is_pattern:
         code = form.function.__code__
-        return [f"written site by site ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"]
+        return [f"written site by site ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"]
     return draw(trace(form.function)[0], written=True)
 
 

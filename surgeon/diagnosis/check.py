@@ -58,13 +58,13 @@ def check(
     provider = provider_of(target, ep)
     libraries = require_libraries(custom_ops)
     custom = CustomOps(libraries)
-    model = Model.open(_exported(source) if isinstance(source, gs.Graph) else source)
-    with paused_collector():
-        found = _findings(model, target, provider, custom)
-    if load and target == "ort" and provider == CPU and not any(one.stops for one in found):
-        model.check_data()
-        refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries, run_time)
-        found += [] if refused is None else [refused]
+    with Model.open(_exported(source) if isinstance(source, gs.Graph) else source) as model:
+        with paused_collector():
+            found = _findings(model, target, provider, custom)
+        if load and target == "ort" and provider == CPU and not any(one.stops for one in found):
+            model.check_data(sums=True)
+            refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries, run_time)
+            found += [] if refused is None else [refused]
     for one in found:
         _complete(one)
     return sorted(found, key=lambda one: not one.stops)

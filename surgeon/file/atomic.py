@@ -40,7 +40,7 @@ class AtomicFile:
         self.handle = os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
         try:
             _lock(self.handle)
-            keep_mode(self.handle, self.target)
+            keep_owner(self.handle, self.target)
         except BaseException:
             self._discard()
             raise
@@ -96,12 +96,24 @@ class AtomicFile:
             shutil.rmtree(self.folder, ignore_errors=True)  # what cannot go now is swept by the next save
 
 
-def keep_mode(handle: int, target: Path) -> None:
-    """Give the open file the mode bits of the one that it will replace, if there is one."""
-    if sys.platform == "win32":
+def keep_owner(handle: int, target: Path) -> None:
+    """Give the open file owner, group and mode bits of the one that it will replace, if there is one.
+
+    An owner or a group that this process may not give stays its own.  The bits that run a file with its owner's or
+    group's rights (setuid, setgid) go: they were given to other content.
+    """
+    if not hasattr(os, "fchown"):
+        return  # Windows: who may what is told by the folder
+    try:
+        status = os.stat(target)
+    except FileNotFoundError:
         return
-    with contextlib.suppress(FileNotFoundError):
-        os.fchmod(handle, stat.S_IMODE(os.stat(target).st_mode))
+    os.fchmod(handle, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))  # while it is this process's own
+    try:
+        os.fchown(handle, status.st_uid, status.st_gid)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.fchown(handle, -1, status.st_gid)
 
 
 def sweep(target: Path) -> None:
@@ -114,9 +126,10 @@ def sweep(target: Path) -> None:
             continue
         file = path / target.name if match[2] else path
         if _is_dead(file, int(match[1])):
-            file.unlink(missing_ok=True)  # on Windows this fails while its process has it open
-            if match[2]:
-                shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(PermissionError):  # on Windows: its process lives, and has it open
+                file.unlink(missing_ok=True)
+                if match[2]:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

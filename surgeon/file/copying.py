@@ -42,7 +42,7 @@ def read_at(source: int, start: int, size: int) -> bytes:
 
 def copy_span(source: int, start: int, size: int, target: int) -> None:
     """Copy `[start, start + size)` of `source` to the current position of `target`; EOFError when it is shorter."""
-    if sys.platform == "linux":
+    if hasattr(os, "copy_file_range"):
         while size:
             try:
                 done = os.copy_file_range(source, target, min(size, _KERNEL_CHUNK), start)
@@ -115,7 +115,7 @@ def _clone(source: int, target: int) -> bool:
 
 def _next_data(source: int, at: int, size: int) -> int:
     """Where data begin at or behind `at`; `size` when only a hole is left."""
-    if sys.platform == "win32":
+    if not hasattr(os, "SEEK_DATA"):
         return at
     try:
         return os.lseek(source, at, os.SEEK_DATA)
@@ -126,7 +126,7 @@ def _next_data(source: int, at: int, size: int) -> int:
 
 
 def _next_hole(source: int, at: int, size: int) -> int:
-    if sys.platform == "win32":
+    if not hasattr(os, "SEEK_HOLE"):
         return size
     try:
         return os.lseek(source, at, os.SEEK_HOLE)

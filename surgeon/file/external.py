@@ -1,31 +1,42 @@
 """External data: which files a model keeps tensors in, where they lie, and whether they may be trusted.
 
 A location counts from the folder of the model.  One that is absolute, climbs with `..`, or leaves that folder through
-a symbolic link is refused, as onnx itself refuses it.  Files are mapped when a value is asked for, never read before;
-checksums are kept as they are and not computed.  Format: ExternalData.md of the ONNX repository.
+a symbolic link is refused, as onnx itself refuses it, and so is a file that has a second name (a hard link), which may
+lie anywhere.  Files are mapped when a value is asked for, never read before; a checksum that a tensor gives is checked
+then, and before a file is copied.  Format: ExternalData.md of the ONNX repository.
 """
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 
 import onnx
 
 from surgeon.errors import ModelFileError
+from surgeon.file.checksums import agrees
+from surgeon.file.mapping import close_map, map_open, span_of
+from surgeon.file.paths import local
 from surgeon.file.values import STRING, Array, decode_raw, raw_size
 
 EXTERNAL = onnx.TensorProto.EXTERNAL
 
+_NUMBER = re.compile("[0-9]{1,20}")  # int() takes signs, spaces, underscores and the digits of any script too
 
 @dataclass(frozen=True)
 class Extent:
-    """Bytes `[offset, offset + size)` of the file at `location`, taken by one tensor."""
+    """Bytes `[offset, offset + size)` of the file at `location`, taken by one tensor.
+
+    checksum: what the model gives, "" where it gives none.
+    """
 
     location: str
     offset: int
     size: int
+    checksum: str = field(default="", compare=False)
 
 
 def extent_of(tensor: onnx.TensorProto) -> Extent:
@@ -37,34 +48,48 @@ def extent_of(tensor: onnx.TensorProto) -> Extent:
     if tensor.data_type == STRING:
         raise ModelFileError(f"Tensor {tensor.name!r} holds strings, which ONNX does not allow in external data.")
     need = raw_size(tensor)
-    try:
-        offset, size = int(entries.get("offset") or 0), int(entries.get("length") or need)
-    except ValueError:
-        offset = size = -1
-    if offset < 0 or size < 0:
-        raise ModelFileError(f"Tensor {tensor.name!r} has an offset or length that is no number of bytes.")
+    offset, size = _number(entries, "offset", 0, tensor), _number(entries, "length", need, tensor)
     if size < need:
         raise ModelFileError(
             f"Tensor {tensor.name!r} needs {need} bytes, but its entry in {location!r} has {size}: export it again."
         )
-    return Extent(location, offset, size)
+    return Extent(location, offset, size, entries.get("checksum", ""))
+
+
+def _number(entries: Mapping[str, str], key: str, default: int, tensor: onnx.TensorProto) -> int:
+    """The bytes that an entry says."""
+    text = entries.get(key)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise ModelFileError(
+            f"Tensor {tensor.name!r} has the {key} {text!r}, which is no number of bytes in digits 0 to 9: "
+            "export it again."
+        )
+    return int(text)
 
 
 def resolve(folder: Path, location: str) -> Path:
     """The file that a location means, below `folder`; ModelFileError when it leads out of it."""
     parts = location.replace("\\", "/").split("/")
     windows = PureWindowsPath(location)
-    path = folder / location
+    path = folder / local(location)
     if location.startswith(("/", "\\")) or windows.drive or ".." in parts or "\0" in location:
         raise ModelFileError(
             f"External data {location!r} points outside of the model's folder: move the file beside the model."
         )
-    home, real = os.path.realpath(folder), os.path.realpath(path)
-    if os.path.commonpath((home, real)) != home:
+    if not _lies_in(os.path.realpath(folder), os.path.realpath(path)):
         raise ModelFileError(
             f"External data {location!r} is a link that leaves the model's folder: put the file itself there (cp -L)."
         )
     return path
+
+
+def _lies_in(folder: str, path: str) -> bool:
+    try:
+        return os.path.commonpath((folder, path)) == folder
+    except ValueError:  # on Windows: another drive
+        return False
 
 
 def check_extent(path: Path, extent: Extent, name: str) -> None:
@@ -72,16 +97,43 @@ def check_extent(path: Path, extent: Extent, name: str) -> None:
     try:
         status = os.stat(path)
     except OSError as error:
+        what = "put it by the model"
+        if "\\" in extent.location and os.sep == "/":
+            what = "its location has backslashes, which part folders on Windows alone: export it again with '/'"
         raise ModelFileError(
-            f"External data file {path} of tensor {name!r} cannot be opened, {error.strerror}: put it by the model."
+            f"External data file {path} of tensor {name!r} cannot be opened, {error.strerror}: {what}."
         ) from None
-    if not os.path.isfile(path):
+    if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(f"External data {path} of tensor {name!r} is not a regular file.")
+    if status.st_nlink > 1:
+        raise ModelFileError(
+            f"External data file {path} has {status.st_nlink} names (hard links), so it may belong elsewhere, and "
+            "onnx.load refuses it too: put a copy in its place."
+        )
     if status.st_size < extent.offset + extent.size:
         raise ModelFileError(
             f"External data file {path} is too short: tensor {name!r} ends at byte {extent.offset + extent.size}, "
             f"the file at {status.st_size}."
         )
+
+
+def check_sum(path: Path, extent: Extent, name: str) -> None:
+    """ModelFileError when the data of the tensor called `name` are not those that its checksum is of, if it has one."""
+    if not extent.checksum:
+        return
+    try:
+        is_same = agrees(path, extent.offset, extent.size, extent.checksum)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if not is_same:
+        raise ModelFileError(
+            f"Tensor {name!r} has the checksum {extent.checksum!r}, which is not the SHA-1 of its data in {path}: "
+            "copy or download that file again."
+        )
+
+
+def _unreadable(path: Path, error: OSError) -> ModelFileError:
+    return ModelFileError(f"External data file {path} cannot be read: {error.strerror}.")
 
 
 def files(folder: Path, tensors: Iterable[onnx.TensorProto]) -> dict[str, Path]:
@@ -96,6 +148,14 @@ def files(folder: Path, tensors: Iterable[onnx.TensorProto]) -> dict[str, Path]:
     return found
 
 
+def check_sums(folder: Path, tensors: Iterable[onnx.TensorProto]) -> None:
+    """ModelFileError when a tensor's data are not those that its checksum is of; reads what has one."""
+    for tensor in tensors:
+        extent = extent_of(tensor)
+        if extent.checksum:
+            check_sum(resolve(folder, extent.location), extent, tensor.name)
+
+
 class Store:
     """Reads tensors from the data files beside one model; each file is mapped once."""
 
@@ -104,39 +164,45 @@ class Store:
         self._maps: dict[Path, mmap.mmap] = {}
 
     def value(self, tensor: onnx.TensorProto) -> Array:
-        """The value of a tensor with external data: a read-only view of the mapped file where the dtype allows."""
+        """The value of a tensor with external data: read-only, of a large one a view of the map."""
+        return decode_raw(tensor, *span_of(*self._mapped(tensor)))
+
+    def fill(self, model: onnx.ModelProto) -> None:
+        """Put the data of all tensors of a model that lie in files into it."""
+        for tensor in tensors_of(model):
+            if tensor.data_location == EXTERNAL:
+                found, start, _ = self._mapped(tensor)
+                tensor.raw_data = found[start : start + raw_size(tensor)]
+                del tensor.external_data[:]
+                tensor.data_location = onnx.TensorProto.DEFAULT
+
+    def _mapped(self, tensor: onnx.TensorProto) -> tuple[mmap.mmap | bytes, int, int]:
+        """Where the bytes of a tensor lie in a mapped file; of one without elements nothing is mapped."""
         extent = extent_of(tensor)
         if self.folder is None:
             raise ModelFileError(
                 f"Tensor {tensor.name!r} lies in {extent.location!r}, but the model came from memory: "
                 "open it by its path, so that the folder is known."
             )
-        path = resolve(self.folder, extent.location)
+        path, size = resolve(self.folder, extent.location), raw_size(tensor)
         check_extent(path, extent, tensor.name)
-        if not raw_size(tensor):
-            return decode_raw(tensor, b"")
+        check_sum(path, extent, tensor.name)
+        if not size:
+            return b"", 0, 0
         found = self._maps.get(path)
         if found is None or len(found) < extent.offset + extent.size:
             try:
                 with open(path, "rb") as file:
-                    found = self._maps[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    found = self._maps[path] = map_open(file)
             except OSError as error:
-                raise ModelFileError(f"External data file {path} cannot be read: {error.strerror}.") from None
-        return decode_raw(tensor, found, extent.offset, extent.offset + extent.size)
+                raise _unreadable(path, error) from None
+        return found, extent.offset, extent.offset + extent.size
 
     def close(self) -> None:
         """Let go of the maps; arrays that still look into one keep it alive."""
         for found in self._maps.values():
             close_map(found)
         self._maps.clear()
-
-
-def close_map(found: mmap.mmap) -> None:
-    """Unmap now, or, where arrays still look into it, when the last of them goes."""
-    try:
-        found.close()
-    except BufferError:
-        return  # exported to numpy; the collector unmaps it with the last array
 
 
 def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -62,8 +62,9 @@ class NewData:
 def name_beside(out: Path, tensors: Iterable[onnx.TensorProto]) -> str:
     """A location for the new data of a model at `out` that none of the tensors with external data lies at."""
     taken = {os.path.normpath(external.extent_of(tensor).location) for tensor in tensors}
-    number, name = 1, f"{out.name}.data"
+    stem = os.fsencode(out.name).decode("utf-8", "replace")  # a location is UTF-8, the name of a file may be any bytes
+    number, name = 1, f"{stem}.data"
     while os.path.normpath(name) in taken:
         number += 1
-        name = f"{out.name}.{number}.data"
+        name = f"{stem}.{number}.data"
     return name

@@ -19,8 +19,9 @@ from google.protobuf.message import Message as ProtoMessage
 from surgeon.errors import ModelFileError
 from surgeon.file import external
 from surgeon.file.edits import Edits, Piece, join
-from surgeon.file.foreign import describe, not_utf8, refuse_special, unreadable
+from surgeon.file.foreign import describe, not_utf8
 from surgeon.file.fresh import NewData
+from surgeon.file.mapping import close_map, map_whole, span_of, stamp
 from surgeon.file.payloads import KEY, MARK, Payload, cut, find_payloads, marked, restore
 from surgeon.file.values import Array, decode, decode_raw, densify
 from surgeon.file.wire import LEN, MAX_SIZE, Buffer, Message, WireError, root, write_varint
@@ -33,8 +34,6 @@ graph.node[12].attribute[3].g.  A singular message has occurrence 0, even when t
 """
 
 _MAIN_GRAPH = 7
-
-Where = tuple[float, int, int, int]
 
 
 class Model:
@@ -51,15 +50,15 @@ class Model:
 
     def __init__(self, data: Buffer, path: Path | None, threshold: int) -> None:
         self.path = path
-        self.data = data
+        self._data: Buffer | None = data
         self.stamp = None if path is None else stamp(path)
-        self._root = root(data)
-        self._messages: dict[Address, Message] = {(): self._root}
+        whole = root(data)
+        self._messages: dict[Address, Message] = {(): whole}
         self._store = external.Store(None if path is None else path.parent)
         name = "The model" if path is None else str(path)
         try:
-            self._payloads = list(find_payloads(self._root, threshold))
-            if not self._root.records(_MAIN_GRAPH):
+            self._payloads = list(find_payloads(whole, threshold))
+            if not whole.records(_MAIN_GRAPH):
                 raise ModelFileError(describe(data[:4096], name) or f"{name} holds no graph, so it is no ONNX model.")
             self.skeleton = self._parse()
         except (WireError, DecodeError) as error:
@@ -87,13 +86,22 @@ class Model:
                 raise ModelFileError("The model is empty: there are no bytes to read.")
             return cls(bytes(source), None, threshold)
         path = Path(os.path.abspath(source))  # the working folder may change before the save
-        return cls(_map(path), path, threshold)
+        return cls(map_whole(path), path, threshold)
+
+    @property
+    def data(self) -> Buffer:
+        """The bytes of the file; after `close` it is mapped again."""
+        if self._data is None:
+            self.check_unchanged()
+            self._data = map_whole(self.path) if self.path is not None else b""
+        return self._data
 
     def value(self, tensor: onnx.TensorProto) -> Array:
         """The value of a tensor of the skeleton, wherever its data are: inline, cut out, or in an external file.
 
-        The array has the tensor's shape and dtype (see `surgeon.values`) and may be a read-only view of the file.
-        Raises ModelFileError when the data are missing, too short or changed on disk.
+        The array has the tensor's shape and dtype (see `surgeon.values`) and may be a read-only view of the file, which
+        stays open as long as the array is there.  Raises ModelFileError when the data are missing, too short, changed
+        on disk or not those of their checksum.
         """
         if tensor.data_location != external.EXTERNAL:
             return decode(tensor)
@@ -102,7 +110,7 @@ class Model:
             return self._store.value(tensor)
         self.check_unchanged()
         if payload.raw is not None:
-            return decode_raw(tensor, self.data, *payload.raw)
+            return decode_raw(tensor, *span_of(self.data, *payload.raw))
         full = self._rebuild(payload)
         return self._store.value(full) if full.data_location == external.EXTERNAL else decode(full)
 
@@ -137,7 +145,7 @@ class Model:
         found = self._messages.get(where)
         if found is None:
             try:
-                found = self.message(where[:-1]).child(*where[-1])
+                found = self.message(where[:-1]).child(*where[-1]) if where else root(self.data)
             except WireError as error:
                 raise ModelFileError(f"{self.path or 'The model'} is damaged ({error}): export it again.") from None
             self._messages[where] = found
@@ -169,10 +177,15 @@ class Model:
         if self.path is not None and stamp(self.path) != self.stamp:
             raise ModelFileError(f"{self.path} was changed on disk since it was opened: open it again.")
 
-    def check_data(self) -> None:
-        """ModelFileError when an external data file is missing, too short or out of bounds.  None is read."""
+    def check_data(self, *, sums: bool = False) -> None:
+        """ModelFileError when an external data file is missing, too short or out of bounds.
+
+        None is read.  sums: but where a tensor gives a checksum, which has to fit: for those who have all data read.
+        """
         if self.path is not None:
             external.files(self.path.parent, self.external_tensors)
+            if sums:
+                external.check_sums(self.path.parent, self.external_tensors)
 
     def check_names(self) -> None:
         """ModelFileError when a string is not UTF-8.  Slow: for the moment when something has gone wrong."""
@@ -182,11 +195,20 @@ class Model:
                 f"{self.path or 'The model'} holds a name that is not UTF-8 ({found!r}): export it again."
             )
 
+    def whole(self) -> onnx.ModelProto:
+        """The model with all its data in it, those of external files too.  Raises ModelFileError as `value` does."""
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.data[:])
+        if self.external_tensors:
+            self._store.fill(proto)
+        return proto
+
     def close(self) -> None:
-        """Let go of the files.  Arrays already handed out stay good; everything else needs the model open."""
+        """Let go of the files.  Arrays already handed out stay good; what is asked later opens the files again."""
         self._store.close()
-        if isinstance(self.data, mmap.mmap):
-            external.close_map(self.data)
+        if isinstance(self._data, mmap.mmap):
+            data, self._data = self._data, None
+            self._messages.clear()  # they look into it
+            close_map(data)
 
     def __enter__(self) -> "Model":
         return self
@@ -219,7 +241,9 @@ class Model:
     def _rebuild(self, payload: Payload) -> onnx.TensorProto:
         """The tensor of a payload as the file has it."""
         try:
-            full: onnx.TensorProto = onnx.TensorProto.FromString(payload.tensor.bytes())
+            data = self.data  # a message found before the model was closed has that of then
+            body = b"".join(data[frame.start : frame.end] for frame in payload.tensor.frames)
+            full: onnx.TensorProto = onnx.TensorProto.FromString(body)
         except DecodeError:
             raise ModelFileError(
                 f"{self.path or 'The model'} is damaged inside the tensor at byte {payload.tensor.frames[0].start}: "
@@ -350,33 +374,6 @@ class Patch:
         """The edited model as a ModelProto, all inline data loaded.  Errors as for `pieces`."""
         proto: onnx.ModelProto = onnx.ModelProto.FromString(self.apply())
         return proto
-
-
-def stamp(path: Path) -> Where | None:
-    """What tells one state of a file from another: device, inode, size, time of change; None without a file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
-
-
-def _map(path: Path) -> mmap.mmap:
-    special = refuse_special(path)
-    if special is not None:
-        raise ModelFileError(special)
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size:
-                raise ModelFileError(f"{path} is empty: export or download it again.")
-            if size > MAX_SIZE:
-                raise ModelFileError(
-                    f"{path} takes {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data."
-                )
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise ModelFileError(unreadable(path, error)) from None
 
 
 def _records(message: Message, field: int, bodies: Sequence[bytes]) -> bytes:

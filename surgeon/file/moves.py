@@ -7,9 +7,10 @@ from pathlib import Path
 
 from surgeon.errors import ModelFileError
 from surgeon.file import external
-from surgeon.file.atomic import AtomicFile, keep_mode, sync_folder
+from surgeon.file.atomic import AtomicFile, keep_owner, sync_folder
 from surgeon.file.copying import copy_file, open_new, open_read, same_content
 from surgeon.file.fresh import NewData
+from surgeon.file.paths import local
 
 
 @dataclass
@@ -55,7 +56,7 @@ def holds(target: Path, path: Path, force: bool) -> bool:
     return False
 
 
-def bring(found: dict[str, Path], written: AtomicFile, out: Path, link: bool, force: bool) -> list[Move]:
+def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[Move]:
     """Put the data files (location -> path) beside the written model, unless all are in their places already."""
     targets = {location: external.resolve(out.parent, location) for location in found}
     missing = [location for location, path in found.items() if not holds(targets[location], path, force)]
@@ -65,14 +66,11 @@ def bring(found: dict[str, Path], written: AtomicFile, out: Path, link: bool, fo
     moves: list[Move] = []
     folder = written.enter_folder()
     for number, (location, path) in enumerate(found.items()):
-        staged = folder / location
+        staged = folder / local(location)
         if staged.exists():
             continue  # another spelling of a location that is there
         staged.parent.mkdir(parents=True, exist_ok=True)
-        if link:
-            os.link(os.path.realpath(path), staged)
-        else:
-            _copy(path, staged, targets[location])
+        _copy(path, staged, targets[location])
         if location in missing:
             moves.append(Move(staged, targets[location], folder / f".surgeon-old-{number}"))
     return moves
@@ -82,10 +80,11 @@ def stage(data: NewData, written: AtomicFile, out: Path) -> Move:
     """Write new data to a file in the temporary folder, durably."""
     _require_beside(out, written)
     folder = written.folder or written.open_folder()
-    move = Move(folder / data.location, external.resolve(out.parent, data.location), folder / ".surgeon-old-new")
+    staged, target = folder / local(data.location), external.resolve(out.parent, data.location)
+    move = Move(staged, target, folder / ".surgeon-old-new")
     handle = open_new(move.staged)
     try:
-        keep_mode(handle, move.target)
+        keep_owner(handle, move.target)
         data.write(handle)
         os.fsync(handle)
     finally:
@@ -108,11 +107,11 @@ def _require_beside(out: Path, written: AtomicFile) -> None:
 
 
 def _copy(path: Path, staged: Path, target: Path) -> None:
-    """Copy a data file, durably, with the mode bits of the one that it will replace."""
+    """Copy a data file, durably, with the owner and mode of the one that it will replace."""
     handles = [open_read(path)]
     try:
         handles.append(open_new(staged))
-        keep_mode(handles[1], target)
+        keep_owner(handles[1], target)
         copy_file(*handles)
         os.fsync(handles[1])
     finally:

@@ -122,6 +122,7 @@ class Contents:
         if tensor.data_location == external.EXTERNAL:
             extent = self._model.extent(tensor)
             if extent is not None:
+                self._check(extent, tensor.name)
                 return _Span(extent.location, extent.offset, raw_size(tensor))
             span = self._model.span(tensor)
             if span is not None:
@@ -133,6 +134,11 @@ class Contents:
             return b"".join(b"%d:%s" % (len(item), item) for item in map(_encoded, array.flat))
         data: bytes = np.ascontiguousarray(array).tobytes()
         return data if array.nbytes == raw_size(tensor) else b"unpacked " + data  # below 8 bits raw data are packed
+
+    def _check(self, extent: external.Extent, name: str) -> None:
+        """What is read here goes by `Model.value`, and so past what that looks at."""
+        if self._model.path is not None:
+            external.check_sum(external.resolve(self._model.path.parent, extent.location), extent, name)
 
     def _pieces(self, data: bytes | _Span) -> Iterator[bytes]:
         size = _size(data)

@@ -28,7 +28,7 @@ from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_
 from surgeon.file.values import raw_size
 from surgeon.file.wire import Buffer, root, write_varint
 
-DataMode = Literal["auto", "share", "copy", "link", "inline"]
+DataMode = Literal["auto", "share", "copy", "inline"]
 
 _MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already
 _READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
@@ -53,22 +53,21 @@ def save(
         auto     share in the same folder, else copy
         share    leave the data files where they are; only into the folder of the source
         copy     reflinks where the file system has them, else a copy that leaves holes as holes
-        link     hard links: no room and no time, but onnx.load refuses models whose data file has two names
         inline   put the data into the model; refused when it would reach 2 GiB
     force        overwrite a data file of other content at the target
 
     New tensors of a MiB and more go to a data file of their own, `{name of out}.data`, where the model keeps data in
     files; where it could not hold the others either (2 GiB), all but small ones do.  Not with inline.
 
-    In the folder of the source copy and link do as share, for a model finds its data files by their names.  Elsewhere
-    only the data files come along that the written model still uses.
+    In the folder of the source copy does as share, for a model finds its data files by their names.  Elsewhere only
+    the data files come along that the written model still uses.
 
     Raises ModelFileError, in one sentence, when the source changed since it was opened or the target cannot be written,
     UsageError when `external_data` does not fit, RewriteError when edits of the patch meet.  After saving over its own
     source the model has to be opened again.
     """
-    if external_data not in ("auto", "share", "copy", "link", "inline"):
-        raise UsageError(f"external_data={external_data!r} is unknown: choose auto, share, copy, link or inline.")
+    if external_data not in ("auto", "share", "copy", "inline"):
+        raise UsageError(f"external_data={external_data!r} is unknown: choose auto, share, copy or inline.")
     out = Path(out)
     target = _target(out)
     model.check_unchanged()
@@ -88,7 +87,8 @@ def save(
                     writer.write(pieces)
                 if home is not None:
                     tensors = _external_tensors(model, patch, file.temporary, fresh)
-                    moves = bring(external.files(home, tensors), file, out, external_data == "link", force)
+                    external.check_sums(home, tensors)
+                    moves = bring(external.files(home, tensors), file, out, force)
                 if fresh is not None and fresh.size:
                     moves += _put_new(stage(fresh, file, out), file, stack, at_once=not moves, force=force)
         if check is not None:
@@ -138,8 +138,6 @@ def _explained(out: Path) -> Iterator[None]:
             why = "permission is denied: name another folder or change its permissions"
         elif error.errno == errno.EEXIST:
             why = "another save to it is under way: wait for its end"
-        elif error.errno == errno.EXDEV:
-            why = "hard links do not cross file systems: use external_data='copy'"
         else:
             why = f"{error.strerror or error}"
         raise ModelFileError(f"{out} cannot be written, {why}.") from error
@@ -209,7 +207,7 @@ def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
         raise UsageError(
             f"Data files can be shared only inside {home}: write the model there, or use copy instead of share."
         )
-    if model.path is None and mode in ("copy", "link"):
+    if model.path is None and mode == "copy":
         raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
     for location, path in external.files(home, tensors).items():
         if _same_file(path, out):
@@ -264,6 +262,7 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         extent = external.extent_of(tensor)
         path = external.resolve(model.path.parent, extent.location)
         external.check_extent(path, extent, tensor.name)
+        external.check_sum(path, extent, tensor.name)
         for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
             records = message.records(number)
             for start, end in zip(records.starts, records.ends, strict=True):

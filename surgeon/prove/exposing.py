@@ -98,10 +98,10 @@ def _copy(model: Path, pieces: Sequence[Piece], *, movable: bool) -> Iterator[Pa
     """Write the pieces of a model to a temporary file and give its path."""
     name = f"{model.name}.outputs{next(_numbers)}"
     with ExitStack() as stack:
-        elsewhere = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for folder in (model.parent, elsewhere) if movable else (model.parent,):
+        for is_beside in (True, False) if movable else (True,):
             try:
                 with ExitStack() as attempt:
+                    folder = model.parent if is_beside else Path(attempt.enter_context(tempfile.TemporaryDirectory()))
                     file = attempt.enter_context(AtomicFile(folder / name))
                     _write(pieces, model, file.handle)
                     stack.push(attempt.pop_all())

@@ -98,8 +98,8 @@ def explanations(
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
     chosen = flat(resolve(rules))
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
-    with paused_collector():
-        index = indexed(Model.open(proto))
+    with paused_collector(), Model.open(proto) as model:
+        index = indexed(model)
         spots = None if node is None else _named(index, node)
         return [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
 

@@ -28,7 +28,7 @@ from surgeon.rewriting.run import Run, indexed
 from surgeon.rewriting.runnable import provider_of
 from surgeon.rewriting.targets import TARGETS
 
-DataMode = Literal["auto", "share", "copy", "link", "inline"]
+DataMode = Literal["auto", "share", "copy", "inline"]
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
@@ -68,7 +68,7 @@ def rewrite(
     approximate: run rules that change numbers beyond rounding also where they are not named themselves.
     only, skip: shell patterns of node names.  dry_run: say what would happen, write nothing.
     expect: how often rules must fire, by name, for the model to be written.  external_data: what becomes of data files,
-    "auto", "share", "copy", "link" or "inline"; force: overwrite a data file of other content.
+    "auto", "share", "copy" or "inline"; force: overwrite a data file of other content.
     progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
     Returns the model in the kind it was given (a path: the path written) and a Report.  Raises CheckFailed, with the
@@ -163,6 +163,15 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
         needs_rules = not settings.inline or bool(rules)
         selection = resolve(rules, approximate=settings.approximate) if needs_rules else {}
         model = Model.open(source)
+    with model:
+        return _rewrite_model(source, model, selection, settings, clock)
+
+
+def _rewrite_model(
+    source: Any, model: Model, selection: dict[str, tuple[Rule, ...]], settings: _Settings, clock: Clock
+) -> tuple[Any, Report]:
+    """Rewrite an open model."""
+    with clock.phase("read"):
         index = indexed(model)
         first = inline_rules(index, settings.inline) if settings.inline else []
         selection = {rule.name: (rule,) for rule in first} | selection
@@ -218,15 +227,16 @@ def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = 
     """
     require_target(target, ep)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
-    index = indexed(Model.open(proto))
     taken: set[Any] = set()
-    for rule in flat(resolve(rules)):
-        driver = Driver(index, [rule], target, ep=ep)
-        for scope in index.scopes:
-            for match in driver.matches(rule, scope):
-                if not taken.intersection(match.nodes):
-                    taken.update(match.nodes)
-                    yield match
+    with Model.open(proto) as model:
+        index = indexed(model)
+        for rule in flat(resolve(rules)):
+            driver = Driver(index, [rule], target, ep=ep)
+            for scope in index.scopes:
+                for match in driver.matches(rule, scope):
+                    if not taken.intersection(match.nodes):
+                        taken.update(match.nodes)
+                        yield match
 
 
 @contextmanager

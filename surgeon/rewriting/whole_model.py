@@ -27,6 +27,7 @@ def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOp
     """The check of whole models under ONNX Runtime: one original, and any number to hold against it."""
     from surgeon.prove.model_check import ModelCheck
 
+    model.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
     return ModelCheck(
         original,
         model.skeleton,

@@ -156,8 +156,9 @@ def _allow_memory(size: int) -> None:
         import resource
     except ImportError:  # on Windows
         return
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (size if hard < 0 else min(size, hard), hard))
+    with contextlib.suppress(ValueError, OSError):  # a system that has the call and not the limit, as macOS may
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (size if hard < 0 else min(size, hard), hard))
 
 
 if __name__ == "__main__":

@@ -94,13 +94,22 @@ def memory_limit(share: float = PART) -> int:
 
 
 def _page() -> int | None:
-    """An open file of no name in which a child notes what it does; None where children inherit no open files."""
+    """An open file of no name in which a child notes what it does.
+
+    None where children inherit no open files, or there is no place for one: then it is not known what a child was at
+    when it ended.
+    """
     if os.name != "posix":
         return None
-    handle, name = tempfile.mkstemp()
-    os.unlink(name)
-    os.truncate(handle, NOTES)
-    return handle
+    with contextlib.suppress(OSError):
+        if hasattr(os, "memfd_create"):
+            handle = os.memfd_create("surgeon")
+        else:  # macOS
+            handle, name = tempfile.mkstemp()
+            os.unlink(name)
+        os.truncate(handle, NOTES)
+        return handle
+    return None
 
 
 class Child:

@@ -17,6 +17,7 @@ import onnx
 from google.protobuf.message import EncodeError
 
 from surgeon.errors import SurgeonError, UsageError
+from surgeon.file.paths import in_utf8
 from surgeon.implementations import is_python, load
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
@@ -76,7 +77,7 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
         refusals = _exceptions()
         for name in shared:
             try:
-                onnxruntime.SessionOptions().register_custom_ops_library(name)
+                onnxruntime.SessionOptions().register_custom_ops_library(_in_utf8(name))
             except refusals as error:
                 why = _refused(error).line.rstrip(".")
                 raise UsageError(
@@ -131,8 +132,8 @@ class Session:
                 if is_python(library):
                     continue
                 # a bare name would be sought on the loader's path alone
-                options.register_custom_ops_library(str(pathlib.Path(library).absolute()))
-            source = str(model) if isinstance(model, pathlib.Path) else _serialized(model)
+                options.register_custom_ops_library(_in_utf8(pathlib.Path(library).absolute()))
+            source = _in_utf8(model) if isinstance(model, pathlib.Path) else _serialized(model)
             self._session: Any = onnxruntime.InferenceSession(source, options, providers=[provider])
         except self._refusals as error:
             raise _refused(error) from error
@@ -212,6 +213,14 @@ def providers() -> list[str]:
     import onnxruntime
 
     return list(onnxruntime.get_available_providers())
+
+
+def _in_utf8(path: pathlib.Path | str) -> str:
+    """A path as ONNX Runtime takes it; raises SessionError for one that it cannot take."""
+    try:
+        return in_utf8(path)
+    except UnicodeDecodeError as error:
+        raise SessionError(f"Its path {str(path)!r} is no UTF-8: give it another name.", missing=True) from error
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:

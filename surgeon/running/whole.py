@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
-import onnx
 from onnx import ModelProto
 
 from surgeon.file.model import Model
@@ -60,16 +59,17 @@ def _in_pieces(
     """A model for which ONNX Runtime lacks a kernel, where implementations make up for it."""
     with Model.open(model) as opened:
         skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
-    found = implemented(skeleton, custom_ops)
-    if found and size > MOST_BYTES:
-        raise SessionError(
-            f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB runs "
-            f"as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
-            missing=True,
-        )
-    if not found:
-        raise SessionError(f"{refused.line.rstrip('.')}{cure(skeleton, custom_ops, has_rules=False)}.", missing=True)
-    whole = onnx.load(str(model)) if isinstance(model, Path) else model
+        found = implemented(skeleton, custom_ops)
+        if found and size > MOST_BYTES:
+            raise SessionError(
+                f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB "
+                f"runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
+                missing=True,
+            )
+        if not found:
+            what_to_do = cure(skeleton, custom_ops, has_rules=False)
+            raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True)
+        whole = opened.whole() if isinstance(model, Path) else model
     return _pieces(whole, found, custom_ops, optimised)
 
 

@@ -16,6 +16,7 @@ from onnx import ModelProto
 from torch.utils import _pytree
 
 from surgeon.errors import CheckFailed, ModelFileError, UsageError
+from surgeon.file.model import Model
 from surgeon.prove.compare import dtype_name, require_tolerances
 from surgeon.running.oracles import open_oracle
 from surgeon.running.runtime import Session, SessionError, require_libraries
@@ -174,12 +175,18 @@ def _run(
         except SessionError as refused:
             if not refused.missing:
                 raise
-            whole = onnx.load(str(model)) if isinstance(model, Path) else model
-            with open_oracle(whole, libraries) as oracle:
+            with open_oracle(_whole(model), libraries) as oracle:
                 return oracle.name, oracle.run(feeds)
     except SessionError as refused:
         cure = "give custom_ops, or an implementation of the operator" if refused.missing else "correct the model"
         raise CheckFailed(f"The model does not run ({refused.line.rstrip('.')}): {cure}.") from refused
+
+
+def _whole(model: Path | ModelProto) -> ModelProto:
+    if isinstance(model, ModelProto):
+        return model
+    with Model.open(model) as opened:
+        return opened.whole()
 
 
 def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: ModelProto) -> dict[str, np.ndarray]:
