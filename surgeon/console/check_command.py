@@ -11,6 +11,7 @@ from surgeon.console.guard import CHECK_FAILED, reading, run_time
 from surgeon.diagnosis.check import CHECKED
 from surgeon.diagnosis.check import check as run
 from surgeon.diagnosis.finding import Finding
+from surgeon.listing import first_of
 
 TITLES = {"ort": "ONNX Runtime", "onnx": "ONNX", "tensorrt": "TensorRT"}
 
@@ -80,8 +81,7 @@ def finding_lines(found: Finding) -> Iterator[str]:
     if found.link:
         yield f"  link: {found.chain}"
     if found.nodes:
-        more = found.count - len(found.nodes)
-        yield f"  at: {', '.join(found.nodes)}{f' and {more:,} more' if more > 0 else ''}"
+        yield f"  at: {first_of(found.nodes, len(found.nodes), found.count)}"
     if found.came_from:
         yield f"  from: {found.came_from}"
     yield from (f"  help: {text}" for text in found.helps)

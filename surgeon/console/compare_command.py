@@ -11,6 +11,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
 from surgeon.console.report import layers_words
+from surgeon.listing import and_more
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +77,8 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
         worst = sorted(result.outputs, key=lambda error: (not error.ok, error.severity), reverse=True)
         _print_errors(console, "output", worst[:SHOWN_OUTPUTS])
         if len(worst) > SHOWN_OUTPUTS:
-            console.print(f"and {len(worst) - SHOWN_OUTPUTS:,} more, none worse (--json has them all)", soft_wrap=True)
+            more = and_more(len(worst) - SHOWN_OUTPUTS).lstrip()
+            console.print(f"{more}, none worse (--json has all)", soft_wrap=True)
         console.print()
     if result.layers is not None:
         if result.layers.errors:

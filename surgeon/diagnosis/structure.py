@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import onnx
 
 from surgeon.diagnosis.finding import Findings
+from surgeon.listing import first_of
 from surgeon.ops.walking import free_names, graphs_of
 from surgeon.shaping.facts import Facts
 
@@ -124,8 +125,7 @@ def _tell_order(nodes: Sequence[onnx.NodeProto], where: str, found: Findings) ->
     """Tell a circle, else that nodes stand before what they read, which ONNX Runtime and TensorRT sort themselves."""
     circle = [_label(node) for node in _in_circles(nodes)]
     if circle:
-        told = ", ".join(circle[:4]) + (" ..." if len(circle) > 4 else "")
-        reason = f"nodes{_in(where)} need each other's outputs in a circle: {told}"
+        reason = f"nodes{_in(where)} need each other's outputs in a circle: {first_of(circle, 4)}"
         found.add("model", "", reason, at=circle[0], helps=["have one of them read a tensor from outside the circle"])
         return
     found.add(

@@ -13,7 +13,7 @@ from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.fragment import Fragment
 from surgeon.rewriting.inline import drop_uncalled
-from surgeon.rewriting.near_misses import deepest, is_near, near_misses
+from surgeon.rewriting.near_misses import deepest, near_misses, worth_telling
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import Splicer, Step
@@ -173,6 +173,16 @@ class Driver:
         """The matches that were found last and had to stay as they are."""
         return list(self._refused.values())
 
+    @property
+    def waiting(self) -> dict[int, dict[str, int]]:
+        """How often each rule would fire with a newer opset, by that opset, the oldest first."""
+        found: dict[int, dict[str, int]] = {}
+        for miss in self.refusals:
+            if miss.opset:
+                rules = found.setdefault(miss.opset, {})
+                rules[miss.rule] = rules.get(miss.rule, 0) + 1
+        return dict(sorted(found.items()))
+
     def misses(self) -> list[Mismatch]:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
         misses = self.refusals
@@ -180,23 +190,23 @@ class Driver:
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep)
             told = {miss.node for miss in misses if miss.rule == rule.name}
-            if rule.name in fired or told:
-                near = [miss for miss in found if miss.matched > 1 and is_near(miss) and miss.node not in told]
-                misses += deepest(near)
-            elif found:
-                misses.append(found[0])
+            near = deepest([miss for miss in found if miss.near and miss.node not in told])
+            misses += near if near or rule.name in fired or told else found[:1]
         return misses
 
 
 def refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
     """A match that was found and must stay as it is."""
-    return Mismatch(
+    finding = why.finding if isinstance(why, Declined) else None
+    miss = Mismatch(
         rule.name,
         match.pattern.name,
         match.root.label,
         str(why),
         match.pattern.where,
         matched=len(match.nodes),
-        kind=why.finding.kind if isinstance(why, Declined) else "",
+        kind=finding.kind if finding is not None else "",
         scope=match.scope.label,
+        opset=finding.opset if finding is not None else 0,
     )
+    return worth_telling(miss, match.root)

@@ -12,8 +12,9 @@ from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, Mismatch, match_at
 from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
-from surgeon.matching.roots import CLIMB_LIMIT
+from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
+from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.rule import Plan, Rule
 
@@ -134,6 +135,7 @@ def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -
         at=finding.at,
         also=best.also.sentence if best.also is not None else "",
         scope=scope.label,
+        opset=finding.opset if best.is_only else 0,
     )
 
 
@@ -181,9 +183,14 @@ def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, li
     found: list[Place] = []
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
+            if compiled.wild is not None and not fitting(scope, *compiled.wild):
+                continue  # nothing here is a placeholder of that kind
             roots = islice(possible_roots(compiled, scope, 1), max(0, limit - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            found += explainer.misses_at(compiled, scope, roots, accept)
+            places = explainer.misses_at(compiled, scope, roots, accept)
+            if all(_has(scope, group) for group in compiled.spelling.required):
+                places = [place._replace(miss=worth_telling(place.miss, place.root)) for place in places]
+            found += places
     return list(apart(found)) or lacking(index, rule, target)[:1]
 
 
@@ -232,6 +239,12 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
         pattern = compiled.pattern
         why = compiled.search.why_none(index, scopes)
         return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
+    if compiled.wild is not None:
+        wanted = "::".join(filter(None, compiled.wild))
+        if any(fitting(scope, *compiled.wild) for scope in scopes):
+            return None
+        reason, pattern = f"there is no {wanted} in the model", compiled.pattern
+        return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, size(pattern, {}), "absent", wanted, "none")
     groups = sorted(compiled.spelling.required, key=_order)
     missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:
@@ -350,6 +363,17 @@ def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
         groups.setdefault(key, []).append(miss)
     told = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
     return sorted(told, key=nearness)
+
+
+def worth_telling(miss: Mismatch, root: Node) -> Mismatch:
+    """The miss, noted as near where it is: half of the pattern fits, or more, and more of it than the op of the root.
+
+    An op that nobody knows tells enough: it is a placeholder, and of the kind that the rule is for.
+    """
+    if miss.kind == "target":  # a rule for somebody else
+        return miss
+    is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in NOT_TAKEN
+    return replace(miss, near=is_placeholder or (miss.matched > 1 and is_near(miss)))
 
 
 def is_near(miss: Mismatch) -> bool:
