@@ -48,7 +48,7 @@ FLOORS = (
     "comparing",
     "benching: intervals rounds result feeds part bench",
     "drawing: content layout picture draw",
-    "diagnosis: finding provenance header structure dtypes fitting loading support limits tensorrt remedies check",
+    "diagnosis: finding provenance header structure data dtypes fitting loading support limits tensorrt remedies check",
     "learning: terms generalise numerals wording writing lessons recognising",
     "torch: signature naming arguments placeholders plan sizes finishing outputs dynamo torchscript complaints effects "
     "scoped registering exporting arrays mappings captured support comparing implementing subject varying examples "

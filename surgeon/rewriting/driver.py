@@ -104,10 +104,14 @@ class Driver:
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
         """Where a rule would fire in a scope, without firing."""
+        yield from (match for match, _ in self.writings(rule, scope))
+
+    def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
+        """Where a rule would fire in a scope, and what it would write, without writing it."""
         plan = rule.plan(self.target, scope.opset)
         if not isinstance(plan, str):
             for compiled in plan.sources:
-                yield from (match for match, _ in self._matches(rule, plan, compiled, scope))
+                yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = rule.plan(self.target, scope.opset)

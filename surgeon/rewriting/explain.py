@@ -175,6 +175,11 @@ class _Work:
             yield from (place.miss for place in (around or found)[:1])
 
 
+def misses_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
+    """What stands against a rule at one node of an index that it is not to edit, nearest first."""
+    return sorted(_Work(index, rule, target, ep).at([node]), key=nearness)
+
+
 def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:
     """Where a match with this node would start: at nodes above it, else at itself."""
     straight, around = Way(scope, compiled).up(node, True)

@@ -42,10 +42,12 @@ class Explainer:
     ) -> "list[Place]":
         """The deepest miss at each root that no other explains already."""
         found: list[Place] = []
+        has_all = all(_has(scope, group) for group in compiled.spelling.required)
         for root in roots:
             best = self._attempt(compiled, root, accept) if root not in self.covered else None
             if best is not None:
                 miss = told(self.rule, compiled.pattern, scope, root, best)
+                miss = worth_telling(miss, root) if has_all else miss
                 if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
                     self.covered.update(best.nodes)
                 found.append(Place(miss, best, root))
@@ -187,10 +189,7 @@ def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, li
                 continue  # nothing here is a placeholder of that kind
             roots = islice(possible_roots(compiled, scope, 1), max(0, limit - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            places = explainer.misses_at(compiled, scope, roots, accept)
-            if all(_has(scope, group) for group in compiled.spelling.required):
-                places = [place._replace(miss=worth_telling(place.miss, place.root)) for place in places]
-            found += places
+            found += explainer.misses_at(compiled, scope, roots, accept)
     return list(apart(found)) or lacking(index, rule, target)[:1]
 
 
