@@ -39,7 +39,7 @@ FLOORS = (
     "upgrading: result",
     "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
     "rewriting: clock options fragment placing making sharing copies splice write rule signatures bodies expansion "
-    "functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
+    "functions catalogue runnable workshop acceptance nearness near_misses result recipe inline driver run references "
     "whole_model kin proving checking",
     "upgrading: upgrade raised",
     "rewriting: rewrite explain",

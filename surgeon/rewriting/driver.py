@@ -13,7 +13,8 @@ from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.fragment import Fragment
 from surgeon.rewriting.inline import drop_uncalled
-from surgeon.rewriting.near_misses import deepest, near_misses, worth_telling
+from surgeon.rewriting.near_misses import near_misses
+from surgeon.rewriting.nearness import deepest, worth_telling
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import Splicer, Step
@@ -192,7 +193,7 @@ class Driver:
         misses = self.refusals
         fired = {step.rule for step in self.log}
         for rule in self.rules:
-            found = near_misses(self.index, rule, self.target, self.ep)
+            found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = deepest([miss for miss in found if miss.near and miss.node not in told])
             misses += near if near or rule.name in fired or told else found[:1]

@@ -23,13 +23,11 @@ from surgeon.rewriting.near_misses import (
     Way,
     accepting,
     apart,
-    grouped,
-    is_near,
     lacking,
-    nearness,
     plans,
     possible_roots,
 )
+from surgeon.rewriting.nearness import grouped, is_near, nearness
 from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
 from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import indexed

@@ -1,7 +1,7 @@
 """Why a rule does not fire where it nearly could: the places to look at, and the deepest miss at each."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
@@ -14,15 +14,14 @@ from surgeon.matching.match import Match, Mismatch, match_at
 from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
 from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
-from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.nearness import nearness, worth_telling
 from surgeon.rewriting.rule import Plan, Rule
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
 
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
 FEW = 64  # nodes that are few enough to look behind other ops above each
-TOLD = 5  # different near misses of a rule that fired elsewhere
 TRIED = 32  # places at which a rewrite tries a rule again to say why
 
 
@@ -38,11 +37,16 @@ class Explainer:
     covered: set[Node] = field(default_factory=set)
 
     def misses_at(
-        self, compiled: Compiled, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
+        self,
+        compiled: Compiled,
+        scope: Scope,
+        roots: Iterable[Node],
+        accept: Accept | None = None,
+        has_fired: bool = False,
     ) -> "list[Place]":
-        """The deepest miss at each root that no other explains already."""
+        """The deepest miss at each root that no other explains already.  has_fired: as for `near_misses`."""
         found: list[Place] = []
-        has_all = all(_has(scope, group) for group in compiled.spelling.required)
+        has_all = has_fired or all(_has(scope, group) for group in compiled.spelling.required)
         for root in roots:
             best = self._attempt(compiled, root, accept) if root not in self.covered else None
             if best is not None:
@@ -179,17 +183,23 @@ def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
     return len(frozenset().union(*(operations(value) for value in pattern.outputs)))
 
 
-def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED) -> list[Mismatch]:
-    """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether."""
+def near_misses(
+    index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED, *, has_fired: bool = False
+) -> list[Mismatch]:
+    """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether.
+
+    has_fired: the rule did elsewhere, which may have used up what is rarest of that which it needs.
+    """
     explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target, ep)
     found: list[Place] = []
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
             if compiled.wild is not None and not fitting(scope, *compiled.wild):
                 continue  # nothing here is a placeholder of that kind
-            roots = islice(possible_roots(compiled, scope, 1), max(0, limit - len(found)))
+            starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
+            roots = islice(starts, max(0, limit - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            found += explainer.misses_at(compiled, scope, roots, accept)
+            found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
     return list(apart(found)) or lacking(index, rule, target)[:1]
 
 
@@ -263,10 +273,11 @@ def _order(group: frozenset[str]) -> tuple[int, list[str]]:
     return len(group), sorted(group)
 
 
-def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[Node]:
+def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: bool = False) -> Iterator[Node]:
     """Nodes at which a pattern may start, or would if ops were of another domain.
 
-    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.
+    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
+    that are there also where one is not.
     """
     spelling = compiled.spelling
     if not spelling.required:
@@ -276,9 +287,12 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[N
     groups: list[frozenset[str]] = []
     for wanted in sorted(spelling.required, key=_order):
         group = wanted if _has(scope, wanted) else _namesakes(scope, wanted)
-        if not group:
+        if group:
+            groups.append(group)
+        elif not may_lack:
             return
-        groups.append(group)
+    if not groups:
+        return
     groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
     way = Way(scope, compiled)
     seen: set[Node] = set()
@@ -352,39 +366,3 @@ def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
     names = {split_op(op)[1] for op in group}
     others = (op for op in scope.by_op if op not in group and split_op(op)[1] in names)
     return frozenset(op for op in others if _has(scope, frozenset({op})))
-
-
-def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
-    """Misses that came furthest first, equal ones as one that names the others."""
-    groups: dict[tuple[object, ...], list[Mismatch]] = {}
-    for miss in misses:
-        key = (miss.rule, miss.pattern, miss.where, miss.kind, miss.wanted, miss.found, miss.matched, bool(miss.change))
-        groups.setdefault(key, []).append(miss)
-    told = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
-    return sorted(told, key=nearness)
-
-
-def worth_telling(miss: Mismatch, root: Node) -> Mismatch:
-    """The miss, noted as near where it is: half of the pattern fits, or more, and more of it than the op of the root.
-
-    An op that nobody knows tells enough: it is a placeholder, and of the kind that the rule is for.
-    """
-    if miss.kind == "target":  # a rule for somebody else
-        return miss
-    is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in NOT_TAKEN
-    return replace(miss, near=is_placeholder or (miss.matched > 1 and is_near(miss)))
-
-
-def is_near(miss: Mismatch) -> bool:
-    """Whether half of the pattern fits, or more."""
-    return 2 * miss.matched >= miss.total
-
-
-def nearness(miss: Mismatch) -> tuple[float, int]:
-    """Sorts what came furthest first."""
-    return -miss.matched / max(miss.total, 1), -miss.matched
-
-
-def deepest(misses: Sequence[Mismatch]) -> list[Mismatch]:
-    """The few misses that came furthest, one of each reason."""
-    return grouped(misses)[:TOLD]
