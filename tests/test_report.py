@@ -1,6 +1,7 @@
 """What people read: narrow terminals, long names, many sites and misses."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,11 @@ from surgeon import rewrite
 from surgeon.console.misses import miss_text
 from surgeon.console.progress import Spinner
 from surgeon.console.report import diff_lines, node_line, print_report
+from surgeon.listing import and_more, first_of
 from surgeon.matching.match import Mismatch
 from surgeon.prove.result import Outcome
 from surgeon.rewriting.result import NodeInfo, Report
-from tests.command_line import gelus, rule_file, save
+from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 
 
 def text_of(report: Report, **settings: bool) -> str:
@@ -305,3 +307,89 @@ def test_a_miss_in_json_has_what_a_report_needs_of_a_mismatch() -> None:
     place = {"rule": "gelu", "node": "/n", "reason": "why", "where": "gelu.py:10", "matched": 4, "total": 5}
     fields = {"kind": "value", "op": "Mul", "change": "make it 1", "opset": 0, "near": False, "others": []}
     assert found == place | fields
+
+
+MERGED = """
+from surgeon import Graph, Tensor, rule
+
+
+@rule(patterns=[lambda g, x: g.neg(g.abs(g.abs(g.abs(x))))])
+def most(g: Graph, x: Tensor) -> Tensor:
+    return g.neg(g.abs(x))
+
+
+@rule(patterns=[lambda g, x: g.relu(g.neg(x))])
+def last(g: Graph, x: Tensor) -> Tensor:
+    return g.max(g.mul(x, -1.0), 0.0)
+
+
+@rule(patterns=[lambda g, x: g.relu(g.neg(x))])
+def wrong(g: Graph, x: Tensor) -> Tensor:
+    return g.abs(x)
+"""
+CHAIN = "a = Abs(x) b = Abs(a) c = Abs(b) d = Neg(c) e = Relu(d) y = Sin(e)"
+
+
+def merged(tmp_path: Path, rules: str) -> Report:
+    """A place that two rules made together, of which the first took four nodes of the source and the second one."""
+    (tmp_path / "rules.py").write_text(MERGED)
+    path = save(tmp_path, CHAIN, constants="")
+    names = [f"{tmp_path / 'rules.py'}:{name}" for name in rules.split()]
+    return rewrite(path, names, output=tmp_path / "out.onnx", keep_going=True)[1]
+
+
+def test_a_merged_place_is_named_by_the_rule_that_made_most_of_it(tmp_path: Path) -> None:
+    """In the report and its JSON; all that had a part are listed."""
+    (site,) = merged(tmp_path, "most last").sites
+    assert (site.rules, site.outcome) == (("most", "last"), "proved")
+    assert site.rule == "most"
+    assert (site.to_dict()["rule"], site.to_dict()["rules"]) == ("most", ["most", "last"])
+
+
+def test_a_merged_place_that_fails_is_named_by_the_rule_at_fault(tmp_path: Path) -> None:
+    """The one that wrote what differs, though the other made more of it."""
+    report = merged(tmp_path, "most wrong")
+    (site,) = report.rolled_back
+    assert (site.rules, site.rule) == (("most", "wrong"), "wrong")
+    assert "\n  wrong (with most) at " in text_of(report)
+
+
+def test_initializers_that_are_shared_are_counted_apart(tmp_path: Path) -> None:
+    """Their proof compares bytes; it is no feat beside one that runs both sides."""
+    body = f"{EXACT.format(i='', x='x', y='g')} s = Add(g, w1) t = Mul(s, w2) y = Sub(t, w3)"
+    path = save(tmp_path, body, constants=f"{CONSTANTS}, float w1 = {{7}}, float w2 = {{7}}, float w3 = {{7}}")
+    both = rolled_back(path, "duplicate_initializers,gelu:gelu")
+    assert "outcome  PROVED  1 of 1 site proved; 2 of 2 shared initializers proved\n" in text_of(both)
+    alone = rolled_back(path, "duplicate_initializers")
+    assert [site.is_shared for site in alone.sites] == [True, True]
+    assert "outcome  PROVED  2 of 2 shared initializers proved\n" in text_of(alone)
+
+
+def test_constants_among_the_nodes_are_said(tmp_path: Path) -> None:
+    """Before and after, over all scopes; where there are none, nothing is."""
+    body = EXACT.format(i="", x="x", y="y").replace("one)", "c)").replace("half", "h")
+    path = save(tmp_path, f"c = Constant <value = float {{1}}> () h = Constant <value = float {{0.5}}> () {body}")
+    report = report_of(path)
+    assert (report.nodes_before, report.nodes_after, report.constants) == (7, 1, (2, 0))
+    assert "nodes    7 -> 1 (2 -> 0 of them Constants)\n" in text_of(report)
+    assert report.to_dict()["constants"] == [2, 0]
+    assert "nodes    10 -> 2\n" in text_of(report_of(gelus(tmp_path)))
+
+
+def test_there_is_one_way_to_say_how_many_more() -> None:
+    """No list ends in another word; only what is drawn has room for nothing but dots."""
+    for path in sorted((ROOT / "surgeon").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if path.name != "listing.py":
+            assert not re.search(r"and \{[^}]*\} (more|others)|\"and \{[^}]*\} more", text), path
+
+
+@pytest.mark.parametrize(
+    ("names", "most", "count", "text"),
+    [("abc", 3, None, "a, b, c"), ("abcd", 2, None, "a, b and 2 more"), ("ab", 2, 1302, "a, b and 1,300 more")],
+)
+def test_a_list_tells_the_first_and_how_many_more(names: str, most: int, count: int | None, text: str) -> None:
+    """Whatever it is a list of."""
+    assert first_of(list(names), most, count) == text
+    assert and_more(2, "rules") == " and 2 more rules"
+    assert and_more(0, "rules") == ""

@@ -10,7 +10,7 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
-from surgeon.console.report import layers_words
+from surgeon.console.report import layers_words, part_text
 from surgeon.listing import and_more
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"
         table.add_column(name, justify="right")
     table.add_column("")
     for error in errors:
-        numbers = (f"{number:.3g}" for number in (error.max_abs, error.max_rel, error.allowed))
+        numbers = [f"{number:.3g}" for number in (error.max_abs, error.max_rel)]
+        numbers.append(part_text(error.allowed, error.scale))
         table.add_row(
             clean(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
         )

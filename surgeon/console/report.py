@@ -264,22 +264,22 @@ def _error_words(report: Report) -> Iterator[str]:
     if errors:
         worst = max(errors, key=lambda error: error.severity)
         own = "" if worst.original is None else f"; the original by {worst.original.max_abs:.3g}"
-        allowed = allowed_text(worst.allowed, worst.scale)
-        yield f"by {worst.gap:.3g} where {allowed}, in {worst.name!r} ({worst.dtype}){own}"
+        allowed = part_text(worst.allowed, worst.scale)
+        yield f"by {worst.gap:.3g} where {allowed} is allowed, in {worst.name!r} ({worst.dtype}){own}"
         if worst.rewritten.max_rel:
             relative, units = worst.rewritten.max_rel, worst.rewritten.max_ulp
             yield f"away from zero by {relative:.3g} of a number, {units:.3g} ULP, at most"
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
-        allowed = allowed_text(whole.allowed, whole.scale)
-        yield f"worst {_deviation(whole)} where {allowed}, in output {whole.name!r} ({whole.dtype})"
+        allowed = part_text(whole.allowed, whole.scale)
+        yield f"worst {_deviation(whole)} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
 
 
-def allowed_text(allowed: float, scale: float) -> str:
+def part_text(allowed: float, scale: float) -> str:
     """A tolerance as a part of the numbers that it is for, as it tells nothing without them."""
     if not allowed or not scale or not math.isfinite(allowed / scale):
-        return f"{allowed:.3g} is allowed"
-    return f"{allowed / scale:.2g} of {scale:.3g} is allowed"
+        return f"{allowed:.3g}"
+    return f"{allowed / scale:.2g} of {scale:.3g}"
 
 
 def _written_words(report: Report) -> str:
