@@ -16,6 +16,7 @@ FLOORS = (
     "errors",
     "limits",
     "packs",
+    "listing",
     "parcels",
     "implementations",
     "file: wire edits payloads records values foreign paths mapping checksums external copying fresh atomic moves "
@@ -39,22 +40,24 @@ FLOORS = (
     "trials verdict exposing layers model_check structure bisect inner_values proof region experiment twins cut mini "
     "pins wishes fitting sizes forms sums preparing signature kinds feeder narrowing largest site_proof site_run "
     "in_child remote site_check",
+    "upgrading: result",
     "searches: folding branches equal_initializers repeats neutral decided gathers placeholders unread",
     "rewriting: clock targets options fragment placing making sharing copies splice write rule signatures bodies "
-    "expansion functions catalogue runnable workshop acceptance near_misses result recipe inline driver run references "
-    "whole_model kin proving checking rewrite explain",
+    "expansion functions catalogue runnable workshop acceptance nearness near_misses result recipe inline driver run "
+    "references whole_model kin proving checking",
+    "upgrading: upgrade raised",
+    "rewriting: rewrite explain",
     "ruleproof: variants dtypes crashing instances unifying layouts opsets result together trial zero_size "
     "without_shapes cases judging supply prover",
     "comparing",
     "benching: intervals rounds result feeds part bench",
-    "upgrading: upgrade",
     "drawing: content layout picture draw",
-    "diagnosis: finding provenance header structure dtypes fitting loading support limits tensorrt remedies check",
+    "diagnosis: finding provenance header structure data dtypes fitting loading support limits tensorrt remedies check",
     "learning: terms generalise numerals wording writing lessons recognising",
     "torch: signature naming arguments placeholders plan sizes finishing outputs dynamo torchscript complaints effects "
     "scoped registering exporting arrays mappings captured support comparing implementing subject varying examples "
     "patterns",
-    "console: clean console progress guard report bench_command check_command compare_command draw_command "
+    "console: clean console progress guard misses report bench_command check_command compare_command draw_command "
     "explain_command learn_command rule_proof manual inspection cli",
     "testing",
 )

@@ -24,9 +24,106 @@ def test_what_cannot_run_is_told_and_ends_with_1(tmp_path):
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert lines[0].startswith("mylibrary::addandround_op x2: ONNX Runtime has no op of this name")
-    assert lines[1] == "  link: torch op mylibrary::addandround_op -> [no mapping] -> ONNX op (or kernel)"
-    assert lines[2] == "  at: /a/addandround_op, /b/addandround_op"
+    assert lines[1] == "  at: /a/addandround_op, /b/addandround_op"
     assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
+
+
+def test_a_model_of_torch_is_told_with_the_missing_link(tmp_path):
+    path = save(tmp_path, PLACEHOLDER, imports=IMPORTS)
+    model = onnx.load(path)
+    model.producer_name = "pytorch"
+    onnx.save(model, path)
+    lines = run("check", path).stdout.splitlines()
+    assert lines[1] == "  link: torch op mylibrary::addandround_op -> [no mapping] -> ONNX op (or kernel)"
+
+
+def stack(tmp_path, count=360, dtype=1):
+    """Sums of as many weights, one after the other: some thousand lines, were each told by name."""
+    names = ["x", *(f"h{place}" for place in range(1, count)), "y"]
+    nodes = [
+        onnx.helper.make_node("Add", [names[place], f"w{place}"], [names[place + 1]], name=f"add{place}")
+        for place in range(count)
+    ]
+    weights = [onnx.helper.make_tensor(f"w{place}", dtype, [4], [1.0] * 4) for place in range(count)]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, ["n", 4]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    return model, tmp_path / "stack.onnx"
+
+
+def lost(model):
+    del model.graph.initializer[:]
+
+
+def twice(model):
+    model.graph.node.extend(list(model.graph.node))
+
+
+def renamed(model):
+    for place, node in enumerate(model.graph.node):
+        node.attribute.append(onnx.helper.make_attribute(f"fused_{place}", 1))
+
+
+def too_long(model):
+    for weight in model.graph.initializer:
+        weight.dims[0] = 5
+
+
+def without_import(model):
+    del model.opset_import[:]
+
+
+CAUSES = {
+    "weights are lost": (lost, "ai.onnx::Add x360: tensors are read that nothing makes"),
+    "nodes are there twice": (twice, "names are made twice (x360)"),
+    "attributes that nobody knows": (renamed, "ai.onnx::Add x360: Add has no attribute '…' at version 14; remove it"),
+    "dims disagree with the data": (too_long, "tensors hold other numbers of elements than their shapes say (x360)"),
+    "an import is missing": (without_import, "the model uses ops of ai.onnx and imports no version of it"),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_one_cause_is_told_once_however_many_tensors_it_touches(tmp_path, cause):
+    """By what is wrong, and not by the name of each tensor."""
+    model, path = stack(tmp_path)
+    harm, told = CAUSES[cause]
+    harm(model)
+    path.write_bytes(model.SerializeToString())
+    result = run("check", path)
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 1
+    assert lines[0] == told
+    assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
+    assert len(lines) <= 4
+    count = json.loads(run("check", path, "--json").stdout)["findings"][0]["count"]
+    assert count == (1 if harm is without_import else 360)
+
+
+def test_one_tensor_that_holds_too_little_is_told_with_its_numbers(tmp_path):
+    model, path = stack(tmp_path, 2)
+    model.graph.initializer[0].dims[0] = 5
+    path.write_bytes(model.SerializeToString())
+    first = run("check", path).stdout.splitlines()[0]
+    assert first.startswith("the tensor 'w0' has the shape [5], and ")
+    assert "4" in first
+
+
+def test_ops_that_lack_a_kernel_for_the_same_reason_are_told_together(tmp_path):
+    """A node of each op; no rule makes of them what runs."""
+    body = "c = Cast<to = 16>(x) e = Round(c) f = Erf(e) g = Sin(f) y = Cast<to = 1>(g)"
+    result = run("check", save(tmp_path, body, opset=22, ir_version=10, constants=""))
+    lines = result.stdout.splitlines()
+    reason = "ONNX Runtime has no kernel for it on CPU in bfloat16"
+    assert lines[0] == f"ai.onnx::Round, ai.onnx::Erf, ai.onnx::Sin: {reason}"
+    assert lines[1] == "  at: /e/Round, /f/Erf, /g/Sin"
+    assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
+
+
+def test_a_domain_of_onnx_runtime_that_is_not_imported_stops_nothing_there(tmp_path):
+    """It loads such a model."""
+    path = save(tmp_path, "y = com.microsoft.Gelu(x)")
+    assert run("check", path).exit_code == 0
+    assert "uses ops of com.microsoft and imports no version of it" in run("check", path).stdout
 
 
 def test_many_nodes_are_counted(tmp_path):

@@ -121,7 +121,10 @@ def test_a_kernel_that_the_cpu_does_not_have():
     found = only(model(body, com_microsoft=1))
     assert (found.kind, found.link) == ("kernel", "kernel")
     assert found.reason == "ONNX Runtime has no kernel for it on CPU"
-    assert found.chain == "torch op -> mapping -> [no kernel for com.microsoft::BiasSplitGelu]"
+    assert found.chain == ""
+    of_torch = model(body, com_microsoft=1)
+    of_torch.producer_name = "pytorch"
+    assert only(of_torch).chain == "torch op -> mapping -> [no kernel for com.microsoft::BiasSplitGelu]"
     assert "run it by another execution provider: cuda, dml" in found.helps
     assert surgeon.check(model(body, com_microsoft=1), ep="cuda") == []
 
@@ -233,6 +236,48 @@ def test_why_a_rule_that_looks_for_a_placeholder_does_not_fire():
     first = only(made).helps[0]
     assert first.startswith("rule deform_conv looks for it and does not fire (the node lacks mask, bias, stride_w")
     assert first.endswith("surgeon explain IN --rules deform_conv")
+
+
+@pytest.mark.parametrize("mark", ["producer", "domain", "note", ""])
+def test_nothing_is_said_of_torch_for_a_model_that_torch_did_not_make(mark):
+    """torch names itself as the producer, in its domains, or in what it notes of nodes."""
+    made = model("y = mine.op(x)", mine=1)
+    made.producer_name = "pytorch" if mark == "producer" else "tf2onnx"
+    if mark == "domain":
+        made.opset_import.add(domain="pkg.onnxscript.torch_lib", version=1)
+    if mark == "note":
+        made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'act', 'relu']")
+    found = only(made)
+    said = f"{found.chain} {found.torch_op} {' '.join(found.helps)}"
+    if mark:
+        assert found.chain == "torch op mine::op -> [no mapping] -> ONNX op (or kernel)"
+        assert "surgeon learn" in said
+    else:
+        assert "torch" not in said
+        assert "learn" not in said
+        assert "a rule that writes it in ops that the target has (surgeon rewrite --rules FILE.py)" in found.helps
+
+
+def test_a_rule_whose_result_does_not_run_either_is_no_advice():
+    """In bfloat16 the CPU has neither Erf nor Gelu; in float32 nothing is amiss."""
+    body = "c = Cast<to = 16>(x) d = Div(c, s) e = Erf(d) f = Add(e, o) g = Mul(c, f) h = Mul(g, t) y = Cast<to = 1>(h)"
+    weights = "bfloat16 s = {16309}, bfloat16 o = {16256}, bfloat16 t = {16128}"  # √2, 1 and ½, as their bits
+    made = parse(f'<ir_version: 10, opset_import: ["" : 22]> g (float[n] x) => (float[n] y) <{weights}> {{ {body} }}')
+    found = surgeon.check(made)
+    assert "ai.onnx::Erf" in {one.op for one in found}
+    assert not [text for one in found for text in one.helps if text.startswith("rule ")]
+
+
+def test_a_rule_that_is_far_from_the_place_is_no_advice():
+    """com.microsoft::Gelu is in patterns of rules for GELU with a bias; only the rule for GELU itself helps."""
+    older = only(model("y = com.microsoft.Gelu(x)", com_microsoft=1), "onnx")
+    assert [text.split()[1] for text in older.helps if text.startswith("rule ")] == ["gelu"]
+
+
+def test_a_rule_that_changes_numbers_is_no_advice_where_an_exact_one_does_all():
+    """fast_gelu finds what gelu finds."""
+    found = only(model("y = Gelu(x)"))
+    assert [text.split()[1] for text in found.helps if text.startswith("rule ")] == ["gelu"]
 
 
 def test_a_library_of_custom_ops_has_what_it_has(tmp_path):

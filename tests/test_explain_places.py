@@ -191,9 +191,8 @@ def test_top_limits_the_different_misses() -> None:
     model = stack_of_different(4)
     assert len(explain(model, gelu)) == 4
     assert [miss.node for miss in explain(model, gelu, top=2)] == ["h0", "h1"]
-    assert (
-        printed(explanations(model, gelu, top=2)).splitlines()[-1] == "  and 2 more different misses (--top shows more)"
-    )
+    last = printed(explanations(model, gelu, top=2)).splitlines()[-1]
+    assert last == "  and 2 more for other reasons (--top shows more)"
     assert len(explain(stack_of_different(8), gelu, top=None)) == 8
     with pytest.raises(UsageError, match="ask for at least one"):
         explain(model, gelu, top=0)
@@ -303,7 +302,7 @@ def test_the_command_with_top_and_node_and_target(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(stack_of_different(3).SerializeToString())
     assert run(path, "-r", "gelu:gelu", "--top", "1").output.splitlines()[-1] == (
-        "  and 2 more different misses (--top shows more)"
+        "  and 2 more for other reasons (--top shows more)"
     )
     assert (
         run(path, "-r", "gelu:gelu", "--node", "e1").output.splitlines()[0]

@@ -14,8 +14,9 @@ from surgeon.benching.result import Bench, latencies
 from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
+from surgeon.limits import RUN_TIME
 from surgeon.rewriting.options import paths_of, require_run_time
-from surgeon.running.children import RUN_TIME, WHOLE, Answer, Child, Task, left, taken
+from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
 
 if TYPE_CHECKING:
     from surgeon.benching.part import Loading, Timing

@@ -11,7 +11,9 @@ from surgeon.console.guard import CHECK_FAILED, reading, run_time
 from surgeon.diagnosis.check import CHECKED
 from surgeon.diagnosis.check import check as run
 from surgeon.diagnosis.finding import Finding
+from surgeon.listing import first_of
 
+SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
 TITLES = {"ort": "ONNX Runtime", "onnx": "ONNX", "tensorrt": "TensorRT"}
 
 
@@ -54,12 +56,13 @@ def print_findings(found: Sequence[Finding], target: str, stream: TextIO) -> Non
     from rich.text import Text
 
     console = console_for(stream)
-    for item in found:
-        title, *lines = finding_lines(item)
-        console.print(Text(title, style="bold red" if item.stops else "bold yellow"), soft_wrap=True)
+    groups = by_cause(found)
+    for items in groups:
+        title, *lines = cause_lines(items)
+        console.print(Text(title, style="bold red" if items[0].stops else "bold yellow"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.startswith("  help: ") else ""), soft_wrap=True)
-    stopping = sum(item.stops for item in found)
+    stopping = sum(items[0].stops for items in groups)
     if stopping:
         console.print(Text(summary(stopping, target), style="bold red"), soft_wrap=True)
     else:
@@ -71,15 +74,28 @@ def summary(count: int, target: str) -> str:
     return f"{target} cannot run this model: {count:,} thing{'s' * (count != 1)} to mend."
 
 
-def finding_lines(found: Finding) -> Iterator[str]:
-    """One finding, line by line."""
-    times = f" x{found.count:,}" if found.count > 1 else ""
-    yield f"{found.op}{times}: {found.reason}" if found.op else found.reason
-    if found.link:
-        yield f"  link: {found.chain}"
-    if found.nodes:
-        more = found.count - len(found.nodes)
-        yield f"  at: {', '.join(found.nodes)}{f' and {more:,} more' if more > 0 else ''}"
-    if found.came_from:
-        yield f"  from: {found.came_from}"
-    yield from (f"  help: {text}" for text in found.helps)
+def by_cause(found: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings of one cause together: of several ops, in the same words, unless a rule helps one of them alone."""
+    groups: dict[object, list[Finding]] = {}
+    for item in found:
+        has_rule = any(text.startswith("rule ") for text in item.helps)
+        key = id(item) if has_rule or not item.op or item.kind == "opset" else (item.kind, item.reason, item.stops)
+        groups.setdefault(key, []).append(item)
+    return list(groups.values())
+
+
+def cause_lines(items: Sequence[Finding]) -> Iterator[str]:
+    """One cause, line by line.  items: its findings, one of each op."""
+    first = items[0]
+    ops = [f"{item.op or ''}{f' x{item.count:,}' if item.count > 1 else ''}".strip() for item in items]
+    named = first_of(ops, SHOWN_OPS)
+    yield f"{named}: {first.reason}" if first.op else f"{first.reason}{f' ({ops[0]})' if ops[0] else ''}"
+    if first.link and first.chain and len(items) == 1:
+        yield f"  link: {first.chain}"
+    nodes = [name for item in items for name in item.nodes]
+    if nodes:
+        yield f"  at: {first_of(nodes, SHOWN_NODES, sum(item.count for item in items))}"
+    if first.came_from:
+        yield f"  from: {first.came_from}"
+    common = [text for text in first.helps if all(text in item.helps for item in items)]
+    yield from (f"  help: {text}" for text in common or first.helps)

@@ -19,7 +19,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import print_json
-from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Pair, reading, writing
+from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.rewriting.targets import TARGETS
 
@@ -93,6 +93,15 @@ def main() -> None:
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
 @click.option("--keep-going", is_flag=True, help="End with exit code 0 although places were rolled back.")
 @click.option("--approximate", is_flag=True, help="Also run rules that change numbers beyond rounding.")
+@click.option(
+    "--upgrade",
+    type=Opset(),
+    default="none",
+    show_default=True,
+    metavar="auto|N",
+    help="Raise the opset first, where every node keeps its meaning: to N, or to the least with which rules fire more.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Say of every rule what kept it from firing.")
 @writing("sites", "model", "both", "none")
 @reading
 def rewrite(
@@ -103,6 +112,7 @@ def rewrite(
     report_path: str | None,
     quiet: bool,
     diff: bool,
+    verbose: bool,
     dry_run: bool,
     expect: Sequence[tuple[str, int]],
     options: "CheckOptions",
@@ -125,7 +135,7 @@ def rewrite(
         if not quiet:
             from surgeon.console.report import print_report
 
-            print_report(report, sys.stdout, diff=diff)
+            print_report(report, sys.stdout, diff=diff, verbose=verbose)
 
     try:
         with _progress(quiet) as progress:
@@ -156,6 +166,8 @@ def _whisper(report: "Report") -> None:
         click.echo(clean(f"FAILED: {complaint_of(report)}"), err=True)
     for reason in dict.fromkeys(report.doubts):
         click.echo(clean(f"UNPROVED: {reason}"), err=True)
+    if report.not_upgraded:
+        click.echo(clean(f"not upgraded: {report.not_upgraded}"), err=True)
 
 
 def _check_report_path(path: str, source: str, output: str) -> None:
@@ -332,7 +344,7 @@ def upgrade(
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
     from surgeon.console.report import print_upgrade
-    from surgeon.upgrading.upgrade import Upgrade
+    from surgeon.upgrading.result import Upgrade
     from surgeon.upgrading.upgrade import upgrade as run
 
     try:

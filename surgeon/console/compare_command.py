@@ -9,7 +9,8 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, print_json, seconds_text
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
-from surgeon.console.report import layers_words
+from surgeon.console.report import layers_words, part_text
+from surgeon.listing import and_more
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +76,8 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
         worst = sorted(result.outputs, key=lambda error: (not error.ok, error.severity), reverse=True)
         _print_errors(console, "output", worst[:SHOWN_OUTPUTS])
         if len(worst) > SHOWN_OUTPUTS:
-            console.print(f"and {len(worst) - SHOWN_OUTPUTS:,} more, none worse (--json has them all)", soft_wrap=True)
+            more = and_more(len(worst) - SHOWN_OUTPUTS).lstrip()
+            console.print(f"{more}, none worse (--json has all)", soft_wrap=True)
         console.print()
     if result.layers is not None:
         if result.layers.errors:
@@ -98,7 +100,8 @@ def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"
         table.add_column(name, justify="right")
     table.add_column("")
     for error in errors:
-        numbers = (f"{number:.3g}" for number in (error.max_abs, error.max_rel, error.allowed))
+        numbers = [f"{number:.3g}" for number in (error.max_abs, error.max_rel)]
+        numbers.append(part_text(error.allowed, error.scale))
         table.add_row(
             clean(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
         )

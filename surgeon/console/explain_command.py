@@ -8,7 +8,8 @@ import click
 
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
-from surgeon.console.report import matched_text, pattern_line
+from surgeon.console.misses import matched_text, pattern_line
+from surgeon.listing import and_more, first_of
 from surgeon.rewriting.explain import TOP, Explanation, explanations
 from surgeon.rewriting.targets import TARGETS
 
@@ -68,7 +69,7 @@ def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[s
     for miss in found.misses:
         yield from miss_lines(miss)
     if found.more:
-        yield f"  and {found.more:,} more different miss{'es' * (found.more != 1)} (--top shows more)"
+        yield f" {and_more(found.more)} for other reasons (--top shows more)"
 
 
 def _title(found: Explanation, node: str | None) -> str:
@@ -79,7 +80,8 @@ def _title(found: Explanation, node: str | None) -> str:
         return f"{found.rule} does not fire{spot}{'; nearest misses:' if near else ':' if found.misses else ''}"
     if node is not None:
         return f"{found.rule} fires{spot}"
-    title = f"{found.rule} fires at {count:,} place{'s' * (count != 1)} ({_names([name for _, name in found.fires])})"
+    names = first_of([name for _, name in found.fires], SHOWN)
+    title = f"{found.rule} fires at {count:,} place{'s' * (count != 1)} ({names})"
     return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
 
 
@@ -96,9 +98,4 @@ def miss_lines(miss: "Mismatch") -> Iterator[str]:
     if miss.change:
         yield f"    change: {miss.change}"
     if miss.others:
-        yield f"    and {len(miss.others):,} more like it: {_names(miss.others)}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+        yield f"   {and_more(len(miss.others), 'like it')}: {first_of(miss.others, SHOWN)}"

@@ -176,6 +176,22 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return name.strip(), int(number)
 
 
+class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """auto, none, or the number of an opset."""
+
+    name = "auto|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the number, or the word."""
+        if isinstance(value, int):
+            return value
+        if value in ("auto", "none"):
+            return str(value)
+        if not str(value).isdecimal():
+            self.fail(f"{value!r} is neither auto, none nor the number of an opset", param, ctx)
+        return int(value)
+
+
 def writing(*checks: str) -> Decorator:
     """Add the options of every command that checks and writes a model; those of the check come as one `options`.
 

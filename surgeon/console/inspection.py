@@ -19,6 +19,7 @@ from surgeon.file.external import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
+from surgeon.listing import first_of
 from surgeon.ops.attributes import dtype_word
 from surgeon.ops.schemas import history, knows_domain, schema
 from surgeon.ops.walking import all_nodes
@@ -253,7 +254,7 @@ def print_inspection(found: Inspection, stream: TextIO) -> None:
     if found.unknown:
         console.print(Text("custom or placeholder ops, and ops that onnx and ONNX Runtime do not have:", style="bold"))
     for one in found.unknown:
-        places = ", ".join(one.places) + (" ..." if one.count > len(one.places) else "")
+        places = first_of(one.places, len(one.places), one.count)
         console.print(Text(f"  {one.op} x{one.count:,} ({one.why}) at {places}", style="yellow"), soft_wrap=True)
 
 

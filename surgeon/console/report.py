@@ -1,6 +1,8 @@
 """What people read of a rewrite or an upgrade: what was done, the outcome, and why nothing matched."""
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -8,9 +10,10 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
-from surgeon.matching.match import Mismatch
-from surgeon.ops.naming import helper_name
+from surgeon.console.misses import help_line, silent_rules, told_lines
+from surgeon.listing import and_more, first_of
 from surgeon.rewriting.result import NodeInfo, Report, Site
+from surgeon.upgrading.result import Upgrade
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,23 +22,23 @@ if TYPE_CHECKING:
     from surgeon.prove.compare import OutputError
     from surgeon.prove.judge import Deviation
     from surgeon.prove.proof import SiteProof
-    from surgeon.prove.result import Layers
-    from surgeon.upgrading.upgrade import Upgrade
+    from surgeon.prove.result import CheckResult, Layers
 
-SHOWN_SITES, SHOWN_MISSES = 2, 20
+SHOWN_SITES, SHOWN_PLACES, SHOWN_RULES = 2, 20, 2
 NOT_COVERED = "not covered: values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
-MANY = 8  # rules asked for by one name, beyond which those that did nothing are counted alone
 
 
-def print_report(report: Report, stream: TextIO, *, diff: bool = False) -> None:
-    """Print what a rewrite did.  diff: also the nodes before and after, site by site."""
+def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose: bool = False) -> None:
+    """Print what a rewrite did.  diff: also the nodes before and after, site by site.  verbose: whatever was missed."""
+    from rich.text import Text
+
     console = console_for(stream)
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
-    silent = _silent(report)
-    console.print(_rules_table(report, silent))
-    if silent:
-        console.print(f"and {len(silent)} rules that fired nowhere; surgeon explain says why", style="dim")
+    console.print(_rules_table(report, silent_rules(report)))
+    best = help_line(report) or (f"not upgraded: {report.not_upgraded}" if report.not_upgraded else "")
+    if best:
+        console.print(Text(best, style="bold green" if not report.not_upgraded else "bold yellow"), soft_wrap=True)
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]
     bound = [site for site in noted if site.outcome == "proved"]
@@ -43,9 +46,12 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False) -> None:
     for title, sites in (("rolled back", report.rolled_back), (unsure, doubtful), ("proved, with a note", bound)):
         if sites:
             _print_sites(console, title, sites)
-    misses = [miss for miss in _told(report) if miss.node or miss.rule not in silent]
+    misses = told_lines(report, verbose=verbose)
     if misses:
-        _print_misses(console, misses)
+        console.print()
+        console.print(Text("not rewritten", style="bold"))
+        for told in misses:
+            console.print(told, soft_wrap=True)
     _print_summary(console, report)
 
 
@@ -75,13 +81,6 @@ def scope_name(site: Site) -> str:
     return site.scope or "main graph"
 
 
-def _silent(report: Report) -> frozenset[str]:
-    """Rules that were asked for among many, as a group, and that did nothing."""
-    did = {rule for site in (*report.sites, *report.rolled_back) for rule in site.rules}
-    named = {rule for rules in report.selection.values() if len(rules) <= MANY for rule in rules}
-    return frozenset(report.counts) - did - named
-
-
 def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
     from rich.table import Table
 
@@ -99,6 +98,9 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
         times, undone = (sum(site.fired[name] for site in sites) for sites in (found, gone.get(name, [])))
         numbers = [f"{times:,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
         table.add_row(name, *numbers, _where(found), style="" if found or undone else "dim")
+    if silent:
+        numbers = ["0", *([""] if report.rolled_back else [])]
+        table.add_row(f"{len(silent):,} others", *numbers, "surgeon explain says why", style="dim")
     return table
 
 
@@ -118,57 +120,9 @@ def _where(sites: Iterable[Site]) -> str:
         scopes.setdefault(clean(scope_name(site)), []).append(clean(site.root))
     told = []
     for scope, roots in list(scopes.items())[:SHOWN_SITES]:
-        more = len(roots) - SHOWN_SITES
-        names = ", ".join(roots[:SHOWN_SITES]) + (f" and {more:,} more" if more > 0 else "")
-        told.append(f"{scope}: {names}")
-    more = len(scopes) - SHOWN_SITES
-    return "\n".join(told) + (f"\nand {more:,} more scopes" if more > 0 else "")
-
-
-def _told(report: Report) -> Iterator[Mismatch]:
-    """The misses worth a line, in the order of the rules; those that name a node come first."""
-    order = {name: place for place, name in enumerate(rule for rules in report.selection.values() for rule in rules)}
-    yield from sorted(report.misses, key=lambda miss: (not miss.node, order.get(miss.rule, 0)))
-
-
-def _print_misses(console: "Console", misses: Sequence[Mismatch]) -> None:
-    from rich.text import Text
-
-    console.print()
-    console.print(Text("not rewritten", style="bold"))
-    alike: dict[tuple[str, str], list[Mismatch]] = {}
-    for miss in misses:
-        alike.setdefault((miss.rule, miss.reason), []).append(miss)
-    shown = list(alike.values())[:SHOWN_MISSES]
-    for first, *others in shown:
-        console.print(miss_text(first), style="" if first.node else "dim", soft_wrap=True)
-        if others:
-            console.print(f"    and {len(others):,} more like it", soft_wrap=True)
-        if first.change:
-            console.print(f"    change: {first.change}", soft_wrap=True)
-    left = len(misses) - sum(map(len, shown))
-    if left:
-        console.print(f"  and {left:,} more (--report has them all)", soft_wrap=True)
-
-
-def miss_text(miss: Mismatch) -> str:
-    """A miss in one line: the rule, where in the model, why, where in the rule, and how much of it fitted."""
-    place = f" at {miss.node}" if miss.node else ""
-    line = pattern_line(miss.where, miss.op)
-    return f"  {miss.rule}{place}: {miss.reason} ({line}){matched_text(miss) if miss.node else ''}"
-
-
-def pattern_line(where: str, op: str) -> str:
-    """A line of a pattern and what it asks for: gelu.py:9 erf."""
-    domain, _, name = op.rpartition("::")
-    return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
-
-
-def matched_text(miss: Mismatch) -> str:
-    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
-    if miss.total:
-        return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
-    return f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""
+        told.append(f"{scope}: {first_of(roots, SHOWN_SITES)}")
+    more = and_more(len(scopes) - SHOWN_SITES, "scopes").lstrip()
+    return "\n".join(filter(None, (*told, more)))
 
 
 def _print_sites(console: "Console", title: str, sites: Sequence[Site]) -> None:
@@ -180,18 +134,24 @@ def _print_sites(console: "Console", title: str, sites: Sequence[Site]) -> None:
         worst = site.proof.worst if site.proof is not None else None
         name = repr(worst.name) if worst is not None else ""
         words = (item.replace(name, "''") if name else item for item in _site_words(site))
-        alike.setdefault((" + ".join(site.rules), *words), []).append(site)
+        alike.setdefault((rules_text(site), *words), []).append(site)
     console.print()
     console.print(Text(title, style="bold"))
-    for found in list(alike.values())[:SHOWN_MISSES]:
-        others = f" and {len(found) - 1:,} more like it" if len(found) > 1 else ""
+    for found in list(alike.values())[:SHOWN_PLACES]:
+        others = and_more(len(found) - 1, "like it")
         reason, *numbers = _site_words(found[0])
-        console.print(f"  {' + '.join(found[0].rules)} at {found[0].root}{others}: {reason}", soft_wrap=True)
+        console.print(f"  {rules_text(found[0])} at {found[0].root}{others}: {reason}", soft_wrap=True)
         for line in numbers:
             console.print(f"    {line}", style="dim", soft_wrap=True)
-    if len(alike) > SHOWN_MISSES:
-        more = sum(map(len, list(alike.values())[SHOWN_MISSES:]))
-        console.print(f"  and {more:,} more (--report has them all)", soft_wrap=True)
+    more = and_more(sum(map(len, list(alike.values())[SHOWN_PLACES:])))
+    if more:
+        console.print(f" {more} (--report has all)", soft_wrap=True)
+
+
+def rules_text(site: Site) -> str:
+    """The rule that a place is named by, and with which others it is one place."""
+    rule, others = site.rule, [name for name in site.rules if name != site.rule]
+    return f"{rule} (with {first_of(others, SHOWN_RULES)})" if others else rule
 
 
 def _site_words(site: Site) -> Iterator[str]:
@@ -217,7 +177,11 @@ def _print_summary(console: "Console", report: Report) -> None:
         console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
 
     console.print()
-    line("nodes", f"{report.nodes_before:,} -> {report.nodes_after:,}")
+    if report.upgrade is not None:
+        for name, words in upgrade_lines(report.upgrade):
+            line(name, words)
+    constants = "{:,} -> {:,} of them Constants".format(*report.constants) if any(report.constants) else ""
+    line("nodes", f"{report.nodes_before:,} -> {report.nodes_after:,}", f" ({constants})" if constants else "")
     line("outcome", LOUD[report.outcome], f"  {_outcome_words(report)}".rstrip())
     for place, words in enumerate(_proof_words(report)):
         line("" if place else "proofs", words)
@@ -234,29 +198,38 @@ def _print_summary(console: "Console", report: Report) -> None:
 
 
 def _outcome_words(report: Report) -> str:
-    check, sites = report.check, len(report.sites)
+    check = report.check
     if report.outcome == "unchanged":
         return "nothing matched"
-    if check is None and not report.proofs and not report.rolled_back:
-        return "(--check none)" if report.written else "(nothing was written)"
     words: list[str] = []
+    if report.upgrade is not None and report.upgrade.check is not None:
+        words.append(f"the upgrade {_check_words(report.upgrade.check)}")
     if report.proofs or report.rolled_back:
-        total = sites + len(report.rolled_back)
-        own = [site.outcome for site in report.sites if site.proof is not None]
-        counts = {
-            "proved": own.count("proved"),
-            "unproved": own.count("unproved"),
-            "rolled back": len(report.rolled_back),
-        }
-        (name, count), *more = [(name, count) for name, count in counts.items() if count]
-        told = "".join(f", {count:,} {name}" for name, count in more)
-        words.append(f"{count:,} of {total:,} site{'s' * (total != 1)} {name}{told}")
+        sites = (*report.sites, *report.rolled_back)
+        shared = [site for site in sites if site.is_shared]
+        others = [site for site in sites if not site.is_shared]
+        words += [_counted(found, what) for found, what in ((others, "site"), (shared, "shared initializer")) if found]
     if check is not None:
-        runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.outputs else ""
         model = "the model without them" if report.rolled_back else "whole model"
-        found = " ".join(part for part in (model, check.outcome.value, runs) if part)
-        words.append(": ".join(part for part in (found, check.reason.rstrip(".")) if part))
+        words.append(f"{model} {_check_words(check)}")
+    if not words:
+        return "(--check none)" if report.written else "(nothing was written)"
     return "; ".join(words)
+
+
+def _counted(sites: Sequence[Site], what: str) -> str:
+    """What became of sites: 3 of 4 sites proved, 1 rolled back."""
+    found = Counter("rolled back" if site.undone else site.outcome for site in sites)
+    known = [(name, found[name]) for name in ("proved", "unproved", "rolled back") if found[name]]
+    (name, count), *more = known or [("proved", 0)]
+    told = "".join(f", {number:,} {other}" for other, number in more)
+    return f"{count:,} of {len(sites):,} {what}{'s' * (len(sites) != 1)} {name}{told}"
+
+
+def _check_words(check: "CheckResult") -> str:
+    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.outputs else ""
+    found = " ".join(part for part in (check.outcome.value, runs) if part)
+    return ": ".join(part for part in (found, check.reason.rstrip(".")) if part)
 
 
 def _proof_words(report: Report) -> Iterator[str]:
@@ -291,14 +264,22 @@ def _error_words(report: Report) -> Iterator[str]:
     if errors:
         worst = max(errors, key=lambda error: error.severity)
         own = "" if worst.original is None else f"; the original by {worst.original.max_abs:.3g}"
-        allowed = f"{worst.allowed:.3g} is allowed among numbers up to {worst.scale:.3g}"
-        yield f"by {worst.gap:.3g} where {allowed}, in {worst.name!r} ({worst.dtype}){own}"
+        allowed = part_text(worst.allowed, worst.scale)
+        yield f"by {worst.gap:.3g} where {allowed} is allowed, in {worst.name!r} ({worst.dtype}){own}"
         if worst.rewritten.max_rel:
             relative, units = worst.rewritten.max_rel, worst.rewritten.max_ulp
             yield f"away from zero by {relative:.3g} of a number, {units:.3g} ULP, at most"
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
-        yield f"worst {_deviation(whole)} in output {whole.name!r} ({whole.dtype}; {whole.allowed:.3g} allowed)"
+        allowed = part_text(whole.allowed, whole.scale)
+        yield f"worst {_deviation(whole)} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
+
+
+def part_text(allowed: float, scale: float) -> str:
+    """A tolerance as a part of the numbers that it is for, as it tells nothing without them."""
+    if not allowed or not scale or not math.isfinite(allowed / scale):
+        return f"{allowed:.3g}"
+    return f"{allowed / scale:.2g} of {scale:.3g}"
 
 
 def _written_words(report: Report) -> str:
@@ -308,7 +289,7 @@ def _written_words(report: Report) -> str:
     return f"{report.output}{' (the same bytes as the input)' if same else ''}"
 
 
-def print_upgrade(done: "Upgrade", stream: TextIO, *, written: bool) -> None:
+def print_upgrade(done: Upgrade, stream: TextIO, *, written: bool) -> None:
     """Print what an upgrade did.  written: the file was."""
     from rich.text import Text
 
@@ -317,18 +298,24 @@ def print_upgrade(done: "Upgrade", stream: TextIO, *, written: bool) -> None:
     def line(name: str, *parts: str | tuple[str, str]) -> None:
         console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
 
-    line("opset", f"{done.opset[0]} -> {done.opset[1]}")
-    if done.ir_version[0] != done.ir_version[1]:
-        line("IR", f"{done.ir_version[0]} -> {done.ir_version[1]}")
-    if done.newer:
-        line("newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items())))
-    for place, (told, count) in enumerate(done.edited.items()):
-        line("" if place else "edited", f"{told} (x{count:,})")
-    if done.functions:
-        line("functions", f" raised too: {', '.join(done.functions)}")
+    for name, words in upgrade_lines(done):
+        line(name, words)
     line("outcome", LOUD[done.outcome], f" {done.check.reason}" if done.check is not None and done.check.reason else "")
     line("time", seconds_text(done.seconds))
     line("written", done.output if written else "nothing")
+
+
+def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
+    """What an upgrade did, line by line: a title, empty where it goes on, and words."""
+    yield "opset", f"{done.opset[0]} -> {done.opset[1]}"
+    if done.ir_version[0] != done.ir_version[1]:
+        yield "IR", f"{done.ir_version[0]} -> {done.ir_version[1]}"
+    if done.newer:
+        yield "newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items()))
+    for place, (told, count) in enumerate(done.edited.items()):
+        yield "" if place else "edited", f"{told} (x{count:,})"
+    if done.functions:
+        yield "functions", f" raised too: {', '.join(done.functions)}"
 
 
 def layers_words(layers: "Layers") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.listing import and_more
 from surgeon.ruleproof.result import Proof, RuleProof, Standing
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _reasons(entries: Sequence[Proof]) -> Iterator[str]:
             dtypes = ", ".join(dict.fromkeys(dtype for dtype, _ in found))
             yield f"{standing} {sum(count for _, count in found):,} ({dtypes}): {reason}"
         if len(ordered) > SHOWN_REASONS:
-            yield f"and {len(ordered) - SHOWN_REASONS:,} more reasons"
+            yield and_more(len(ordered) - SHOWN_REASONS, "reasons").lstrip()
 
 
 def _plain(reason: str) -> str:
@@ -106,7 +107,7 @@ def _failures(faults: Sequence[Proof]) -> Iterator[str]:
         for entries in list(alike.values())[:SHOWN_FAILURES]:
             yield f"  {failure_line(entries)}"
         if len(alike) > SHOWN_FAILURES:
-            yield f"  and {len(alike) - SHOWN_FAILURES:,} more"
+            yield f" {and_more(len(alike) - SHOWN_FAILURES)}"
         model = next(iter(alike.values()))[0].model
         if model is not None:
             yield "  the first of them:"

@@ -6,12 +6,13 @@ from pathlib import Path
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.diagnosis.data import check_data, without_echoes
 from surgeon.diagnosis.dtypes import Dtypes
 from surgeon.diagnosis.finding import Finding, Findings
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
 from surgeon.diagnosis.loading import refusal
-from surgeon.diagnosis.provenance import came_from, torch_op
+from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
 from surgeon.diagnosis.remedies import add_rules
 from surgeon.diagnosis.structure import check_ends, check_structure
 from surgeon.diagnosis.support import CustomOps, Support
@@ -65,8 +66,9 @@ def check(
             model.check_data(sums=True)
             refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries, run_time)
             found += [] if refused is None else [refused]
+        is_of_torch = made_by_torch(model.skeleton)
     for one in found:
-        _complete(one)
+        _complete(one, is_of_torch)
     return sorted(found, key=lambda one: not one.stops)
 
 
@@ -75,6 +77,7 @@ def _findings(model: Model, target: str, provider: str | None, custom: CustomOps
     proto = model.skeleton
     check_header(proto, target, found)
     check_structure(proto, found)
+    wrong = check_data(model, found)
     index = index_of(model)
     shapes = shapes_of(index)
     dtypes = Dtypes(index, shapes, found)
@@ -84,17 +87,19 @@ def _findings(model: Model, target: str, provider: str | None, custom: CustomOps
         TensorrtSupport(index, shapes, dtypes, found).check()
     else:
         Support(index, target, provider, dtypes, custom, found).check()
-    findings = list(found)
+    findings = list(without_echoes(list(found), wrong))
     if _is_sound(index):
         add_rules(findings, index, target, provider)
     return findings
 
 
-def _complete(found: Finding) -> None:
+def _complete(found: Finding, is_of_torch: bool) -> None:
     """Say where the nodes came from, and what nothing brings back."""
     protos = [node.proto for node in found.where]
     found.came_from = next(filter(None, map(came_from, protos)), "")
-    found.torch_op = next(filter(None, map(torch_op, protos)), "")
+    found.is_of_torch = is_of_torch
+    if is_of_torch:
+        found.torch_op = next(filter(None, map(torch_op, protos)), "")
     told = next(filter(None, map(lost, protos)), None)
     if told is not None:
         found.helps = [told.rstrip(".")]

@@ -95,16 +95,18 @@ class Dtypes:
         odd = [(name, dtype) for name, dtype in dtypes if dtype != wanted]
         kinds = dict.fromkeys(dtype_name(dtype) for _, dtype in odd)
         are_constants = all(item in fixed for item in odd)
-        target, other, several = dtype_name(wanted), " and ".join(kinds), "s" * (len(odd) > 1)
+        target, other = dtype_name(wanted), " and ".join(kinds)
+        rest = f"of {other}, and its inputs of type {variable} must have one type"
+        together = ""
         if are_constants:
-            reason = f"it mixes {target} with {'' if several else 'a '}constant{several} of {other}, and its inputs of "
-            help_ = f"make the constant{several} {target}, as in values.astype(np.{target})"
+            reason = f"it mixes {target} with {'constants' if len(odd) > 1 else 'a constant'} {rest}"
+            together = f"it mixes {target} with constants {rest}"
+            help_ = f"make the constant {target}, as in values.astype(np.{target})"
         else:
-            reason = f"it mixes {target} with {other}, and its inputs of "
+            reason = f"it mixes {target} with {rest.removeprefix('of ')}"
             help_ = f"put a Cast to {target} between the one of {other} and the node"
-        reason += f"type {variable} must have one type"
         at = f"{place_of(node)} ({', '.join(f'{name!r} {dtype_name(dtype)}' for name, dtype in dtypes)})"
-        self._found.add("dtype", spelled(node), reason, at=at, node=node, helps=[help_])
+        self._found.add("dtype", spelled(node), reason, at=at, node=node, helps=[help_], together=together)
         return wanted
 
 

@@ -1,12 +1,14 @@
 """One thing that keeps a model from running on a target, told once however often it occurs."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from surgeon.indexing.scope import Node
 
 SHOWN = 5  # nodes named for one finding
+_QUOTED, _ANY = re.compile(r"'[^']*'"), "'…'"
 Kind = Literal[
     "mapping", "opset", "schema", "kernel", "plugin", "restriction", "dtype", "shape", "model", "load", "advice"
 ]
@@ -26,6 +28,7 @@ class Finding:
     *torch op → mapping → ONNX op (or kernel)*, "" where it is none of them.  torch_op: "" where nothing tells it.
     nodes: the names of the first few; count: of all.  came_from: the line of the user's program, else the module.
     helps: what to do, best first, a clause each.  stops: whether the target does not run the model because of it.
+    is_of_torch: whether torch made the model.
     """
 
     kind: Kind
@@ -38,12 +41,13 @@ class Finding:
     came_from: str = ""
     helps: list[str] = field(default_factory=list)
     stops: bool = True
+    is_of_torch: bool = False
     where: list[Node] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def chain(self) -> str:
-        """The links from torch to what runs, the missing one in brackets; "" where it is none of them."""
-        if not self.link:
+        """The links from torch to what runs, the missing one in brackets; "" where it is none, or torch has no part."""
+        if not self.link or not self.is_of_torch:
             return ""
         links = {"mapping": "mapping", "op": self.op if self.link == "op" else "ONNX op (or kernel)"}
         if self.link == "kernel":
@@ -69,10 +73,10 @@ class Finding:
 
 
 class Findings:
-    """Findings in the order in which they are met; equal ones become one with a count."""
+    """Findings in the order in which they are met; those of one cause become one with a count."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, ...], Finding] = {}
+        self._found: dict[tuple[str, ...], _Cause] = {}
 
     def add(
         self,
@@ -86,22 +90,73 @@ class Findings:
         helps: Iterable[str] = (),
         stops: bool = True,
         of: str = "",
+        together: str = "",
     ) -> Finding:
-        """Note a finding.  at: a node or tensor by name; node: the node; of: what tells it from others of its op."""
-        key = kind, op, reason, of
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = Finding(kind, op, reason, link, stops=stops)
-        found.count += 1
-        found.helps += [text for text in helps if text not in found.helps]
-        if at and len(found.nodes) < SHOWN and at not in found.nodes:
-            found.nodes.append(at)
+        """Note a finding.  at: a node or tensor by name; node: the node; of: what tells it from others of its op.
+
+        Findings whose reasons differ in quoted names alone have one cause.  together: the reason of several, where it
+        is not that of one without these names; of the model as a whole ("model") the op is then told of one alone.
+        """
+        alike = together or _QUOTED.sub(_ANY, reason)
+        key = kind, "" if together and kind == "model" else op, alike, of
+        cause = self._found.get(key)
+        if cause is None:
+            cause = self._found[key] = _Cause(Finding(kind, op, reason, link, stops=stops), together)
+        cause.add(op, reason, at, helps)
+        found = cause.finding
         if node is not None:
             found.where.append(node)
         return found
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(self._found.values())
+        return (cause.finding for cause in self._found.values())
+
+
+@dataclass(slots=True)
+class _Cause:
+    """What is told of one cause, and the first places, each with the names in its reason.
+
+    together: the reason of several.
+    """
+
+    finding: Finding
+    together: str
+    places: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    names: tuple[str, ...] | None = None
+    differ: set[int] = field(default_factory=set)
+
+    def add(self, op: str, reason: str, at: str, helps: Iterable[str]) -> None:
+        """One more place."""
+        found, names = self.finding, tuple(_QUOTED.findall(reason))
+        if self.names is None:
+            self.names = names
+        first = self.names
+        self.differ.update(place for place, pair in enumerate(zip(first, names, strict=False)) if pair[0] != pair[1])
+        is_one = not self.differ and found.reason == reason
+        found.count += 1
+        if is_one:
+            found.helps += [text for text in helps if text not in found.helps]
+        elif self.together:
+            found.reason = self.together
+        else:
+            found.reason = self._without_names(reason)
+        if found.op != op:
+            found.op = ""
+        if len(self.places) < SHOWN and (at, names) not in self.places and (at or names):
+            self.places.append((at, names))
+        told = (_place(at, [names[place] for place in self.differ if place < len(names)]) for at, names in self.places)
+        found.nodes = [text for text in dict.fromkeys(told) if text]
+
+    def _without_names(self, reason: str) -> str:
+        """The reason of several: without the names in which they differ."""
+        place = iter(range(reason.count("'")))
+        return _QUOTED.sub(lambda found: _ANY if next(place) in self.differ else found[0], reason)
+
+
+def _place(at: str, names: Sequence[str]) -> str:
+    """A node with the names that its reason has, as far as they are its own."""
+    own = ", ".join(name for name in names if name != repr(at))
+    return f"{at} ({own})" if at and own else at or own
 
 
 def place_of(node: Node) -> str:

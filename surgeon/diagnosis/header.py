@@ -6,7 +6,7 @@ import onnx
 from onnx import helper
 
 from surgeon.diagnosis.finding import Findings
-from surgeon.ops.schemas import check_node
+from surgeon.ops.schemas import check_node, knows_domain
 from surgeon.ops.walking import all_nodes
 
 PLAIN_IR = 10  # what every ONNX Runtime and onnx that surgeon works with reads
@@ -24,7 +24,7 @@ def check_header(model: onnx.ModelProto, target: str, found: Findings) -> None:
     So that all else can be looked at as well; the model is the caller's own copy.
     """
     _check_ir(model, target, found)
-    _check_imports(model, found)
+    _check_imports(model, target, found)
     if target == "ort":
         _ask_runtime(model, found)
     elif target == "onnx":
@@ -42,7 +42,7 @@ def _check_ir(model: onnx.ModelProto, target: str, found: Findings) -> None:
         model.ir_version = PLAIN_IR
 
 
-def _check_imports(model: onnx.ModelProto, found: Findings) -> None:
+def _check_imports(model: onnx.ModelProto, target: str, found: Findings) -> None:
     graphs = [("the model", model.graph.node, model.opset_import)]
     graphs += [
         (f"function {function.domain}::{function.name}", function.node, function.opset_import)
@@ -61,18 +61,23 @@ def _check_imports(model: onnx.ModelProto, found: Findings) -> None:
                 "",
                 f"{where} uses ops of {domain or 'ai.onnx'} and imports no version of it",
                 helps=[f"import version {version}{fits}: {advice}"],
+                stops=target != "ort" or not domain or not knows_domain(domain),  # ONNX Runtime knows what it has
             )
             imports.append(helper.make_opsetid(domain, version))
 
 
 def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
-    """The newest version of ai.onnx at which every node fits its schema, else the newest there is."""
+    """The newest version of ai.onnx at which every node fits its schema, else as many as can."""
     plain = [node for node in nodes if node.domain in DEFAULTS]
-    newest = onnx.defs.onnx_opset_version()
+    best = newest = onnx.defs.onnx_opset_version()
+    least = len(plain) + 1
     for version in range(newest, OLDEST_SUGGESTED, -1):
-        if not any(check_node(node, version, lambda _: None, True) for node in plain):
-            return version
-    return newest
+        misfits = sum(bool(check_node(node, version, lambda _: None, True)) for node in plain)
+        if misfits < least:
+            best, least = version, misfits
+        if not misfits:
+            break
+    return best
 
 
 def _ask_onnx(model: onnx.ModelProto, found: Findings) -> None:

@@ -7,14 +7,26 @@ import onnx
 
 from surgeon.ops.plugins import names_plugin
 from surgeon.ops.torch_names import operator_of
+from surgeon.ops.walking import all_nodes
 
 STACK, SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
 CALL = "pkg.torch.onnx.fx_node"
+NOTES, ATEN = "pkg.torch.", ("aten", "prim")  # what it calls its notes, and the domains that do not say torch
 _CALLED = re.compile(r"call_function\[target=torch\.ops\.(?P<space>\w+)\.(?P<name>\w+)")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)(?:\n[ \t]+(?P<code>[^\n]+))?')
 _SHORT_FRAME = re.compile(r"^(?P<file>\S[^\n]*?)\((?P<line>\d+)\): (?P<name>\S+)", re.MULTILINE)
 # torch's own files, and installed packages: what calls the user's modules, or stands under them.
 _FOREIGN = re.compile(r"[/\\](?:torch|site-packages|dist-packages|_pytest)[/\\]|^<|[/\\]runpy\.py")
+
+
+def made_by_torch(model: onnx.ModelProto) -> bool:
+    """Whether one of torch's exporters wrote the model: by its name, by what it notes of a node, or by its domains."""
+    if "torch" in model.producer_name.lower():
+        return True
+    domains = {one.domain for one in model.opset_import}
+    if any("torch" in domain or domain in ATEN for domain in domains):
+        return True
+    return any(entry.key.startswith(NOTES) for node in all_nodes(model.graph.node) for entry in node.metadata_props)
 
 
 def came_from(node: onnx.NodeProto) -> str:

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-import onnx
-
 from surgeon.diagnosis.finding import Finding
+from surgeon.diagnosis.tensorrt import is_read
 from surgeon.errors import SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, qualified
@@ -14,7 +13,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Output, walk
 from surgeon.rewriting.catalogue import all_rules
 from surgeon.rewriting.driver import Driver
-from surgeon.rewriting.explain import explanations
+from surgeon.rewriting.explain import misses_at
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.searches.placeholders import unnamed_arguments
 
@@ -44,7 +43,7 @@ def add_rules(findings: Iterable[Finding], index: Index, target: str, ep: str | 
             spoken = set() if plan is None else _ops(plan, ops)
             if plan is None or not spoken:
                 continue
-            fires = _places(rule, index, chosen, ep)
+            fires = _places(rule, index, chosen, target, ep)
             for found, help_ in wanted:
                 nodes = [node for node in found.where if node.op in spoken]
                 if nodes:
@@ -69,31 +68,32 @@ class _Told:
         """Tell what the rule does for a finding.  needs: the opset that it would need."""
         count = len(fires.intersection(nodes))
         if count:
+            if help_.is_whole and not self.rule.is_exact:
+                return  # an exact one does all of it
             many = "" if count == found.count else f" at {count} of {found.count} places"
             many += "" if self.rule.is_exact else " (it changes numbers beyond rounding)"
             help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite IN OUT')}")
             help_.is_whole = help_.is_whole or (count == found.count and self.rule.is_exact)
-        elif needs is not None:
-            told = f"rule {self.rule.name} may do from opset {needs} on: surgeon upgrade IN OUT --opset {needs} first"
-            help_.may += [told] if self.rule.is_exact else []
-        elif found.kind == "mapping" and self.rule.search is None and self.target != "contrib":
-            why = self._why(nodes[0])
-            told = f"rule {self.rule.name} looks for it and does not fire{why}: {self._command('explain IN')}"
-            help_.may.append(told)
+        elif needs is not None or found.kind == "mapping":
+            told = self._near(nodes[0], found.kind == "mapping")
+            help_.may += [told] if told and self.rule.is_exact else []
+
+    def _near(self, node: Node, is_placeholder: bool) -> str:
+        """What to say of a rule that does not fire at a node; "" where it comes not near to it."""
+        if self.rule.search is not None:
+            return ""
+        miss = next(iter(misses_at(self.index, self.rule, self.target, self.ep, node)), None)
+        if miss is not None and miss.opset:
+            first = f"surgeon upgrade IN OUT --opset {miss.opset} first"
+            return f"rule {self.rule.name} may do from opset {miss.opset} on: {first}"
+        if miss is None or not miss.near or not is_placeholder or self.target == "contrib":
+            return ""
+        why = f"does not fire ({miss.reason})"
+        return f"rule {self.rule.name} looks for it and {why}: {self._command('explain IN')}"
 
     def _command(self, words: str) -> str:
         target = "" if self.target == "ort" else f" --target {self.target}"
         return f"surgeon {words} --rules {self.rule.name}{target}"
-
-    def _why(self, node: Node) -> str:
-        """Why the rule does not fire at a node, in brackets."""
-        model = self.index.model
-        source = model.path or onnx.ModelProto.FromString(bytes(model.data))
-        try:
-            (told,) = explanations(source, [self.rule], target=self.target, ep=self.ep, node=node.label, top=1)
-        except SurgeonError:  # the name is not one that a person could give
-            return ""
-        return f" ({told.misses[0].reason})" if told.misses else ""
 
 
 def _plan(rule: Rule, target: str, opset: int | None) -> Plan | None:
@@ -120,6 +120,15 @@ def _outputs(compiled: Compiled) -> list[Output]:
     return [value for value in walk(compiled.pattern.outputs) if isinstance(value, Output)]
 
 
-def _places(rule: Rule, index: Index, target: str, ep: str | None) -> set[Node]:
-    driver = Driver(index, [rule], target, ep=ep)
-    return {node for scope in index.scopes for match in driver.matches(rule, scope) for node in match.nodes}
+def _places(rule: Rule, index: Index, chosen: str, target: str, ep: str | None) -> set[Node]:
+    """The nodes that a rule replaces by what the target runs.  chosen: the target that the rule writes for."""
+    driver = Driver(index, [rule], chosen, ep=ep)
+    found: set[Node] = set()
+    for scope in index.scopes:
+        for match, fragment in driver.writings(rule, scope):
+            if target == "tensorrt":
+                runs = all(is_read(node) for node in fragment.as_protos())
+            else:
+                runs = driver.acceptance.workshop.require_valid(match, fragment) is None
+            found.update(match.nodes if runs else ())
+    return found

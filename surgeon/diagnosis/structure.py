@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import onnx
 
 from surgeon.diagnosis.finding import Findings
+from surgeon.listing import first_of
 from surgeon.ops.walking import free_names, graphs_of
 from surgeon.shaping.facts import Facts
 
@@ -37,10 +38,13 @@ def check_ends(graph: onnx.GraphProto, target: str, facts_of: Callable[[str], Fa
             dtype, shape = facts_of(value.name)
             helps = [f"state it: onnx.helper.make_tensor_value_info({value.name!r}, {_enum(dtype)}, {_dims(shape)})"]
             if tensor is None or not tensor.elem_type:
-                found.add("model", "", f"the {kind} {value.name!r} of the graph has no dtype", helps=helps)
+                together = f"{kind}s of the graph have no dtype"
+                reason = f"the {kind} {value.name!r} of the graph has no dtype"
+                found.add("model", "", reason, helps=helps, together=together)
             if tensor is None or not tensor.HasField("shape"):
                 reason = f"the {kind} {value.name!r} of the graph has no shape, which onnx.checker wants"
-                found.add("model", "", reason, helps=helps, stops=target == "onnx")
+                together = f"{kind}s of the graph have no shape, which onnx.checker wants"
+                found.add("model", "", reason, helps=helps, stops=target == "onnx", together=together)
 
 
 def _enum(dtype: int | None) -> str:
@@ -89,7 +93,8 @@ def _check_nodes(
             if name and name not in names:
                 reason = f"{name!r} is read{_in(where)} and nothing makes it"
                 help_ = "add it as an input or an initializer, or correct the name"
-                found.add("model", _op(node), reason, at=_label(node), helps=[help_])
+                together = f"tensors are read{_in(where)} that nothing makes"
+                found.add("model", _op(node), reason, at=_label(node), helps=[help_], together=together)
         is_late = is_late or any(name in makers and name not in made for name in free_names(node))
         made.update(node.output)
         for graph in graphs_of(node):
@@ -97,7 +102,8 @@ def _check_nodes(
     for name in outputs:
         if name and name not in names:
             reason = f"nothing makes {name!r}, an output{_in(where) or ' of the graph'}"
-            found.add("model", "", reason, helps=["name a tensor that a node makes"])
+            together = f"outputs{_in(where) or ' of the graph'} are made by nothing"
+            found.add("model", "", reason, helps=["name a tensor that a node makes"], together=together)
     if is_late:
         _tell_order(nodes, where, found)
 
@@ -110,6 +116,7 @@ def _tell_twice(name: str, first: onnx.NodeProto | None, second: onnx.NodeProto,
         f"{name!r} is made twice{_in(where)}, {by} and by {_label(second)}",
         at=_label(second),
         helps=["rename one of them, and what reads it"],
+        together=f"names are made twice{_in(where)}",
     )
 
 
@@ -124,8 +131,7 @@ def _tell_order(nodes: Sequence[onnx.NodeProto], where: str, found: Findings) ->
     """Tell a circle, else that nodes stand before what they read, which ONNX Runtime and TensorRT sort themselves."""
     circle = [_label(node) for node in _in_circles(nodes)]
     if circle:
-        told = ", ".join(circle[:4]) + (" ..." if len(circle) > 4 else "")
-        reason = f"nodes{_in(where)} need each other's outputs in a circle: {told}"
+        reason = f"nodes{_in(where)} need each other's outputs in a circle: {first_of(circle, 4)}"
         found.add("model", "", reason, at=circle[0], helps=["have one of them read a tensor from outside the circle"])
         return
     found.add(

@@ -12,7 +12,7 @@ from onnx import helper
 
 from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
 from surgeon.diagnosis.finding import Findings, place_of
-from surgeon.diagnosis.provenance import torch_op
+from surgeon.diagnosis.provenance import made_by_torch, torch_op
 from surgeon.implementations import is_python, load
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
@@ -117,7 +117,8 @@ class Support:
             return
         domain, _ = split_op(node.op)
         runtime = "ONNX" if self.target == "onnx" else "ONNX Runtime"
-        helps = ["a rule that writes it in ops that the target has (surgeon learn, surgeon rewrite --rules FILE.py)"]
+        learn = "surgeon learn, " if made_by_torch(self.index.model.skeleton) else ""
+        helps = [f"a rule that writes it in ops that the target has ({learn}surgeon rewrite --rules FILE.py)"]
         helps.append(f"a local function of that name in the model, whose body is written in ops of {runtime}")
         if self.target == "ort":
             helps.append("a library of custom ops that has it (--custom-ops LIB)")

@@ -6,7 +6,7 @@ then plugins; a node with the attribute `plugin_namespace` is a plugin before al
 
 from dataclasses import dataclass
 
-from onnx import TensorProto
+from onnx import NodeProto, TensorProto
 
 from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
 from surgeon.diagnosis.finding import Findings, Kind, Link, place_of
@@ -28,6 +28,12 @@ from surgeon.shaping.shapes import Shapes
 # What no tensor in TensorRT may be.  float64 is read as float32.
 STRANGE = ("string", "int16", "uint16", "uint32", "uint64", "complex64", "complex128")
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
+
+
+def is_read(node: NodeProto) -> bool:
+    """Whether TensorRT has an op, or a plugin, of a node's name."""
+    listed = tensorrt_ops().get(node.op_type)
+    return node.op_type in plugins() or (listed is not None and listed.supported)
 
 
 @dataclass(slots=True)

@@ -84,6 +84,10 @@ class Index:
         """The nodes that a file written now would hold, over all scopes."""
         return sum(scope.count_nodes() for scope in self.scopes if not scope.is_gone)
 
+    def count_constants(self) -> int:
+        """How many of them are Constants, which compute nothing."""
+        return sum(scope.count_constants() for scope in self.scopes if not scope.is_gone)
+
     def held(self, scope: Scope, name: str) -> str | None:
         """Why the tensor must stay even if no node reads it, or None."""
         home = scope.home(name)

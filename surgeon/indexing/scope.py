@@ -200,6 +200,10 @@ class Scope:
         gone = [slot for slot in self.touched if not self.nodes[slot].alive or self.nodes[slot].moved]
         return len(self.nodes) - len(gone) + sum(map(len, self.added.values()))
 
+    def count_constants(self) -> int:
+        """How many of them are Constants."""
+        return sum(node.alive for node in self.by_op.get("Constant", ()))
+
     def has(self, op: str) -> bool:
         """Whether a file written now would hold a node of an operator."""
         nodes, gone = self.by_op.get(op, ()), self._gone.get(op, 0)

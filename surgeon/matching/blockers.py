@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from surgeon.indexing.scope import Node, Scope
+from surgeon.listing import and_more
 from surgeon.matching.advice import fewer_uses
 from surgeon.matching.compile import Compiled
 from surgeon.matching.state import TRANSPARENT, Several, State
@@ -121,8 +122,7 @@ def _read(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
     first = readers[0]
     where = "" if first.scope is scope else f" (in {first.scope.label})"
     told = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
-    more = len(readers) - 1
-    told += f" and {more:,} more node{'s' * (more > 1)}" if more else ""
+    told += and_more(len(readers) - 1)
     change = fewer_uses(name, readers)
     return Finding(
         "escape", "", "no use outside the match", f"a use by {first.op}", repr(name), told, change, at=node.label

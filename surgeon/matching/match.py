@@ -96,7 +96,8 @@ class Mismatch:
     where: file:line of the pattern; op: what that line asks for.  kind, wanted, found: the same in fields; at: the node
     where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
     change: the smallest change to the model that would make the rule fire, "" where it is not obvious.  others: the
-    further nodes with an equal miss.
+    further nodes with an equal miss.  opset: the version of ai.onnx with which the rule would fire, 0 where that is no
+    help.  near: whether the rule came so near that who reads of a rewrite should know.
     """
 
     rule: str
@@ -115,6 +116,13 @@ class Mismatch:
     also: str = ""
     scope: str = ""
     others: tuple[str, ...] = ()
+    opset: int = 0
+    near: bool = False
+
+    @property
+    def count(self) -> int:
+        """At how many places it is missed so."""
+        return 1 + len(self.others)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mismatch as JSON can hold it."""

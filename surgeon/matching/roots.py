@@ -18,12 +18,12 @@ def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     """Nodes of the op that the pattern needs and the scope has fewest of."""
     by_op = scope.by_op
     if not compiled.required:
-        return list(scope.live_nodes()) if compiled.wild is None else _fitting(scope, *compiled.wild)
+        return list(scope.live_nodes()) if compiled.wild is None else fitting(scope, *compiled.wild)
     rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
     return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
 
 
-def _fitting(scope: Scope, domain: str, op: str) -> list[Node]:
+def fitting(scope: Scope, domain: str, op: str) -> list[Node]:
     """Nodes whose domain and op fit globs."""
     named = ((split_op(known), nodes) for known, nodes in scope.by_op.items())
     found = [nodes for own, nodes in named if fnmatchcase(own[0], domain) and fnmatchcase(own[1], op)]

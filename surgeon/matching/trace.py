@@ -46,7 +46,7 @@ class Finding:
     where: file:line of the pattern; op: what that line asks for.  wanted, found: in words that hold for all equal
     misses; spot: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
     told: the sentence, where it is not `wanted ..., found ...`.  change: what would mend it, as a command; empty where
-    that is not obvious.
+    that is not obvious.  opset: the version of ai.onnx at which it would be mended, 0 where that is no help.
     """
 
     kind: Kind
@@ -58,6 +58,7 @@ class Finding:
     change: str = ""
     op: str = ""
     at: str = ""
+    opset: int = 0
 
     @property
     def sentence(self) -> str:

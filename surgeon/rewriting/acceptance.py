@@ -5,7 +5,7 @@ The rewrite and its explanation accept by this one function.
 
 from dataclasses import dataclass, replace
 
-from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError, require
+from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
@@ -81,7 +81,8 @@ class Acceptance:
         fragment: Fragment | None = None
         is_of_form = False
         try:
-            require(rule.ep in (None, self.provider), f"it is for the execution provider {rule.ep} alone")
+            if rule.ep not in (None, self.provider):
+                raise Declined(_finding("target", compiled, match, f"it is for the execution provider {rule.ep} alone"))
             match.require_claims()
             for condition in rule.conditions:
                 call_with_captures(condition, match)
@@ -96,7 +97,8 @@ class Acceptance:
         except OpsetError as error:
             needs = error.needs if match.scope.function is None else None
             change = f"raise the opset: surgeon upgrade IN OUT --opset {needs}" if needs else ""
-            finding = replace(_finding("opset", compiled, match, str(error).rstrip(".")), change=change)
+            finding = _finding("opset", compiled, match, str(error).rstrip("."))
+            finding = replace(finding, change=change, opset=needs or 0)
             raise Declined(finding, is_of_form=is_of_form) from error
         except Refused as refusal:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
@@ -115,11 +117,11 @@ class Acceptance:
     def _no_kernel(self, rule: Rule, plan: Plan, match: Match, lacking: NoKernel, fragment: Fragment) -> Declined:
         """The execution provider has no kernel for a node of what would be written."""
         raised = lacking.opset or (later_opset(self.provider, rule, plan, match) if self.provider else None)
-        change = f"raise the opset: surgeon upgrade IN OUT --opset {raised}"
         if raised is None or match.scope.function is not None:
-            change = ""
+            raised = 0
+        change = f"raise the opset: surgeon upgrade IN OUT --opset {raised}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
-        finding = Finding("kernel", where, wanted, "none", "", lacking.told, change, at=at)
+        finding = Finding("kernel", where, wanted, "none", "", lacking.told, change, at=at, opset=raised)
         return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
     def _too_old(self, match: Match, needs: int) -> Declined:
@@ -127,15 +129,14 @@ class Acceptance:
         wants = f"the form for target {self.target} needs opset {needs}"
         if scope.function is not None:
             told, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
-            advice = "; export it at a newer one"
+            advice, opset = "; export it at a newer one", 0
         else:
             upgrade = f"surgeon upgrade IN OUT --opset {needs}"
             told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
-            advice = f"; raise it with: {upgrade}"
+            advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label
-        return Declined(
-            Finding("opset", match.pattern.where, f"opset {needs}", found, "", told, change, "", at), advice
-        )
+        finding = Finding("opset", match.pattern.where, f"opset {needs}", found, "", told, change, "", at, opset)
+        return Declined(finding, advice)
 
 
 def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:

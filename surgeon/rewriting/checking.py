@@ -12,6 +12,7 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageE
 from surgeon.file.model import Patch
 from surgeon.file.save import save
 from surgeon.indexing.local import key_of, strays_of
+from surgeon.listing import and_more
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
@@ -292,5 +293,4 @@ def complaint_of(report: Report) -> str:
     if not report.sites:
         rest = "nothing is left of the rewrite"
     first = f"{sites[0].rule} at {sites[0].root}: {sites[0].reason}"
-    more = f", and {len(sites) - 1:,} more" if len(sites) > 1 else ""
-    return f"{count} ({first}{more}); {rest}."
+    return f"{count} ({first}{and_more(len(sites) - 1)}); {rest}."

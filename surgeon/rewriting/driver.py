@@ -13,7 +13,8 @@ from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.fragment import Fragment
 from surgeon.rewriting.inline import drop_uncalled
-from surgeon.rewriting.near_misses import deepest, is_near, near_misses
+from surgeon.rewriting.near_misses import near_misses
+from surgeon.rewriting.nearness import deepest, worth_telling
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.rule import Plan, Rule
 from surgeon.rewriting.splice import Splicer, Step
@@ -104,10 +105,14 @@ class Driver:
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
         """Where a rule would fire in a scope, without firing."""
+        yield from (match for match, _ in self.writings(rule, scope))
+
+    def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
+        """Where a rule would fire in a scope, and what it would write, without writing it."""
         plan = rule.plan(self.target, scope.opset)
         if not isinstance(plan, str):
             for compiled in plan.sources:
-                yield from (match for match, _ in self._matches(rule, plan, compiled, scope))
+                yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = rule.plan(self.target, scope.opset)
@@ -173,30 +178,40 @@ class Driver:
         """The matches that were found last and had to stay as they are."""
         return list(self._refused.values())
 
+    @property
+    def waiting(self) -> dict[int, dict[str, int]]:
+        """How often each rule would fire with a newer opset, by that opset, the oldest first."""
+        found: dict[int, dict[str, int]] = {}
+        for miss in self.refusals:
+            if miss.opset:
+                rules = found.setdefault(miss.opset, {})
+                rules[miss.rule] = rules.get(miss.rule, 0) + 1
+        return dict(sorted(found.items()))
+
     def misses(self) -> list[Mismatch]:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
         misses = self.refusals
         fired = {step.rule for step in self.log}
         for rule in self.rules:
-            found = near_misses(self.index, rule, self.target, self.ep)
+            found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
-            if rule.name in fired or told:
-                near = [miss for miss in found if miss.matched > 1 and is_near(miss) and miss.node not in told]
-                misses += deepest(near)
-            elif found:
-                misses.append(found[0])
+            near = deepest([miss for miss in found if miss.near and miss.node not in told])
+            misses += near if near or rule.name in fired or told else found[:1]
         return misses
 
 
 def refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
     """A match that was found and must stay as it is."""
-    return Mismatch(
+    finding = why.finding if isinstance(why, Declined) else None
+    miss = Mismatch(
         rule.name,
         match.pattern.name,
         match.root.label,
         str(why),
         match.pattern.where,
         matched=len(match.nodes),
-        kind=why.finding.kind if isinstance(why, Declined) else "",
+        kind=finding.kind if finding is not None else "",
         scope=match.scope.label,
+        opset=finding.opset if finding is not None else 0,
     )
+    return worth_telling(miss, match.root)

@@ -23,13 +23,11 @@ from surgeon.rewriting.near_misses import (
     Way,
     accepting,
     apart,
-    grouped,
-    is_near,
     lacking,
-    nearness,
     plans,
     possible_roots,
 )
+from surgeon.rewriting.nearness import grouped, is_near, nearness
 from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
 from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import indexed
@@ -173,6 +171,11 @@ class _Work:
             found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
             around = [place for place in found if any(node in place.best.nodes for node in here)]
             yield from (place.miss for place in (around or found)[:1])
+
+
+def misses_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
+    """What stands against a rule at one node of an index that it is not to edit, nearest first."""
+    return sorted(_Work(index, rule, target, ep).at([node]), key=nearness)
 
 
 def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:

@@ -1,7 +1,7 @@
 """Why a rule does not fire where it nearly could: the places to look at, and the deepest miss at each."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, Mismatch, match_at
 from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
-from surgeon.matching.roots import CLIMB_LIMIT
+from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
 from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.nearness import nearness, worth_telling
 from surgeon.rewriting.rule import Plan, Rule
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
 
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
 FEW = 64  # nodes that are few enough to look behind other ops above each
-TOLD = 5  # different near misses of a rule that fired elsewhere
 TRIED = 32  # places at which a rewrite tries a rule again to say why
 
 
@@ -37,14 +37,21 @@ class Explainer:
     covered: set[Node] = field(default_factory=set)
 
     def misses_at(
-        self, compiled: Compiled, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
+        self,
+        compiled: Compiled,
+        scope: Scope,
+        roots: Iterable[Node],
+        accept: Accept | None = None,
+        has_fired: bool = False,
     ) -> "list[Place]":
-        """The deepest miss at each root that no other explains already."""
+        """The deepest miss at each root that no other explains already.  has_fired: as for `near_misses`."""
         found: list[Place] = []
+        has_all = has_fired or all(_has(scope, group) for group in compiled.spelling.required)
         for root in roots:
             best = self._attempt(compiled, root, accept) if root not in self.covered else None
             if best is not None:
                 miss = told(self.rule, compiled.pattern, scope, root, best)
+                miss = worth_telling(miss, root) if has_all else miss
                 if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
                     self.covered.update(best.nodes)
                 found.append(Place(miss, best, root))
@@ -134,6 +141,7 @@ def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -
         at=finding.at,
         also=best.also.sentence if best.also is not None else "",
         scope=scope.label,
+        opset=finding.opset if best.is_only else 0,
     )
 
 
@@ -175,15 +183,23 @@ def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
     return len(frozenset().union(*(operations(value) for value in pattern.outputs)))
 
 
-def near_misses(index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED) -> list[Mismatch]:
-    """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether."""
+def near_misses(
+    index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED, *, has_fired: bool = False
+) -> list[Mismatch]:
+    """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether.
+
+    has_fired: the rule did elsewhere, which may have used up what is rarest of that which it needs.
+    """
     explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target, ep)
     found: list[Place] = []
     for scope, plan in plans(index, rule, target):
         for compiled in plan.sources:
-            roots = islice(possible_roots(compiled, scope, 1), max(0, limit - len(found)))
+            if compiled.wild is not None and not fitting(scope, *compiled.wild):
+                continue  # nothing here is a placeholder of that kind
+            starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
+            roots = islice(starts, max(0, limit - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            found += explainer.misses_at(compiled, scope, roots, accept)
+            found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
     return list(apart(found)) or lacking(index, rule, target)[:1]
 
 
@@ -232,6 +248,12 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
         pattern = compiled.pattern
         why = compiled.search.why_none(index, scopes)
         return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
+    if compiled.wild is not None:
+        wanted = "::".join(filter(None, compiled.wild))
+        if any(fitting(scope, *compiled.wild) for scope in scopes):
+            return None
+        reason, pattern = f"there is no {wanted} in the model", compiled.pattern
+        return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, size(pattern, {}), "absent", wanted, "none")
     groups = sorted(compiled.spelling.required, key=_order)
     missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:
@@ -251,10 +273,11 @@ def _order(group: frozenset[str]) -> tuple[int, list[str]]:
     return len(group), sorted(group)
 
 
-def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[Node]:
+def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: bool = False) -> Iterator[Node]:
     """Nodes at which a pattern may start, or would if ops were of another domain.
 
-    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.
+    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
+    that are there also where one is not.
     """
     spelling = compiled.spelling
     if not spelling.required:
@@ -264,9 +287,12 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int) -> Iterator[N
     groups: list[frozenset[str]] = []
     for wanted in sorted(spelling.required, key=_order):
         group = wanted if _has(scope, wanted) else _namesakes(scope, wanted)
-        if not group:
+        if group:
+            groups.append(group)
+        elif not may_lack:
             return
-        groups.append(group)
+    if not groups:
+        return
     groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
     way = Way(scope, compiled)
     seen: set[Node] = set()
@@ -340,28 +366,3 @@ def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
     names = {split_op(op)[1] for op in group}
     others = (op for op in scope.by_op if op not in group and split_op(op)[1] in names)
     return frozenset(op for op in others if _has(scope, frozenset({op})))
-
-
-def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
-    """Misses that came furthest first, equal ones as one that names the others."""
-    groups: dict[tuple[object, ...], list[Mismatch]] = {}
-    for miss in misses:
-        key = (miss.rule, miss.pattern, miss.where, miss.kind, miss.wanted, miss.found, miss.matched, bool(miss.change))
-        groups.setdefault(key, []).append(miss)
-    told = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
-    return sorted(told, key=nearness)
-
-
-def is_near(miss: Mismatch) -> bool:
-    """Whether half of the pattern fits, or more."""
-    return 2 * miss.matched >= miss.total
-
-
-def nearness(miss: Mismatch) -> tuple[float, int]:
-    """Sorts what came furthest first."""
-    return -miss.matched / max(miss.total, 1), -miss.matched
-
-
-def deepest(misses: Sequence[Mismatch]) -> list[Mismatch]:
-    """The few misses that came furthest, one of each reason."""
-    return grouped(misses)[:TOLD]

@@ -76,14 +76,13 @@ def misses_beside(
             nodes = refused.get((miss.rule, miss.node), frozenset())
             takers = {rule for rule, labels in taken if labels & nodes} or {rule for rule, _ in taken}
             if takers != {miss.rule}:
-                why = f"{NOT_AGAIN}{{}}; name this rule first, or alone"
+                why = f"{NOT_AGAIN}; name this rule first, or alone"
             elif miss.node not in inside:
-                why = f"{OWN_NOT_AGAIN}{{}}"
+                why = OWN_NOT_AGAIN
             else:
                 continue
             kept.setdefault((miss.rule, why), []).append(miss)
         elif miss.node not in inside:
             yield miss
     for (_, why), (first, *more) in kept.items():
-        others = f", and at {len(more):,} more place{'s' * (len(more) > 1)}" if more else ""
-        yield replace(first, reason=why.format(others))
+        yield replace(first, reason=why, others=tuple(miss.node for miss in more))

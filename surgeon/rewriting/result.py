@@ -12,6 +12,7 @@ from surgeon.matching.match import Mismatch
 from surgeon.matching.state import plain
 from surgeon.prove.result import CheckResult, Outcome
 from surgeon.rewriting.splice import Step
+from surgeon.upgrading.result import Upgrade
 
 if TYPE_CHECKING:
     from surgeon.prove.compare import OutputError
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
 FEW = 8  # rules of which a report's text names each, also those that fired nowhere
-MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change")  # what JSON has of a miss
+MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change", "opset", "near")
+"""What JSON has of a miss."""
 
 
 class NodeInfo(NamedTuple):
@@ -80,8 +82,26 @@ class Site:
 
     @property
     def rule(self) -> str:
-        """The last rule that wrote here."""
-        return self.steps[-1].rule
+        """What to call the place by: the rule at fault where its proof fails, else the one that made most of it.
+
+        At fault is what last wrote the output that differs; most is made by what took most nodes of the source.
+        """
+        if len(self.steps) == 1:
+            return self.steps[0].rule
+        worst = self.proof.worst if self.proof is not None else None
+        if worst is not None and not worst.ok:
+            at_fault = [step.rule for step in self.steps if worst.name in step.outputs]
+            if at_fault:
+                return at_fault[-1]
+        taken: Counter[str] = Counter()
+        for step in reversed(self.steps):  # of those that took as many, the last
+            taken[step.rule] += sum(node.original for node in (*step.removed, *step.orphans))
+        return taken.most_common(1)[0][0]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether nothing was computed otherwise: readers of an initializer read an equal one."""
+        return not any(step.removed or step.added for step in self.steps)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -155,6 +175,8 @@ class Report:
     taken back, as it failed or was not proved.  nodes: counts over all scopes.  check: the comparison of the whole
     models, None when it was not asked for.  written: whether a file was.  misses: for each rule
     that found nothing, or nearly matched, why.  seconds: by phase.  ep: the execution provider that was asked for.
+    constants: Constant nodes before and after, which `nodes` count too.  upgrade: of the opset, before the rules ran;
+    not_upgraded: why there was none although it was asked for, "" where that is not so.
     """
 
     source: str
@@ -170,6 +192,9 @@ class Report:
     written: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     ep: str | None = None
+    constants: tuple[int, int] = (0, 0)
+    upgrade: Upgrade | None = None
+    not_upgraded: str = ""
 
     @property
     def outcome(self) -> str:
@@ -180,6 +205,8 @@ class Report:
         found = {site.outcome for site in (*self.sites, *self.rolled_back)}
         if self.check is not None:
             found.add(self.check.outcome.value)
+        if self.upgrade is not None:
+            found.add(self.upgrade.outcome)
         return next(
             (outcome for outcome in ("failed", "unproved", "unchecked", "proved") if outcome in found), "unchanged"
         )
@@ -203,8 +230,8 @@ class Report:
             for site in self.sites
             if site.proof is not None and site.outcome == "unproved"
         ]
-        whole = self.check
-        return found if whole is None or whole.outcome is not Outcome.UNPROVED else [*found, whole.reason]
+        wholes = (self.upgrade.check if self.upgrade is not None else None, self.check)
+        return found + [one.reason for one in wholes if one is not None and one.outcome is Outcome.UNPROVED]
 
     def knows(self, name: str) -> bool:
         """Whether rules were asked for under this name, or a rule of this name was run."""
@@ -241,11 +268,16 @@ class Report:
             "outcome": self.outcome,
             "nodes_before": self.nodes_before,
             "nodes_after": self.nodes_after,
+            "constants": list(self.constants),
+            "upgrade": None if self.upgrade is None else self.upgrade.to_dict(),
+            "not_upgraded": self.not_upgraded,
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
             "proofs": [proof.to_dict() for proof in self.proofs],
-            "misses": [{key: getattr(miss, key) for key in MISS_KEYS} for miss in self.misses],
+            "misses": [
+                {**{key: getattr(miss, key) for key in MISS_KEYS}, "others": list(miss.others)} for miss in self.misses
+            ],
             "check": self.check.to_dict() if self.check is not None else None,
             "written": self.written,
             "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},

@@ -2,18 +2,19 @@
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.errors import CheckFailed, UsageError
+from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.file.model import Model, Patch
-from surgeon.file.save import save
+from surgeon.file.save import DataMode, save
 from surgeon.matching.match import Match
 from surgeon.rewriting.catalogue import flat, resolve
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
@@ -27,9 +28,12 @@ from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import Run, indexed
 from surgeon.rewriting.runnable import provider_of
 from surgeon.rewriting.targets import TARGETS
+from surgeon.upgrading.result import Upgrade
 
-DataMode = Literal["auto", "share", "copy", "inline"]
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
+Selection: TypeAlias = dict[str, tuple[Rule, ...]]
+Upgrading: TypeAlias = int | Literal["none", "auto"]
+Written: TypeAlias = onnx.ModelProto | Path
 Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
 
@@ -51,6 +55,7 @@ def rewrite(
     external_data: DataMode = "auto",
     force: bool = False,
     expect: Mapping[str, int] | None = None,
+    upgrade: Upgrading = "none",
     options: CheckOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Report]:
@@ -69,6 +74,9 @@ def rewrite(
     only, skip: shell patterns of node names.  dry_run: say what would happen, write nothing.
     expect: how often rules must fire, by name, for the model to be written.  external_data: what becomes of data files,
     "auto", "share", "copy" or "inline"; force: overwrite a data file of other content.
+    upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which rules fire more.
+    Where a node would change its meaning, or the whole model answers otherwise (it is run, unless `check` is "none"),
+    the rules run over the model as it is, and the report says why (`Report.not_upgraded`).
     progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
     Returns the model in the kind it was given (a path: the path written) and a Report.  Raises CheckFailed, with the
@@ -93,6 +101,7 @@ def rewrite(
         options or CheckOptions(),
         progress,
         (inline,) if isinstance(inline, str) else tuple(inline),
+        upgrade,
     )
     settings.refuse_misuse(source)
     with paused_collector():
@@ -118,6 +127,7 @@ class _Settings:
     options: CheckOptions
     progress: Progress | None
     inline: Sequence[str] = ()
+    upgrade: Upgrading = "none"
 
     def refuse_misuse(self, source: Any) -> None:
         """Raise UsageError for arguments that do not exist or do not fit together."""
@@ -136,6 +146,8 @@ class _Settings:
             raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
         if self.output is None and not in_memory and not self.dry_run:
             raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+        if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
+            raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
 
     def watched(self) -> Progress | None:
         """What the run tells its progress: with the first rewrite, proofs get ready while the rest is matched."""
@@ -163,61 +175,122 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
         needs_rules = not settings.inline or bool(rules)
         selection = resolve(rules, approximate=settings.approximate) if needs_rules else {}
         model = Model.open(source)
-    with model:
-        return _rewrite_model(source, model, selection, settings, clock)
-
-
-def _rewrite_model(
-    source: Any, model: Model, selection: dict[str, tuple[Rule, ...]], settings: _Settings, clock: Clock
-) -> tuple[Any, Report]:
-    """Rewrite an open model."""
-    with clock.phase("read"):
-        index = indexed(model)
-        first = inline_rules(index, settings.inline) if settings.inline else []
-        selection = {rule.name: (rule,) for rule in first} | selection
-    names = {name: tuple(rule.name for rule in found) for name, found in selection.items()}
     is_file = not isinstance(source, onnx.ModelProto)
-    report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
-    report.seconds, report.ep = clock.seconds, settings.ep
-    with clock.phase("match"):
-        report.nodes_before = index.count_nodes()
-        how = settings.target, settings.choice, settings.watched(), index
-        run = Run(model, flat(selection), *how, ep=settings.ep, first=first)
-        report.nodes_after = index.count_nodes()
-        report.sites, report.misses = run.sites, run.driver.misses()
-    check_expected(report, settings.expect)
-    if settings.dry_run:
-        model.check_data()  # as saving would
-        return source, report
+    with ExitStack() as stack:
+        stack.enter_context(model)
+        original = Path(os.fspath(source)) if is_file else source
+        over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
+        run = over.run
+        names = {name: tuple(rule.name for rule in found) for name, found in (over.first | selection).items()}
+        report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
+        report.seconds, report.ep = clock.seconds, settings.ep
+        report.upgrade, report.not_upgraded = over.upgrade, not_upgraded
+        report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
+        report.constants = over.constants, run.index.count_constants()
+        with clock.phase("match"):
+            report.sites, report.misses = run.sites, run.driver.misses()
+        check_expected(report, settings.expect)
+        if settings.dry_run:
+            model.check_data()  # as saving would
+            return source, report
 
-    def write(patch: Patch, inspect: Inspect) -> Any:
-        with clock.phase("write"):
-            if settings.output is None:
-                made = patch.to_proto()
-                inspect(made)
-                return made
-            to = settings.output
-            save(model, patch, to, external_data=settings.external_data, force=settings.force, check=inspect)
-            report.written = True
-            return to
+        def write(patch: Patch, inspect: Inspect) -> Any:
+            with clock.phase("write"):
+                if settings.output is None:
+                    made = patch.to_proto()
+                    inspect(made)
+                    return made
+                to = settings.output
+                model.check_unchanged()
+                save(over.model, patch, to, external_data=settings.external_data, force=settings.force, check=inspect)
+                report.written = True
+                return to
 
-    checks = Checks(
-        run=run,
-        report=report,
-        original=Path(os.fspath(source)) if is_file else source,
-        check=settings.check,
-        options=settings.options,
-        require_proof=settings.require_proof,
-        expect=settings.expect,
-        clock=clock,
-        progress=settings.progress,
-        write=write,
-    )
-    checks.prove()
-    result = checks.finish()
+        checks = Checks(
+            run=run,
+            report=report,
+            original=over.original,
+            check=settings.check,
+            options=settings.options,
+            require_proof=settings.require_proof,
+            expect=settings.expect,
+            clock=clock,
+            progress=settings.progress,
+            write=write,
+        )
+        checks.prove()
+        result = checks.finish()
     if report.rolled_back and not settings.keep_going:
         raise CheckFailed(complaint_of(report), report, result)
     return result, report
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """The rules run over a model: the source, or what an upgrade made of it.
+
+    original: that model as ONNX Runtime gets it.  first: rules that ran before the others.  nodes, constants: before.
+    """
+
+    model: Model
+    original: Written
+    run: Run
+    first: Selection
+    nodes: int
+    constants: int
+    upgrade: Upgrade | None = None
+
+    @classmethod
+    def over(
+        cls, model: Model, original: Written, selection: Selection, settings: _Settings, clock: Clock
+    ) -> "_Attempt":
+        """Run the rules."""
+        with clock.phase("read"):
+            index = indexed(model)
+            first = inline_rules(index, settings.inline) if settings.inline else []
+        with clock.phase("match"):
+            nodes, constants = index.count_nodes(), index.count_constants()
+            by_name: Selection = {rule.name: (rule,) for rule in first}
+            how = settings.target, settings.choice, settings.watched(), index
+            run = Run(model, flat(by_name | selection), *how, ep=settings.ep, first=first)
+        return cls(model, original, run, by_name, nodes, constants)
+
+
+def _attempt(
+    model: Model, original: Written, selection: Selection, settings: _Settings, clock: Clock, stack: ExitStack
+) -> tuple[_Attempt, str]:
+    """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
+    if settings.upgrade == "none":
+        return _Attempt.over(model, original, selection, settings, clock), ""
+    plain: _Attempt | None = None
+    if isinstance(settings.upgrade, int):
+        opset = settings.upgrade
+    else:
+        plain = _Attempt.over(model, original, selection, settings, clock)
+        opset = next(iter(plain.run.driver.waiting), 0)
+        if not opset:
+            return plain, "no rule would fire more often with a newer opset"
+    from surgeon.upgrading.raised import raised  # not at the top: few rewrites upgrade
+
+    options = None if settings.check == "none" or settings.dry_run else settings.options
+    try:
+        with clock.phase("upgrade"):
+            made = stack.enter_context(
+                raised(original, opset, settings.output, options=options, require_proof=settings.require_proof)
+            )
+    except (CheckFailed, GraphError) as error:
+        why = str(error).rstrip(".").removesuffix("; nothing was written")
+        return plain or _Attempt.over(model, original, selection, settings, clock), why
+    better = replace(_Attempt.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
+    if plain is not None and not _gains(plain.run, better.run, plain.run.driver.waiting[opset]):
+        return plain, f"no rule fires more often with opset {opset}"
+    return better, ""
+
+
+def _gains(plain: Run, better: Run, rules: Iterable[str]) -> bool:
+    """Whether one of these rules fires more often in the second run."""
+    one, other = (Counter(step.rule for step in run.driver.log) for run in (plain, better))
+    return any(other[rule] > one[rule] for rule in rules)
 
 
 def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:

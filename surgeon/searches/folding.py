@@ -11,6 +11,7 @@ from onnx import helper
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.listing import and_more
 from surgeon.matching.search import Found, Search
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
@@ -109,7 +110,7 @@ def _too_large(most: int, growth: int, index: Index, scope: Scope) -> str:
     if not left:
         return ""
     name, more = max(left, key=lambda item: item[1])
-    which = f"{name!r} is" if len(left) == 1 else f"{name!r} and {len(left) - 1} more are"
+    which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
     told = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
     return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
 

@@ -6,6 +6,7 @@ from onnx import FunctionProto
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
+from surgeon.listing import and_more
 from surgeon.matching.search import Found, Search
 from surgeon.ops.schemas import knows_domain
 from surgeon.ops.walking import all_nodes
@@ -28,7 +29,7 @@ def _left(index: Index, scope: Scope) -> str:
     left = [node for node in scope.live_nodes() if not _is_used(scope, node)]
     if not left:
         return ""
-    which = f"{left[0].label!r} is" if len(left) == 1 else f"{left[0].label!r} and {len(left) - 1} more are"
+    which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
     return f"{which} read by nobody, but ops that are not known here may do more than make their outputs"
 
 

@@ -8,7 +8,6 @@ the upgrade.
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,47 +17,22 @@ from onnx import helper, numpy_helper
 
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model, Patch
-from surgeon.file.save import save
+from surgeon.file.save import DataMode, save
 from surgeon.file.wire import write_varint
 from surgeon.indexing.index import GRAPH_FIELD, Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
+from surgeon.listing import first_of
 from surgeon.ops.schemas import schema
-from surgeon.prove.result import CheckResult
 from surgeon.rewriting.options import CheckOptions
-from surgeon.rewriting.rewrite import DataMode
 from surgeon.rewriting.whole_model import invalidity, model_check, require_passed
 from surgeon.rewriting.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.shaping.seen import index_of
 from surgeon.upgrading.lossless import Change, ir_version_for, judge, newest_opset
+from surgeon.upgrading.result import Upgrade
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5
+Written = onnx.ModelProto | Path
 NAMED = 3  # nodes named for each op that blocks
-
-
-@dataclass(slots=True)
-class Upgrade:
-    """What an upgrade did.
-
-    opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
-    on nodes that had to change, with their numbers.  functions: local functions whose own import was raised.
-    """
-
-    source: str
-    output: str
-    opset: tuple[int, int]
-    ir_version: tuple[int, int]
-    newer: dict[str, int] = field(default_factory=dict)
-    edited: dict[str, int] = field(default_factory=dict)
-    functions: list[str] = field(default_factory=list)
-    check: CheckResult | None = None
-    seconds: float = 0.0
-
-    @property
-    def outcome(self) -> str:
-        """proved, failed, unproved, unchanged or unchecked."""
-        if self.opset[0] == self.opset[1]:
-            return "unchanged"
-        return self.check.outcome.value if self.check is not None else "unchecked"
 
 
 def upgrade(
@@ -79,15 +53,12 @@ def upgrade(
     """
     start = time.perf_counter()
     (options or CheckOptions()).require()
-    if not 1 <= opset <= newest_opset():
-        raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
+    require_opset(opset)
     with Model.open(source) as model:
-        index = index_of(model)
-        index.check()
-        done, patch = _plan(index, opset, str(source), str(output))
+        done, patch = plan(model, opset, str(source), str(output))
 
         def inspect(path: Path) -> None:
-            _check(done, model, Path(source), path, options or CheckOptions(), require_proof)
+            require_same(done, model, Path(source), path, options or CheckOptions(), require_proof)
 
         try:
             save(
@@ -103,7 +74,16 @@ def upgrade(
     return done
 
 
-def _plan(index: Index, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
+def require_opset(opset: int) -> None:
+    """Raise UsageError for an opset that there is not."""
+    if not 1 <= opset <= newest_opset():
+        raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
+
+
+def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
+    """What to edit in a model, so that it is of an opset; nothing is checked or written.  Raises as `upgrade`."""
+    index = index_of(model)
+    index.check()
     old = index.main.opset
     if old is None:
         raise UsageError(f"{source} imports no ai.onnx, so there is no opset to raise.")
@@ -114,9 +94,9 @@ def _plan(index: Index, opset: int, source: str, output: str) -> tuple[Upgrade, 
     patch = Patch(index.model)
     if opset == old:
         return done, patch
-    plan = _Plan(index, opset, done)
-    plan.judge()
-    plan.write(patch)
+    judged = _Plan(index, opset, done)
+    judged.judge()
+    judged.write(patch)
     if ir_version != index.ir_version:
         patch.replace((), IR_VERSION_FIELD, index.model.count((), IR_VERSION_FIELD) - 1, [write_varint(ir_version)])
     return done, patch
@@ -182,9 +162,7 @@ class _Plan:
     def _refusal(self) -> str:
         parts = []
         for (op, reason), labels in self.blocked.items():
-            more = len(labels) - NAMED
-            names = ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            parts.append(f"{op} at {names} ({reason.rstrip(',')})")
+            parts.append(f"{op} at {first_of(labels, NAMED)} ({reason.rstrip(',')})")
         count = sum(map(len, self.blocked.values()))
         nodes = "one node does" if count == 1 else f"{count} nodes do"
         return f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}. Export the model at that opset."
@@ -261,9 +239,13 @@ def _sentence(op: str, change: Change) -> str:
     return f"{op}: {' and '.join(parts)}"
 
 
-def _check(
-    done: Upgrade, model: Model, source: Path, written: Path, options: CheckOptions, require_proof: bool
+def require_same(
+    done: Upgrade, model: Model, source: Written, written: Written, options: CheckOptions, require_proof: bool
 ) -> None:
+    """Hold an upgraded model against its source, and note what came of it.
+
+    Raises GraphError where it is not valid, CheckFailed where it differs, or is not proved although it has to be.
+    """
     complaint = invalidity(model, written)
     if complaint is not None:
         raise GraphError(f"The upgraded model would be invalid ({complaint}); nothing was written.")

@@ -1,0 +1,149 @@
+"""What people read of the places that a rewrite left as they are: what would help most, and the near misses."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from surgeon.listing import and_more
+from surgeon.matching.match import Mismatch
+from surgeon.ops.naming import helper_name
+from surgeon.rewriting.result import Report
+
+MANY = 8  # rules asked for by one name, beyond which it names a set, and each of them goes without saying
+MOST_LINES = 5
+ALL, NOWHERE = "--verbose has all", "nothing in the model comes near"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Misses for one reason, of one rule or of several.  The first stands for all."""
+
+    misses: tuple[Mismatch, ...]
+
+    @property
+    def first(self) -> Mismatch:
+        """The one that is told."""
+        return self.misses[0]
+
+    @property
+    def count(self) -> int:
+        """At how many places."""
+        return sum(miss.count for miss in self.misses)
+
+    def lines(self) -> Iterator[str]:
+        """Where and why, in one line, and what would mend it in another."""
+        rules = ", ".join(dict.fromkeys(miss.rule for miss in self.misses))
+        yield miss_text(self.first, rules, self.count - 1)
+        if self.first.change:
+            yield f"    change: {self.first.change}"
+
+
+def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
+    """The near misses, grouped by reason, and a line for each rule asked for by its name that did nothing.
+
+    verbose: every reason that is known, of every rule.
+    """
+    named, silent, misses = named_rules(report), silent_rules(report), _ordered(report)
+    near = {miss for miss in misses if verbose or miss.near or (miss.rule in named and _is_whole(miss))}
+    helped = {miss for miss in near if miss.kind == "opset" and _is_whole(miss)} if help_line(report) else set()
+    groups = grouped(miss for miss in misses if miss in near and (verbose or miss not in helped))
+    shown, left = _fitting(groups, len(groups) * 2 if verbose else MOST_LINES)
+    if left:
+        shown.append(f" {and_more(left, 'reasons')} ({ALL})")
+    about = {miss.rule for miss in near}
+    for rule in report.counts:
+        if rule in named and not report.counts[rule] and rule not in about:
+            best = next((miss for miss in misses if miss.rule == rule), None)
+            shown.append(f"  {rule}: {NOWHERE}" if best is None else miss_text(best))
+    if not near and silent and report.outcome == "unchanged":
+        shown.append(f"  {len(silent):,} rules: {NOWHERE}")
+    return shown
+
+
+def help_line(report: Report) -> str:
+    """What would help most, in one line; "" where nothing is known that would."""
+    waiting = waiting_for(report)
+    if not waiting or report.not_upgraded:
+        return ""
+    told = ", ".join(
+        f"{' and '.join(f'{count:,} {rule}' for rule, count in rules.items())} more with opset {opset}"
+        for opset, rules in waiting.items()
+    )
+    best = max(waiting, key=lambda opset: sum(waiting[opset].values()))
+    return f"{told}: add --upgrade {'auto' if best == min(waiting) else best}, or surgeon upgrade IN OUT --opset {best}"
+
+
+def waiting_for(report: Report) -> dict[int, dict[str, int]]:
+    """How often each rule would fire more with a newer opset, by that opset, the oldest first."""
+    found: dict[int, dict[str, int]] = {}
+    for miss in report.misses:
+        if miss.opset and _is_whole(miss):
+            rules = found.setdefault(miss.opset, {})
+            rules[miss.rule] = rules.get(miss.rule, 0) + miss.count
+    return dict(sorted(found.items()))
+
+
+def named_rules(report: Report) -> frozenset[str]:
+    """The rules that were asked for by a name of their own, or of few."""
+    return frozenset(rule for rules in report.selection.values() if len(rules) <= MANY for rule in rules)
+
+
+def silent_rules(report: Report) -> frozenset[str]:
+    """Rules that were asked for among many, as a set, and that did nothing."""
+    did = {rule for site in (*report.sites, *report.rolled_back) for rule in site.rules}
+    return frozenset(report.counts) - did - named_rules(report)
+
+
+def grouped(misses: Iterator[Mismatch] | Sequence[Mismatch]) -> list[Group]:
+    """Misses for the same reason as one; one rule's are alike where their fields are, others' where the words are."""
+    found: dict[tuple[str, ...], list[Mismatch]] = {}
+    for miss in misses:
+        fields = (miss.rule, miss.where, miss.kind, miss.wanted) if miss.wanted else ("", miss.reason)
+        found.setdefault((*fields, miss.change), []).append(miss)
+    return [Group(tuple(alike)) for alike in found.values()]
+
+
+def _is_whole(miss: Mismatch) -> bool:
+    """Whether the whole pattern fits, and something else kept the rule from it."""
+    return bool(miss.node) and miss.total == 0
+
+
+def _ordered(report: Report) -> list[Mismatch]:
+    """The misses: those that could be mended first, then those of which all fits, then the nearest."""
+    order = {name: place for place, name in enumerate(rule for rules in report.selection.values() for rule in rules)}
+
+    def key(miss: Mismatch) -> tuple[object, ...]:
+        nearness = miss.matched / miss.total if miss.total else 1.0
+        return not miss.node, not miss.change, not _is_whole(miss), -nearness, order.get(miss.rule, 0)
+
+    return sorted(report.misses, key=key)
+
+
+def _fitting(groups: Sequence[Group], room: int) -> tuple[list[str], int]:
+    """The lines of the first groups, as many as there is room for, and how many groups are left out."""
+    lines: list[str] = []
+    for place, group in enumerate(groups):
+        mine, rest = list(group.lines()), len(groups) - place - 1
+        if len(lines) + len(mine) + (rest > 0) > room:
+            return lines, rest + 1
+        lines += mine
+    return lines, 0
+
+
+def miss_text(miss: Mismatch, rules: str = "", others: int = 0) -> str:
+    """A miss in one line: the rules, where in the model, why, where in the rule, and how much of it fitted."""
+    place = f" at {miss.node}{and_more(others, 'like it')}" if miss.node else ""
+    line = pattern_line(miss.where, miss.op)
+    return f"  {rules or miss.rule}{place}: {miss.reason} ({line}){matched_text(miss) if miss.node else ''}"
+
+
+def pattern_line(where: str, op: str) -> str:
+    """A line of a pattern and what it asks for: gelu.py:9 erf."""
+    domain, _, name = op.rpartition("::")
+    return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
+
+
+def matched_text(miss: Mismatch) -> str:
+    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
+    if miss.total:
+        return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
+    return f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""

@@ -1,0 +1,45 @@
+"""What an upgrade did, as data."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.prove.result import CheckResult
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """What an upgrade did.
+
+    opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
+    on nodes that had to change, with their numbers.  functions: local functions whose own import was raised.
+    """
+
+    source: str
+    output: str
+    opset: tuple[int, int]
+    ir_version: tuple[int, int]
+    newer: dict[str, int] = field(default_factory=dict)
+    edited: dict[str, int] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+    check: CheckResult | None = None
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved, unchanged or unchecked."""
+        if self.opset[0] == self.opset[1]:
+            return "unchanged"
+        return self.check.outcome.value if self.check is not None else "unchecked"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the upgrade as JSON can hold it."""
+        return {
+            "opset": list(self.opset),
+            "ir_version": list(self.ir_version),
+            "outcome": self.outcome,
+            "newer": dict(self.newer),
+            "edited": dict(self.edited),
+            "functions": list(self.functions),
+            "check": None if self.check is None else self.check.to_dict(),
+            "seconds": round(self.seconds, 4),
+        }
