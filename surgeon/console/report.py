@@ -285,7 +285,7 @@ def part_text(allowed: float, scale: float) -> str:
 def _written_words(report: Report) -> str:
     if not report.written:
         return "nothing"
-    same = not report.sites
+    same = not report.sites and report.upgrade is None
     return f"{report.output}{' (the same bytes as the input)' if same else ''}"
 
 

@@ -22,7 +22,7 @@ Accept = Callable[[Match], object]  # raises Declined for a match that must stay
 
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
 FEW = 64  # nodes that are few enough to look behind other ops above each
-TRIED = 32  # places at which a rewrite tries a rule again to say why
+TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
 
 
 def near_misses(
-    index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED, *, has_fired: bool = False
+    index: Index, rule: Rule, target: str, ep: str | None = None, *, has_fired: bool = False
 ) -> list[Mismatch]:
     """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether.
 
@@ -197,7 +197,7 @@ def near_misses(
             if compiled.wild is not None and not fitting(scope, *compiled.wild):
                 continue  # nothing here is a placeholder of that kind
             starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
-            roots = islice(starts, max(0, limit - len(found)))
+            roots = islice(starts, max(0, (COUNTED if has_fired else TRIED) - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
             found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
     return list(apart(found)) or lacking(index, rule, target)[:1]

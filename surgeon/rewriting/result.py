@@ -84,7 +84,8 @@ class Site:
     def rule(self) -> str:
         """What to call the place by: the rule at fault where its proof fails, else the one that made most of it.
 
-        At fault is what last wrote the output that differs; most is made by what took most nodes of the source.
+        At fault is what last wrote the output that differs.  Most is made by the rule whose nodes stand for most nodes
+        of the source, those among them for which nodes stood that it replaced in turn.
         """
         if len(self.steps) == 1:
             return self.steps[0].rule
@@ -93,9 +94,16 @@ class Site:
             at_fault = [step.rule for step in self.steps if worst.name in step.outputs]
             if at_fault:
                 return at_fault[-1]
+        stands_for: dict[Step, int] = {}
+        for step in self.steps:
+            gone = (*step.removed, *step.orphans)
+            stands_for[step] = sum(node.original for node in gone)
+            for earlier in dict.fromkeys(node.step for node in gone if node.step is not None):
+                if not any(node.alive for node in earlier.added):  # all of it was replaced in turn
+                    stands_for[step] += stands_for.pop(earlier, 0)
         taken: Counter[str] = Counter()
-        for step in reversed(self.steps):  # of those that took as many, the last
-            taken[step.rule] += sum(node.original for node in (*step.removed, *step.orphans))
+        for step, count in reversed(stands_for.items()):  # of those that took as many, the last
+            taken[step.rule] += count
         return taken.most_common(1)[0][0]
 
     @property

@@ -334,7 +334,8 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
         ) from error
 
     def back(result: Any, report: Report) -> gs.Graph:
-        return source if settings.dry_run or not report.sites else gs.import_onnx(result)
+        is_same = not report.sites and report.upgrade is None
+        return source if settings.dry_run or is_same else gs.import_onnx(result)
 
     try:
         result, report = _rewrite(proto, rules, settings)
