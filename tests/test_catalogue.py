@@ -11,7 +11,7 @@ import surgeon.patterns
 from surgeon import Graph, RuleError, rewrite
 from surgeon.graph import _packs
 from surgeon.packs import points_of
-from surgeon.rewriting.catalogue import flat, groups, packs, resolve
+from surgeon.rules.catalogue import flat, groups, packs, resolve
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 from tests.versions import KERNELS_OF_ALL_RULES

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from surgeon.prove.judge import TensorError, judge, worst
-from surgeon.prove.movement import Movement
+from surgeon.verdicts.judge import TensorError, judge, worst
+from surgeon.verdicts.movement import Movement
 
 pytestmark = pytest.mark.filterwarnings("error")
 

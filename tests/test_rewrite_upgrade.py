@@ -120,7 +120,7 @@ def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp
 
 def test_an_upgrade_that_answers_otherwise_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole model is run before and after: what the tables of lossless steps do not know is found there."""
-    from surgeon.upgrading import lossless
+    from surgeon.opsets import lossless
 
     monkeypatch.setitem(lossless._SPECIAL, ("Softmax", 13), lambda _: "")  # as if nothing had changed
     path = hard_swishes(tmp_path, opset=12, more=f"{FLAT} o = Abs(s)", outputs="float[n, m] y, float o")

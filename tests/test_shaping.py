@@ -11,10 +11,10 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
-from surgeon.shaping import seen
-from surgeon.shaping.facts import Facts
-from surgeon.shaping.shapes import Shapes
-from surgeon.shaping.symbols import symbol
+from surgeon.shapes import indexed as seen
+from surgeon.shapes.facts import Facts
+from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import symbol
 from tests.counting import growth
 from tests.models import graph, index_of, opset
 from tests.shaping_run import compare, shapes_of

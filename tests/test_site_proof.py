@@ -13,11 +13,11 @@ from onnx import TensorProto, helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.feeding.inputs import InputPlan
-from surgeon.prove import site_check, site_proof, site_run
-from surgeon.prove.judge import judge
-from surgeon.prove.result import Outcome
+from surgeon.inputs.inputs import InputPlan
+from surgeon.sites import site_check, site_proof, site_run
 from surgeon.testing import parse
+from surgeon.verdicts.judge import judge
+from surgeon.verdicts.result import Outcome
 from tests.versions import KERNELS_OF_ALL_RULES
 
 

@@ -15,7 +15,7 @@ from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.limits import RUN_TIME
-from surgeon.rewriting.options import paths_of, require_run_time
+from surgeon.models.options import paths_of, require_run_time
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
 
 if TYPE_CHECKING:

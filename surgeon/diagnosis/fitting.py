@@ -10,8 +10,8 @@ from typing import NamedTuple
 from surgeon.diagnosis.dtypes import Dtypes, spelled
 from surgeon.diagnosis.finding import Findings, place_of
 from surgeon.indexing.scope import Node
-from surgeon.shaping.facts import Shape
-from surgeon.shaping.shapes import Shapes
+from surgeon.shapes.facts import Shape
+from surgeon.shapes.shapes import Shapes
 
 BROADCASTING = (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",

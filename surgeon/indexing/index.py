@@ -1,6 +1,6 @@
 """Who makes and who uses each tensor, in all scopes of a model.
 
-The index is the working copy of a rewrite: `surgeon.rewriting.splice` edits it, and what it says at the end is
+The index is the working copy of a rewrite: `surgeon.edit.splice` edits it, and what it says at the end is
 what gets written.
 """
 
@@ -27,7 +27,7 @@ GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 class Index:
     """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope.
 
-    The types that it knows are those that the file states; `surgeon.shaping.seen.index_of` gives one that infers more.
+    The types that it knows are those that the file states; `surgeon.shapes.indexed.index_of` gives one that infers more.
     """
 
     def __init__(self, model: Model) -> None:

@@ -39,7 +39,7 @@ class Infos:
 class Types:
     """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None.
 
-    inferred: what tells the dtype and the shape of a tensor where the file does not; see `surgeon.shaping.seen`.
+    inferred: what tells the dtype and the shape of a tensor where the file does not; see `surgeon.shapes.indexed`.
     """
 
     def __init__(self, constants: Constants) -> None:

@@ -16,7 +16,7 @@ from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.nearness import nearness, worth_telling
-from surgeon.rewriting.rule import Plan, Rule
+from surgeon.rules.rule import Plan, Rule
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
 

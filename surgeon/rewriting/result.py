@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto
 
+from surgeon.edit.splice import Step
 from surgeon.indexing.scope import Node
 from surgeon.matching.match import Mismatch
 from surgeon.matching.state import plain
-from surgeon.prove.result import CheckResult, Outcome
-from surgeon.rewriting.splice import Step
 from surgeon.upgrading.result import Upgrade
+from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
-    from surgeon.prove.compare import OutputError
-    from surgeon.prove.judge import TensorError
-    from surgeon.prove.proof import SiteProof
+    from surgeon.sites.proof import SiteProof
+    from surgeon.verdicts.compare import OutputError
+    from surgeon.verdicts.judge import TensorError
 
 FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
 FEW = 8  # rules of which a report's text names each, also those that fired nowhere

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from surgeon.feeding.inputs import InputsUnknown, synthesise
+from surgeon.inputs.inputs import InputsUnknown, synthesise
 from surgeon.matching.pattern import Pattern, Var
 from surgeon.ops.schemas import schema
 from surgeon.ruleproof.crashing import may_crash

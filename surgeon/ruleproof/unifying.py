@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
-from surgeon.prove.experiment import Wish
-from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import BROADCASTING, alike
 from surgeon.ruleproof.instances import Shape
 from surgeon.ruleproof.variants import Variant
-from surgeon.shaping.symbols import Size, SizeError, evaluate, substitute, symbol, symbols
+from surgeon.shapes.symbols import Size, SizeError, evaluate, substitute, symbol, symbols
+from surgeon.sites.constraints import BROADCASTING, alike
+from surgeon.sites.experiment import Wish
+from surgeon.sites.fitting import Fitting
 
 Sizes = tuple[Size, ...]
 
