@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import onnx_graphsurgeon as gs
@@ -116,7 +117,7 @@ def _of_rule(
     misses = [*work.refused, *work.everywhere()]
     near = grouped(filter(is_near, misses))
     if not near and not found.fires:
-        near = grouped(misses)[:1] or lacking(index, rule, target)[:1]
+        near = grouped(misses)[:1] or list(islice(lacking(index, rule, target), 1))
     found.misses = near[:top]
     found.more = len(near) - len(found.misses)
     return found

@@ -200,7 +200,7 @@ def near_misses(
             roots = islice(starts, max(0, (COUNTED if has_fired else TRIED) - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
             found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
-    return list(apart(found)) or lacking(index, rule, target)[:1]
+    return list(apart(found)) or list(islice(lacking(index, rule, target), 1))
 
 
 def misses_of_pattern(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
@@ -228,19 +228,21 @@ def plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, Plan]]
             yield scope, plan
 
 
-def lacking(index: Index, rule: Rule, target: str) -> list[Mismatch]:
+def lacking(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
     """Why a rule cannot start anywhere, for each of its patterns."""
     found = list(plans(index, rule, target))
     if not found:
         plan = rule.plan(target, index.main.opset)
         reason = plan if isinstance(plan, str) else f"rule {rule.name} has no plan for target {target}"
-        return [Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)]
+        yield Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)
     scopes: dict[int, tuple[Compiled, list[Scope]]] = {}
     for scope, plan in found:
         for compiled in plan.sources:
             scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
-    told = (_absent(index, rule.name, compiled, among) for compiled, among in scopes.values())
-    return [miss for miss in told if miss is not None]
+    for compiled, among in scopes.values():
+        miss = _absent(index, rule.name, compiled, among)
+        if miss is not None:
+            yield miss
 
 
 def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
