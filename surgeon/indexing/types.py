@@ -166,7 +166,7 @@ def _tied_inputs(known: Any, inputs: tuple[str, ...], formal: str) -> list[str]:
 
 def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
-        return int(dim.dim_value)
+        return int(dim.dim_value) if dim.dim_value >= 0 else None  # some write -1 for a size that is open
     return dim.dim_param or None
 
 
