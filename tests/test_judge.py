@@ -109,6 +109,15 @@ CASES = {
 }  # fmt: skip
 
 
+def test_an_original_that_is_wrong_itself_excuses_and_is_doubted() -> None:
+    """No rounding makes 2 of 1: a kernel is at fault, and whatever else is as wrong is not proved by it."""
+    right, wrong = np.array([1.0, 1.0]), np.array([2.0, 1.0], np.float32)
+    error = judge("y", wrong, wrong, right, 1e-7)
+    assert (error.ok, error.doubted) == (True, 1.0)
+    assert judge("y", wrong, right.astype(np.float32), right, 1e-7).doubted == 0
+    assert judge("y", right.astype(np.float32), right.astype(np.float32), right, 1e-7).doubted == 0
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_floats(case: str) -> None:
     """Each case says in words, with numbers, what is wrong, or nothing."""

@@ -386,7 +386,6 @@ def test_why_no_run_told_a_rank_is_said():
     assert "the rank of 'm' is unknown, and ONNX Runtime does not load the model:" in report.doubts[0]
 
 
-@pytest.mark.skipif(not KERNELS_OF_ALL_RULES, reason="this ONNX Runtime takes one overload for the other")
 def test_both_overloads_of_a_function_are_taken_along():
     """Two functions of one name, told apart by overload alone: without both, the region would not run."""
     model = parse(
@@ -409,8 +408,11 @@ def test_both_overloads_of_a_function_are_taken_along():
     def wrong(g: Graph, x: Tensor) -> Tensor:
         return g.relu(g.sin(g.sin(x)))
 
-    assert surgeon.rewrite(model, right)[1].outcome == "proved"
-    assert surgeon.rewrite(model, wrong, keep_going=True)[1].outcome == "failed"
+    outcomes = [surgeon.rewrite(model, one, keep_going=True)[1].outcome for one in (right, wrong)]
+    if KERNELS_OF_ALL_RULES:
+        assert outcomes == ["proved", "failed"]
+    else:  # this ONNX Runtime takes one overload for the other: its own answer is nothing to go by
+        assert outcomes[1] == "unproved"
 
 
 # `a` stays, for `b` is read elsewhere; what comes in the place of the rest reads `b`, which is computed from `a`.

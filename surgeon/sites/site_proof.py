@@ -37,14 +37,11 @@ from surgeon.verdicts.judge import TensorError, judge
 from surgeon.verdicts.movement import Movement
 from surgeon.verdicts.moves import Moves
 from surgeon.verdicts.result import Outcome
+from surgeon.verdicts.tensor_error import as_doubted, as_lost
 
 PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
-_LOST = (
-    "rounding leaves nothing of {0!r} to be judged: it may differ by {1:.3g} on a scale of {2:.3g}, or as much, "
-    "wherever it was computed"
-)
 LOSING = frozenset(
     (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.LOUD)
 )  # of which products overflow
@@ -71,6 +68,7 @@ class Attempt:
         self.refusal = ""
         self._telling: set[str] = set()
         self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
+        self._doubted: TensorError | None = None  # by a kernel that errs where the original runs
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
         self._ops, self._squares = experiment.ops, experiment.squares
@@ -158,9 +156,11 @@ class Attempt:
                 Outcome.UNPROVED,
                 "no output tells anything: empty, NaN, or lost in rounding wherever it was computed",
             )
+        if self._doubted is not None:
+            return Outcome.UNPROVED, as_doubted(self._doubted, self.against)
         lost = [error for name, error in self._noisy.items() if name not in self._telling]
         if lost:
-            return Outcome.UNPROVED, _LOST.format(lost[0].name, lost[0].allowed, lost[0].scale)
+            return Outcome.UNPROVED, as_lost(lost[0])
         apart = " and ".join(sorted(self.experiment.apart))
         return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
 
@@ -171,8 +171,8 @@ class Attempt:
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
-        told = {"side": side, "agreed": self._agreed, "empty": self._is_empty}
-        self._note_down({**told, "at": to_note(self._at)})
+        at = to_note(self._at)
+        self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty, "at": at})
 
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
@@ -316,6 +316,8 @@ class Attempt:
     def _keep(self, found: TensorError, answer: np.ndarray) -> None:
         """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
         name = found.name
+        if found.doubted:
+            self._doubted = self._doubted or found
         if not found.telling and found.ok:
             self._noisy.setdefault(name, found)
             return

@@ -151,7 +151,15 @@ class Floats:
             severity=math.inf if np.any(unlike) else severity,
             gap=self._at(self.gap, place),
             telling=self._is_telling(),
+            doubted=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
         )
+
+    def _doubted(self) -> np.ndarray:
+        """Where the original errs by more than rounding does, and the result by more than is allowed."""
+        if self.independent is None or self.asked.overflowing:
+            return np.zeros(self.a.shape, np.bool_)
+        gross = self.gap_a > _ROUNDING * self.classes.spread(self.classes.scale)
+        return np.asarray(gross & (self.gap > self.allowed))
 
     def _furthest(self, among: np.ndarray) -> int | None:
         """The element that comes nearest to what is allowed, or is furthest beyond; None where none differs."""

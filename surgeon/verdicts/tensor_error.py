@@ -36,7 +36,8 @@ class TensorError:
     elements that are like it.  `why` says in words what is wrong (empty when nothing is).  `severity` says how far
     towards (or past 1: beyond) what is allowed the gap goes, elements left out that are no further from the reference
     than the original; infinite where NaN, infinity, dtype or shape differ.  `telling`: whether rounding left something
-    to be judged, so that zeros in place of the result, say, would have been found.
+    to be judged, so that zeros in place of the result, say, would have been found.  `doubted`: by how much the original
+    itself errs where that alone excuses the gap and no rounding explains it, as where a kernel is wrong; else 0.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TensorError:
     severity: float
     gap: float = 0.0
     telling: bool = True
+    doubted: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as strict JSON can hold them; a number that is not finite is a string."""
@@ -61,3 +63,19 @@ class TensorError:
 def worst(errors: Iterable[TensorError]) -> TensorError:
     """Return the error that is furthest beyond what is allowed.  Raises ValueError for none at all."""
     return max(errors, key=lambda error: (not error.ok, error.severity))
+
+
+def as_lost(error: TensorError) -> str:
+    """Why a result of which rounding left nothing to be judged is unproved."""
+    return (
+        f"rounding leaves nothing of {error.name!r} to be judged: it may differ by {error.allowed:.3g} on a scale of "
+        f"{error.scale:.3g}, or as much, wherever it was computed"
+    )
+
+
+def as_doubted(error: TensorError, against: str) -> str:
+    """Why a result is unproved that is no further from the reference than an original that is wrong itself."""
+    return (
+        f"what runs the original here is wrong itself: {error.name!r} errs by {error.doubted:.3g} on a scale of "
+        f"{error.scale:.3g} ({against}), and the replacement hardly less; try another version of ONNX Runtime"
+    )
