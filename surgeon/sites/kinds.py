@@ -117,6 +117,11 @@ def name_of_kind(values: Values) -> str:
     return values.name.lower()
 
 
+def spoken(values: Values) -> str:
+    """A kind of inputs in words."""
+    return name_of_kind(values).replace("_", " ")
+
+
 def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) -> Values | None:
     """The kind that tells something of a region of these operators in the place of another; None where none does.
 

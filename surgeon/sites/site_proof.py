@@ -27,6 +27,7 @@ from surgeon.sites.kinds import (
     adds_products,
     name_of_kind,
     part_of_one,
+    spoken,
     suited,
 )
 from surgeon.sites.largest import line_of, to_note
@@ -230,8 +231,8 @@ class Attempt:
             failure = self._run(self._feeder.weighed(setting, values), values)
             if failure:
                 self.is_of_weights = True
-                return f"{failure} (weights {_spoken(values)})"
-            self._kinds[f"weights {_spoken(values)}"] = None
+                return f"{failure} (weights {spoken(values)})"
+            self._kinds[f"weights {spoken(values)}"] = None
         return ""
 
     def _run_group(self, group: Sequence[Setting]) -> str:
@@ -269,7 +270,7 @@ class Attempt:
             if failure:
                 return f"{failure}{_where(values, feeds)}"
             if self.runs > runs:
-                self._kinds[_spoken(values)] = None
+                self._kinds[spoken(values)] = None
             elif self.runs == before and setting.elements > PLENTY:
                 break  # what refuses much refuses its sizes: it is not made again with other numbers
         if self.runs > before:
@@ -388,10 +389,6 @@ class Attempt:
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
 
 
-def _spoken(values: Values) -> str:
-    return name_of_kind(values).replace("_", " ")
-
-
 def _all_nan(array: np.ndarray) -> bool:
     return array.dtype.kind in "fc" and bool(np.isnan(array).all())
 
@@ -399,4 +396,4 @@ def _all_nan(array: np.ndarray) -> bool:
 def _where(values: Values, feeds: Feeds) -> str:
     """What the inputs were like, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {_spoken(values)}, shapes {shapes})"
+    return f" (inputs {spoken(values)}, shapes {shapes})"
