@@ -17,6 +17,7 @@ from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.matching.match import Match
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
+from surgeon.ops.node_check import check_node
 from surgeon.ops.walking import all_nodes
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
@@ -78,7 +79,7 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
             if function is not None:
                 key = key_of(function), tuple(sorted(match.scope.versions.items()))
                 if key not in known:
-                    known[key] = different(function, match.scope.versions)
+                    known[key] = different(function, match.scope.versions) or _broken(function)
                 _require_inlinable(function, match, known[key], is_named)
             return function
 
@@ -101,6 +102,16 @@ def _used(index: Index, node: Node) -> tuple[str, ...]:
     names = tuple(filter(None, node.outputs))
     used = tuple(name for name in names if node.scope.is_read(name) or index.held(node.scope, name) is not None)
     return used or names
+
+
+def _broken(function: FunctionProto) -> str:
+    """What breaks the schema of its op in a body, as a clause; written out, it would be a rule's fault."""
+    versions = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    for node in all_nodes(function.node):
+        complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
+        if complaints:
+            return f"its body is broken ({complaints[0].rstrip('.')})"
+    return ""
 
 
 def _require_inlinable(function: FunctionProto, match: Match, why: str, is_named: bool) -> None:
