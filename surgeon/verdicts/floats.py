@@ -155,11 +155,11 @@ class Floats:
         )
 
     def _doubted(self) -> np.ndarray:
-        """Where the original errs by more than rounding does, and the result by more than is allowed."""
+        """Where the original errs by so much of the largest number that no rounding explains it, and the result too."""
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
-        gross = self.gap_a > _ROUNDING * self.classes.spread(self.classes.scale)
-        return np.asarray(gross & (self.gap > self.allowed))
+        largest = self._at(self.magnitude, None)
+        return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
         """The element that comes nearest to what is allowed, or is furthest beyond; None where none differs."""
