@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from surgeon import searches as searches
     from surgeon.benching.bench import bench as bench
+    from surgeon.checking.check import check as check
     from surgeon.comparing import compare as compare
-    from surgeon.diagnosis.check import check as check
+    from surgeon.diagnosis.limits import NodeFacts as NodeFacts
     from surgeon.drawing.draw import draw as draw
     from surgeon.errors import CheckFailed as CheckFailed
     from surgeon.errors import ExpectationUnmet as ExpectationUnmet
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from surgeon.matching.match import Match as Match
     from surgeon.matching.match import Mismatch as Mismatch
     from surgeon.models.options import CheckOptions as CheckOptions
+    from surgeon.ops.own_ops import OwnOps as OwnOps
     from surgeon.ops.torch_schemas import torch_schema as torch_schema
     from surgeon.rewriting.result import Report as Report
     from surgeon.rewriting.result import Site as Site
@@ -48,13 +50,16 @@ if TYPE_CHECKING:
     from surgeon.rules.functions import function as function
     from surgeon.rules.rule import Rule as Rule
     from surgeon.rules.rule import rule as rule
+    from surgeon.target import Provider as Provider
+    from surgeon.targets.target import Target as Target
     from surgeon.upgrading.upgrade import upgrade as upgrade
 
 # The same for Python itself: public names by the module that has them; `searches` is one.
 _HOMES = {
     "benching.bench": ("bench",),
     "comparing": ("compare",),
-    "diagnosis.check": ("check",),
+    "checking.check": ("check",),
+    "diagnosis.limits": ("NodeFacts",),
     "drawing.draw": ("draw",),
     "errors": (
         "CheckFailed",
@@ -71,6 +76,7 @@ _HOMES = {
     "graph": ("Constant", "Graph", "Tensor"),
     "implementations": ("implements",),
     "matching.match": ("Match", "Mismatch"),
+    "ops.own_ops": ("OwnOps",),
     "ops.torch_schemas": ("torch_schema",),
     "rules.expansion": ("emit_body",),
     "explaining.explain": ("explain",),
@@ -80,6 +86,8 @@ _HOMES = {
     "rewriting.rewrite": ("find", "rewrite"),
     "rules.rule": ("Rule", "rule"),
     "searches": ("searches",),
+    "target": ("Provider",),
+    "targets.target": ("Target",),
     "upgrading.upgrade": ("upgrade",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,21 +1,29 @@
-"""The packs of rules that are installed, by their entry points: read once for a process."""
+"""What installed packages bring to surgeon, by their entry points: read once for a process."""
 
-import importlib.metadata
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-GROUP = "surgeon.rules"
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+RULES, TARGETS = "surgeon.rules", "surgeon.targets"  # groups of entry points
 
 
-def points() -> tuple[importlib.metadata.EntryPoint, ...]:
-    """The packs that are installed, in order; looked for again when a place where packages are has changed."""
+def points(group: str = RULES) -> "tuple[EntryPoint, ...]":
+    """The entry points of a group, in order; looked for again when a place where packages are has changed."""
     places = [Path(place or ".") for place in sys.path]
-    return points_of(tuple((str(place), place.stat().st_mtime_ns) for place in places if place.exists()))
+    return points_of(tuple((str(place), place.stat().st_mtime_ns) for place in places if place.exists()))[group]
 
 
 @cache
-def points_of(places: tuple[tuple[str, int], ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
-    """The same for places as they are now: to read what all packages say of themselves takes long."""
-    found = importlib.metadata.entry_points(group=GROUP)
-    return tuple(sorted(found, key=lambda item: (item.name, item.value)))
+def points_of(places: tuple[tuple[str, int], ...]) -> "dict[str, tuple[EntryPoint, ...]]":
+    """The same of all groups, for places as they are now: to read what all packages say of themselves takes long."""
+    import importlib.metadata  # not at the top: it takes long, and a command with rules from files needs none of it
+
+    found = importlib.metadata.entry_points()
+    return {
+        group: tuple(sorted(found.select(group=group), key=lambda item: (item.name, item.value)))
+        for group in (RULES, TARGETS)
+    }

@@ -1,4 +1,4 @@
-"""Write surgeon/running/data/kernels_*.json, the tables of what ONNX Runtime's execution providers have kernels for.
+"""Write surgeon/targets/data/kernels_*.json, the tables of what ONNX Runtime's execution providers have kernels for.
 
     python tests/make_kernel_tables.py                           the CPU provider, from the installed ONNX Runtime
     python tests/make_kernel_tables.py OperatorKernels.md REV    CUDA and DirectML, from docs/OperatorKernels.md of
@@ -20,7 +20,7 @@ from typing import Any
 from surgeon.running.kernels import CPU, FLOATS, NEWEST, Kernels, Table, decoded
 from tests.node_models import NODES, runs, says
 
-DATA = Path(__file__).resolve().parent.parent / "surgeon" / "running" / "data"
+DATA = Path(__file__).resolve().parent.parent / "surgeon" / "targets" / "data"
 SECTIONS = {"CUDAExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
 DOMAINS = ("", "com.microsoft", "ai.onnx.ml")
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}

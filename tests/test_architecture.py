@@ -15,15 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
 FLOORS = (
     "errors limits listing packs",
+    "target",
     "parcels file ops words",
     "implementations graph indexing",
     "lending running shapes inputs validity",
-    "verdicts matching opsets",
-    "models edit searches",
+    "verdicts matching opsets diagnosis",
+    "models edit searches targets",
     "sites rules upgrading benching comparing",
     "rewriting",
     "explaining drawing ruleproof learning testing",
-    "diagnosis torch",
+    "checking torch",
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70

@@ -6,21 +6,22 @@ from typing import Any, TextIO
 
 import click
 
+from surgeon.checking.check import check as run
+from surgeon.checking.check import checked
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, reading, run_time
-from surgeon.diagnosis.check import CHECKED
-from surgeon.diagnosis.check import check as run
+from surgeon.console.target_name import TargetName
 from surgeon.diagnosis.finding import Finding
 from surgeon.listing import first_of
+from surgeon.target import target_of
 
 SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
-TITLES = {"ort": "ONNX Runtime", "onnx": "ONNX", "tensorrt": "TensorRT"}
 
 
 @click.command(short_help="Say what keeps a model from running on a target.")
 @click.argument("source", metavar="MODEL")
 @click.option(
-    "--target", type=click.Choice(list(CHECKED)), default="ort", show_default=True, help="Where the model is to run."
+    "--target", type=TargetName(checked), default="ort", show_default=True, help="Where the model is to run."
 )
 @click.option(
     "--ep", metavar="NAME", help="ONNX Runtime's execution provider: cpu, cuda, dml, tensorrt.  [default: cpu]"
@@ -46,7 +47,7 @@ def check(source: str, target: str, no_load: bool, as_json: bool, **settings: An
         content = {"model": source, "target": target, "findings": [item.to_dict() for item in found]}
         print_json(content)
     else:
-        print_findings(found, TITLES[target], sys.stdout)
+        print_findings(found, target_of(target).title, sys.stdout)
     if any(item.stops for item in found):
         click.get_current_context().exit(CHECK_FAILED)
 

@@ -20,8 +20,8 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
+from surgeon.console.target_name import TargetName
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
-from surgeon.rules.targets import TARGETS
 
 if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions
@@ -77,7 +77,7 @@ def main() -> None:
     help="Write out the calls of local functions before the rules run, by name (domain::Name), or of all.",
 )
 @click.option(
-    "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="Where the model is to run."
+    "--target", type=TargetName(), default="ort", show_default=True, help="Where the model is to run."
 )
 @click.option(
     "--ep",
@@ -267,7 +267,7 @@ main.elsewhere |= {
 @click.argument("name", required=False)
 @click.option("--prove", is_flag=True, help="Prove every pattern against every form, from the rule alone.")
 @click.option(
-    "--target", "targets", type=click.Choice(list(TARGETS)), multiple=True, help="Prove the forms of this target only."
+    "--target", "targets", type=TargetName(), multiple=True, help="Prove the forms of this target only."
 )
 @click.option("--custom-ops", multiple=True, metavar="LIB", help="As for surgeon rewrite, for --prove.")
 @click.pass_context

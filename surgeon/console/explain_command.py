@@ -9,9 +9,9 @@ import click
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
 from surgeon.console.misses import matched_text, pattern_line
+from surgeon.console.target_name import TargetName
 from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.listing import and_more, first_of
-from surgeon.rules.targets import TARGETS
 
 if TYPE_CHECKING:
     from surgeon.matching.match import Mismatch
@@ -30,7 +30,7 @@ SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does
     "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Different misses to tell of each rule."
 )
 @click.option(
-    "--target", type=click.Choice(list(TARGETS)), default="ort", show_default=True, help="As for surgeon rewrite."
+    "--target", type=TargetName(), default="ort", show_default=True, help="As for surgeon rewrite."
 )
 @click.option("--ep", metavar="NAME", help="As for surgeon rewrite.")
 @click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")

@@ -11,6 +11,7 @@ from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, P
 from surgeon.matching.recording import trace
 from surgeon.ops.schemas import knows_domain
 from surgeon.rules.rule import Form, Rule
+from surgeon.target import takers
 from surgeon.words import find_word
 
 NEWEST = 10**6  # an opset at which every form may be written
@@ -86,6 +87,8 @@ def manual_lines(rule: Rule) -> Iterator[str]:
     yield "After"
     for target in rule.targets:
         yield from (f"  {line}" for line in _target_lines(rule, target))
+    for form in (form for form in rule.forms if not any(takers(form.kind))):
+        yield f"  {form.kind:<11}{form_lines(form)[-1]}  (no installed target takes it)"
     spoken = sorted({said.word for function in rule.patterns for one in trace(function) for said in one.said.values()})
     if spoken:
         yield ""

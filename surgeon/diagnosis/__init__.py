@@ -1,1 +1,1 @@
-"""What stands between a model and the target that is to run it, and what helps."""
+"""What can be told of a model as it stands: faults of its graph and header, dtypes that clash, where nodes are from."""

@@ -21,8 +21,8 @@ class Finding:
 
     kind: what it is about: "mapping" (no ONNX op stands for it), "opset" (the op is not there at the model's opset),
     "schema" (the node breaks its op's schema), "kernel" (the target does not run it), "plugin" and "restriction"
-    (TensorRT's plugins, and its limits), "dtype" and "shape" (tensors that do not go together), "model" (the graph or
-    its header), "load" (ONNX Runtime's own word), "advice" (nothing stops the model).
+    (TensorRT's plugins, and a target's limits), "dtype" and "shape" (tensors that do not go together), "model" (the
+    graph or its header), "load" (ONNX Runtime's own word), "advice" (nothing stops the model).
 
     op: "ai.onnx::Gelu", "" where it is about the model.  reason: what is wrong, a clause.  link: the missing one of
     *torch op → mapping → ONNX op (or kernel)*, "" where it is none of them.  torch_op: "" where nothing tells it.

@@ -18,17 +18,13 @@ _OPSET_REFUSED = re.compile(
 )
 
 
-def check_header(model: onnx.ModelProto, target: str, found: Findings) -> None:
-    """Note versions that are missing or that the target does not read, and put in the missing ones in the model.
+def check_header(model: onnx.ModelProto, found: Findings, knows_imports: bool) -> None:
+    """Note versions that are missing, and put them in the model, so that all else can be looked at as well.
 
-    So that all else can be looked at as well; the model is the caller's own copy.
+    The model is the caller's own copy.  knows_imports: the target does without imports of domains that we know.
     """
-    _check_ir(model, target, found)
-    _check_imports(model, target, found)
-    if target == "ort":
-        _ask_runtime(model, found)
-    elif target == "onnx":
-        _ask_onnx(model, found)
+    _check_ir(model, found)
+    _check_imports(model, found, knows_imports)
 
 
 def versions_of(imports: object) -> dict[str, int]:
@@ -36,13 +32,13 @@ def versions_of(imports: object) -> dict[str, int]:
     return {("" if item.domain in DEFAULTS else item.domain): int(item.version) for item in imports}  # type: ignore[attr-defined]  # protobuf's repeated field has no type of its own
 
 
-def _check_ir(model: onnx.ModelProto, target: str, found: Findings) -> None:
+def _check_ir(model: onnx.ModelProto, found: Findings) -> None:
     if not model.ir_version:
         found.add("model", "", "the model states no IR version", helps=[f"set ir_version to {PLAIN_IR}"])
         model.ir_version = PLAIN_IR
 
 
-def _check_imports(model: onnx.ModelProto, target: str, found: Findings) -> None:
+def _check_imports(model: onnx.ModelProto, found: Findings, knows_imports: bool) -> None:
     graphs = [("the model", model.graph.node, model.opset_import)]
     graphs += [
         (f"function {function.domain}::{function.name}", function.node, function.opset_import)
@@ -61,7 +57,7 @@ def _check_imports(model: onnx.ModelProto, target: str, found: Findings) -> None
                 "",
                 f"{where} uses ops of {domain or 'ai.onnx'} and imports no version of it",
                 helps=[f"import version {version}{fits}: {advice}"],
-                stops=target != "ort" or not domain or not knows_domain(domain),  # ONNX Runtime knows what it has
+                stops=not knows_imports or not domain or not knows_domain(domain),
             )
             imports.append(helper.make_opsetid(domain, version))
 
@@ -80,7 +76,8 @@ def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
     return best
 
 
-def _ask_onnx(model: onnx.ModelProto, found: Findings) -> None:
+def ask_onnx(model: onnx.ModelProto, found: Findings) -> None:
+    """Note versions that the installed onnx does not read."""
     if model.ir_version > onnx.IR_VERSION:
         reason = f"the model is of IR version {model.ir_version}, and onnx {onnx.__version__} reads {onnx.IR_VERSION}"
         found.add("model", "", reason, helps=[f"set ir_version to {PLAIN_IR}"])
@@ -89,7 +86,7 @@ def _ask_onnx(model: onnx.ModelProto, found: Findings) -> None:
         found.add("model", "", f"the model imports ai.onnx {version}, and onnx knows {newest} at most")
 
 
-def _ask_runtime(model: onnx.ModelProto, found: Findings) -> None:
+def ask_runtime(model: onnx.ModelProto, found: Findings) -> None:
     """Let ONNX Runtime read a model of one node with the same versions: what it refuses then is the header's fault."""
     version = versions_of(model.opset_import).get("", 0)
     if model.ir_version <= PLAIN_IR and version <= 20:  # every ONNX Runtime from 1.20 on reads those

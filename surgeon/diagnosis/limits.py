@@ -1,42 +1,31 @@
-"""What TensorRT's parser does not take of the ops that it reads, as far as a node and what is known around it tell."""
+"""What a target does not take of the ops that it reads, as far as a node and what is known around it tell."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
 
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, split_op
-from surgeon.ops.walking import WITH_BODIES
+from surgeon.indexing.scope import Node
+from surgeon.ops.schemas import type_string
 from surgeon.shapes.shapes import Shapes
-
-# Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
-EXEMPT = WITH_BODIES.union(
-    ("Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear", "NonZero", "OneHot", "QuantizeLinear"),
-    ("Shape", "Size"),
-)
-MOST_K = 3840
-REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare",
-)  # fmt: skip
-RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 
 
 class Limits:
     """The limits of one model's nodes, each a clause that says what is wrong and one that says what helps."""
 
-    def __init__(self, index: Index, shapes: Shapes) -> None:
-        self.index, self.shapes = index, shapes
+    def __init__(self, index: Index, shapes: Shapes, table: "Mapping[str, Limit]") -> None:
+        """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu"."""
+        self.index, self.shapes, self._table = index, shapes, table
 
     def of(self, node: Node) -> Iterator[tuple[str, str]]:
         """What stands against a node."""
-        rule = RULES.get(split_op(node.op)[1])
-        if rule is not None:
-            yield from rule(_Site(self, node))
+        limit = self._table.get(node.op)
+        if limit is not None:
+            yield from limit(NodeFacts(self, node))
 
 
-class _Site:
+class NodeFacts:
     """A node as a limit looks at it; what is not known is None, and never counts against it."""
 
     def __init__(self, limits: Limits, node: Node) -> None:
@@ -56,6 +45,13 @@ class _Site:
             return None
         shape = self.limits.shapes.facts(self.node.scope, self.node.inputs[position]).shape
         return None if shape is None else len(shape)
+
+    def dtype(self, position: int) -> str | None:
+        """The dtype of an input as schemas have it: "float16"."""
+        if not self.has(position) or self.node.scope.function is not None:
+            return None
+        dtype = self.limits.shapes.facts(self.node.scope, self.node.inputs[position]).dtype
+        return type_string(dtype)[7:-1] if dtype else None
 
     def attribute(self, name: str, default: Any) -> Any:
         """The value of an attribute, strings as text; the default also where it refers to one of a function."""
@@ -85,140 +81,5 @@ class _Site:
         return found is None or not found.array.astype(float).any()
 
 
-Found = Iterator[tuple[str, str]]
-Limit = Callable[[_Site], Found]
-
-
-def _attention(site: _Site) -> Found:
-    if any(site.rank(place) not in (None, 4) for place in range(4)):
-        yield "TensorRT takes Q, K, V and the mask with four axes only", "split the heads into an axis of their own"
-    if any(map(site.has, range(4, 7))) or any(map(site.makes, range(1, 4))):
-        yield "TensorRT takes no past keys and values, and gives no present ones", "concatenate them outside"
-    if site.attribute("softcap", 0.0):
-        yield "TensorRT has no softcap", ""
-
-
-def _pool(site: _Site) -> Found:
-    if any(size != 1 for size in site.attribute("dilations", ())):
-        yield "TensorRT pools without dilations only", ""
-    if site.rank(0) not in (None, 4, 5):
-        yield "TensorRT pools over two or three axes only", "add an axis of size 1 (Unsqueeze), and take it out after"
-    if site.makes(1):
-        yield "TensorRT does not give the second output, Indices", ""
-
-
-def _deform_conv(site: _Site) -> Found:
-    pads = list(site.attribute("pads", ()))
-    half = len(pads) // 2
-    if pads[:half] != pads[half:]:
-        yield "TensorRT wants the same pads at both ends of an axis", "put a Pad before it for what is more at one end"
-    if site.rank(0) not in (None, 3, 4):
-        yield "TensorRT deforms over one or two axes only", ""
-
-
-def _grid_sample(site: _Site) -> Found:
-    if site.rank(0) not in (None, 4):
-        yield "TensorRT samples inputs of four axes only", ""
-
-
-def _layer_norm(site: _Site) -> Found:
-    if site.makes(1) or site.makes(2):
-        yield "TensorRT gives the first output only, not Mean and InvStdDev", ""
-
-
-def _topk(site: _Site) -> Found:
-    if not site.attribute("sorted", 1):
-        yield "TensorRT wants sorted=1", "write sorted=1, which is right too"
-    most = site.number(1)
-    if most is not None and most >= MOST_K:
-        yield f"TensorRT wants K below {MOST_K}, and it is {most:.0f}", "the plugin TopkLastDim takes more"
-
-
-def _resize(site: _Site) -> Found:
-    mode = site.attribute("coordinate_transformation_mode", "half_pixel")
-    if site.attribute("mode", "nearest") not in ("nearest", "linear"):
-        yield "TensorRT resizes in the modes nearest and linear only", ""
-    if mode not in RESIZES:
-        yield f"TensorRT does not know coordinate_transformation_mode={mode}", ""
-    if site.attribute("antialias", 0):
-        yield "TensorRT resizes without antialias only", ""
-    if site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        yield "TensorRT knows keep_aspect_ratio_policy=stretch only", ""
-
-
-def _scatter_nd(site: _Site) -> Found:
-    if site.attribute("reduction", "none") != "none":
-        yield "TensorRT scatters without a reduction only", ""
-
-
-def _constant_input(position: int, name: str) -> Limit:
-    """TensorRT wants an input to be known when the network is built."""
-
-    def limit(site: _Site) -> Found:
-        if not site.fixed(position):
-            yield (
-                f"TensorRT wants {name} to be a constant",
-                "fold what makes it (surgeon rewrite --rules constant_folding)",
-            )
-
-    return limit
-
-
-def _zero_point(site: _Site) -> Found:
-    if site.has(2) and not site.zeros(2):
-        yield "TensorRT wants zero points of 0", "quantise symmetrically"
-
-
-def _lstm(site: _Site) -> Found:
-    for name in ("layout", "input_forget"):
-        if site.attribute(name, 0):
-            yield f"TensorRT wants {name}=0", ""
-
-
-def _constant(site: _Site) -> Found:
-    for name in ("sparse_value", "value_string", "value_strings"):
-        if site.node.attribute(name) is not None:
-            yield f"TensorRT takes no {name}", ""
-
-
-def _dropout(site: _Site) -> Found:
-    if site.has(2) and site.number(2) != 0:
-        yield "TensorRT wants training_mode to be a constant False", "export the model after model.eval()"
-
-
-def _tensor_scatter(site: _Site) -> Found:
-    if site.attribute("axis", -2) != -2 or site.rank(0) not in (None, 4):
-        yield "TensorRT scatters along axis -2 of four axes only", ""
-
-
-def _if(site: _Site) -> Found:
-    names = [[value.name for value in item.g.output] for item in site.node.proto.attribute if item.HasField("g")]
-    if len(names) == 2 and any(a == b for a, b in zip(*names, strict=False)):
-        yield "TensorRT wants the outputs of both branches to have different names", "rename those of one branch"
-
-
-RULES: dict[str, Limit] = {
-    "Attention": _attention,
-    "AveragePool": _pool,
-    "Constant": _constant,
-    "CumSum": _constant_input(1, "axis"),
-    "DeformConv": _deform_conv,
-    "DequantizeLinear": _zero_point,
-    "Dropout": _dropout,
-    "GridSample": _grid_sample,
-    "If": _if,
-    "LSTM": _lstm,
-    "LayerNormalization": _layer_norm,
-    "LpPool": _pool,
-    "MaxPool": _pool,
-    "OneHot": _constant_input(1, "depth"),
-    "QuantizeLinear": _zero_point,
-    "Resize": _resize,
-    "ScatterND": _scatter_nd,
-    "Slice": _constant_input(3, "axes"),
-    "Squeeze": _constant_input(1, "axes"),
-    "TensorScatter": _tensor_scatter,
-    "TopK": _topk,
-    "Unsqueeze": _constant_input(1, "axes"),
-    **dict.fromkeys(REDUCTIONS, _constant_input(1, "axes")),
-}
+Limit = Callable[[NodeFacts], Iterable[tuple[str, str]]]
+"""Yields what a target does not take of a node: a clause that says what is wrong, and one that says what helps."""

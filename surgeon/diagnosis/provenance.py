@@ -5,7 +5,7 @@ import re
 
 import onnx
 
-from surgeon.ops.plugins import names_plugin
+from surgeon.ops.node_check import owner_of
 from surgeon.ops.torch_names import operator_of
 from surgeon.ops.walking import all_nodes
 
@@ -41,7 +41,7 @@ def torch_op(node: onnx.NodeProto) -> str:
     called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
     if called is not None:
         return f"{called['space']}::{called['name']}"
-    told = None if names_plugin(node.domain, node.op_type) else operator_of(node)
+    told = operator_of(node) if owner_of(node.domain, node.op_type) is None else None
     return "" if told is None else f"{told[0]}::{told[1]}"
 
 

@@ -24,10 +24,12 @@ def check_structure(model: onnx.ModelProto, found: Findings) -> None:
         _check_nodes(function.node, list(function.input), list(function.output), frozenset(), where, found)
 
 
-def check_ends(graph: onnx.GraphProto, target: str, facts_of: Callable[[str], Facts], found: Findings) -> None:
+def check_ends(
+    graph: onnx.GraphProto, facts_of: Callable[[str], Facts], found: Findings, *, wants_shapes: bool
+) -> None:
     """Note inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker wants.
 
-    facts_of: what is known of a tensor else; it goes into the advice.
+    facts_of: what is known of a tensor else; it goes into the advice.  wants_shapes: so does the target.
     """
     for kind, values in (("input", graph.input), ("output", graph.output)):
         for value in values:
@@ -44,7 +46,7 @@ def check_ends(graph: onnx.GraphProto, target: str, facts_of: Callable[[str], Fa
             if tensor is None or not tensor.HasField("shape"):
                 reason = f"the {kind} {value.name!r} of the graph has no shape, which onnx.checker wants"
                 together = f"{kind}s of the graph have no shape, which onnx.checker wants"
-                found.add("model", "", reason, helps=helps, stops=target == "onnx", together=together)
+                found.add("model", "", reason, helps=helps, stops=wants_shapes, together=together)
 
 
 def _enum(dtype: int | None) -> str:

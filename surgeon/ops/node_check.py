@@ -7,8 +7,15 @@ import onnx
 
 from surgeon.ops.attributes import type_string, words
 from surgeon.ops.binding import missing
-from surgeon.ops.plugins import check_plugin, learn_plugin_dtypes, names_plugin
-from surgeon.ops.schema_tables import Formal, Schema, knows_domain, schema, spelled_domain
+from surgeon.ops.schema_tables import Formal, Schema, knows_domain, plain_domain, schema, spelled_domain
+from surgeon.target import BaseTarget, owner
+
+
+def owner_of(domain: str, op: str) -> BaseTarget | None:
+    """The target whose own an op is, by its domain, or by a name that no op of ONNX has; None where it is nobody's."""
+    domain = plain_domain(domain)
+    is_known = knows_domain(domain) if domain else onnx.defs.has(op)
+    return None if is_known else owner(domain, op)
 
 
 def check_node(
@@ -18,13 +25,21 @@ def check_node(
 
     `dtype_of` gives the `TensorProto.DataType` of a tensor by name, and None where that is unknown or the value is a
     sequence, map or optional.  In a function attributes may refer to the function's own.  Nodes of domains whose
-    operators are not known pass.  A node for a plugin of TensorRT is held against what the plugin declares.
+    operators are not known pass.  A node of a target's own is held against what the target says of it.
     """
-    if names_plugin(node.domain, node.op_type):
-        return check_plugin(node, dtype_of, in_function)
+    own = owner_of(node.domain, node.op_type)
+    if own is not None and own.ops is not None:
+        return own.ops.check(node, opset, dtype_of, in_function)
     version = schema(node.domain, node.op_type, opset)
     if version is None:
         return [missing(node.domain, node.op_type, opset)] if knows_domain(node.domain) else []
+    return violations(version, node, dtype_of, in_function)
+
+
+def violations(
+    version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int | None], in_function: bool
+) -> list[str]:
+    """The same against a schema."""
     found = []
     if version.deprecated:
         where = spelled_domain(version.domain)
@@ -42,12 +57,17 @@ def learn_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None])
         to = next((item.i for item in node.attribute if item.name == "to"), None)
         known[node.output[0]] = known.get(node.output[0]) or to
         return
-    if names_plugin(node.domain, node.op_type):
-        learn_plugin_dtypes(node, known)
+    own = owner_of(node.domain, node.op_type)
+    if own is not None and own.ops is not None:
+        own.ops.learn(node, opset, known)
         return
     version = schema(node.domain, node.op_type, opset)
-    if version is None:
-        return
+    if version is not None:
+        learn_by(version, node, known)
+
+
+def learn_by(version: Schema, node: onnx.NodeProto, known: dict[str, int | None]) -> None:
+    """The same by a schema."""
     bound: dict[str, int] = {}
     for names, formal_at in ((node.input, version.input_at), (node.output, version.output_at)):
         for index, name in enumerate(names):

@@ -201,12 +201,16 @@ def _from_onnx(domain: str, name: str, opset: int | None) -> Schema | None:
 @cache
 def _converted(domain: str, name: str, since_version: int) -> Schema:
     """One version as a `Schema`; cached apart, so that all opsets which share a version share the object."""
-    found = defs.get_schema(name, since_version, domain)
+    return converted(defs.get_schema(name, since_version, domain), domain)
+
+
+def converted(found: defs.OpSchema, domain: str) -> Schema:
+    """One of onnx's own schemas as a `Schema`."""
     types = {one.type_param_str: frozenset(one.allowed_type_strs) for one in found.type_constraints}
     return Schema(
         domain=domain,
-        name=name,
-        since_version=since_version,
+        name=found.name,
+        since_version=found.since_version,
         inputs=tuple(_converted_formal(one) for one in found.inputs),
         outputs=tuple(_converted_formal(one) for one in found.outputs),
         min_inputs=found.min_input,

@@ -27,7 +27,6 @@ from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
 from surgeon.rules.rule import Rule
-from surgeon.rules.targets import TARGETS
 from surgeon.upgrading.result import Upgrade
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
@@ -63,10 +62,10 @@ def rewrite(
 
     source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
     rules: rule objects, local functions, or names as at the command line.  inline: local functions whose calls are
-    written out before the rules run, by name ("domain::Name") or "all".  target: "ort", "onnx", "tensorrt", "contrib"
-    or "decomposed".  ep: the execution provider that runs the model, "cpu", "cuda", "dml" or "tensorrt": nothing is
-    written that it has no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX
-    Runtime, "tensorrt" where it is TensorRT, else "any".
+    written out before the rules run, by name ("domain::Name") or "all".  target: "ort", "onnx", "tensorrt", "contrib",
+    "decomposed", or another that is installed.  ep: the execution provider that runs the model, "cpu", "cuda", "dml" or
+    "tensorrt": nothing is written that it has no kernel for, unless it had none for what was there.  None: "cpu" where
+    the target is ONNX Runtime, the first of its own where it is another that has some, else "any".
     check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both, "none"
     neither.  A site that fails is rolled back with what was built on it, and the rest is kept; so is one that cannot be
     proved where `require_proof` is set.  keep_going: do not raise CheckFailed for sites that were rolled back.
@@ -348,6 +347,4 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
 
 def require_target(target: str, ep: str | None = None) -> None:
     """Raise UsageError for a target, or an execution provider, that there is not."""
-    if target not in TARGETS:
-        raise UsageError(f"There is no target {target!r}; choose one of {', '.join(TARGETS)}.")
     provider_of(target, ep)

@@ -13,10 +13,10 @@ from surgeon.indexing.scope import split_op
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import learn_dtypes, schema
 from surgeon.rules.rule import Plan, Rule
-from surgeon.running.kernels import CPU, TITLES, Kernels, variables
+from surgeon.running.kernels import Kernels, variables
+from surgeon.target import provider, target_of
 
 ANY_PROVIDER = "any"  # ask none
-PROVIDERS = {"ort": CPU, "contrib": CPU, "tensorrt": "tensorrt"}  # by target, where it says what runs the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,16 @@ class NoKernel:
 
 
 def provider_of(target: str, ep: str | None) -> str | None:
-    """The execution provider to ask: the one named, else that which the target says, else none.
+    """The execution provider to ask: the one named, else the first that the target has, else none.
 
-    Raises UsageError for one that is not known.
+    Raises UsageError for a target or a provider that is not known.
     """
-    if ep is None:
-        return PROVIDERS.get(target)
+    first = next((one.name for one in target_of(target).providers), None)
+    if ep is None or ep == first:
+        return first
     if ep == ANY_PROVIDER:
         return None
-    return ep if ep in TITLES else Kernels.of(ep).name
+    return ep if provider(ep) is not None else Kernels.of(ep).name  # no table is read where a target has it
 
 
 def lacking_kernel(
@@ -58,6 +59,7 @@ def lacking_kernel(
         opset = versions.get(node.domain) or import_version(node.domain, node.op_type)
         version = schema(node.domain, node.op_type, opset)
         if version is None:
+            learn_dtypes(node, opset, known)  # a target may know its own
             continue
         types = variables(version, map(known.get, node.input), map(known.get, node.output))
         runs = is_there and kernels.runs(node.domain, node.op_type, opset, types)

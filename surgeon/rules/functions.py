@@ -36,7 +36,7 @@ from surgeon.rules.bodies import Home, body_of, require_valid
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
 from surgeon.rules.signatures import KINDS, OF_KIND, Signature, signature_of
-from surgeon.rules.targets import ANY
+from surgeon.target import ANY
 
 
 class LocalFunction(ABC):

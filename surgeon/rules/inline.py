@@ -21,7 +21,7 @@ from surgeon.ops.node_check import check_node
 from surgeon.ops.walking import all_nodes
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
-from surgeon.rules.targets import ANY
+from surgeon.target import ANY
 
 ALL = "all"
 

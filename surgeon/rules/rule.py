@@ -12,6 +12,7 @@
 Every form is itself a pattern, so the same rule moves a model from any form to any other.
 """
 
+import difflib
 import inspect
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +25,12 @@ from surgeon.errors import RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
-from surgeon.rules.targets import ANY, BACKWARDS, DECOMPOSED, KINDS, NON_FINITE, TARGETS
+from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 
 Function = Callable[..., Any]
+# Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
+# the end, which its op refuses.
+NON_FINITE, BACKWARDS = "non_finite", "backwards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,10 @@ class Rule:
     ) -> Callable[[Function], Function]:
         """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
 
+        A kind that no target takes is one of a target that is not installed: it is left alone until somebody asks.
         is_pattern=False: the function only writes (it looks at shapes or values, say), so it is no pattern.  pattern:
         the pattern by which what such a function writes is recognised; it binds what the other forms ask for.
         """
-        if kind not in KINDS:
-            raise RuleError(f"Rule {self.name} names a form {kind!r}; the kinds are {', '.join(KINDS)}.")
 
         def add(function: Function) -> Function:
             recognised = pattern or (function if is_pattern and kind != ANY and self.search is None else None)
@@ -100,14 +103,14 @@ class Rule:
 
     def plan(self, target: str, opset: int | None) -> Plan | str:
         """What to do for a target; a sentence where the rule has nothing for it."""
-        wanted = TARGETS[target]
+        wanted = target_of(target)
         if target in self.unsuited:
             return f"rule {self.name} is not for target {target}: {self.unsuited[target]}"
         if target == DECOMPOSED and (self.search is not None or all(form.kind == ANY for form in self.forms)):
             return f"rule {self.name} tidies up for any target, so there is nothing to take apart"
         usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
         if not usable:
-            return f"rule {self.name} has no form for target {target}"
+            return f"rule {self.name} has no form for target {target}{self._unknown_kinds()}"
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
@@ -142,9 +145,8 @@ class Rule:
     @property
     def targets(self) -> list[str]:
         """The targets to tell apart: without those that are like another for this rule."""
-        kinds = {form.kind for form in self.forms}
-        told = kinds | self.unsuited.keys()
-        return [target.name for target in TARGETS.values() if not target.like or target.writes[0] in told]
+        told = {form.kind for form in self.forms} | self.unsuited.keys()
+        return [target.name for target in targets() if not target.like or target.writes[0] in told]
 
     @property
     def is_exact(self) -> bool:
@@ -155,6 +157,12 @@ class Rule:
     def reference(self) -> Function:
         """What the operation means: the decomposed form, by default the first pattern."""
         return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
+
+    def _unknown_kinds(self) -> str:
+        """Which of the rule's forms no target takes that is installed, as a clause: its name may be misspelt."""
+        unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
+        near = "".join(f": did you mean {name!r}?" for name in difflib.get_close_matches(unknown, names(), 1))
+        return f", and one for {unknown!r}, which no installed target takes{near}" if unknown else ""
 
     def _all_forms(self) -> list[Form]:
         if not self.patterns or any(form.kind == DECOMPOSED for form in self.forms):
@@ -216,8 +224,8 @@ def rule(
     unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
     four axes only"}.
 
-    Raises RuleError when there is neither a pattern nor a search, or both, the kind or a target is unknown,
-    `approximate` is no such part, or `differs` names inputs that there are not.
+    Raises RuleError when there is neither a pattern nor a search, or both, `approximate` is no such part, or `differs`
+    names inputs that there are not.  A form, or an unsuited target, that is not installed is left alone.
     """
 
     def decorate(function: Function) -> Rule:
@@ -225,8 +233,6 @@ def rule(
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         title = name or function.__name__
         _require_sense(f"Rule {title} ({where})", patterns, search, approximate, differs or {})
-        if unknown := sorted(set(unsuited or ()) - TARGETS.keys()):
-            raise RuleError(f"Rule {title} ({where}) names a target {unknown[0]!r}; they are {', '.join(TARGETS)}.")
         made = Rule(
             title,
             tuple(patterns),

@@ -1,7 +1,8 @@
-"""What each of ONNX Runtime's execution providers has a kernel for: op, opset, dtypes.
+"""What each execution provider has a kernel for: op, opset, dtypes.
 
-The tables in `data/kernels_*.json` are written by `tests/make_kernel_tables.py`: that of the CPU provider from the
-installed ONNX Runtime, the others from the documents that each table names.  ONNX Runtime is imported only where it is
+The tables come with the targets that have the providers; those in `surgeon/targets/data/kernels_*.json` are written by
+`tests/make_kernel_tables.py`: that of the CPU provider from the installed ONNX Runtime, the others from the documents
+that each table names.  ONNX Runtime is imported only where it is
 another version than the CPU table was made from, or where another provider than the CPU's is asked for and may be
 installed; its own list goes before the table then.
 
@@ -10,26 +11,22 @@ loading one-node models), and its CPU provider casts float16 to float around a n
 Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to be written that needs it.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
-from importlib.resources import files
 from typing import Any, Self
 
 from onnx import defs
 
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import Schema, schema, type_string
+from surgeon.target import ANY_FLOAT, Provider, beside, provider
 
 CPU = "cpu"
-TITLES = {CPU: "CPU", "cuda": "CUDA", "dml": "DirectML", "tensorrt": "TensorRT"}
 DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml")
 NEWEST = 2**31 - 1
 FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
-ANY_FLOAT = "*"  # stands for every floating-point type of a node, where a document does not tell its type variables
-PARSED = frozenset({"tensorrt"})  # these take a part of the graph as it is, and run no function's body
 # Ops of which ONNX Runtime has the standard's body and no kernel, and whose body has fewer digits than what it would
 # stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is
 # a thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule is to write
@@ -97,24 +94,29 @@ class Kernels:
     """What one execution provider can run.  Made by `Kernels.of`."""
 
     def __init__(self, name: str, table: Table) -> None:
-        self.name = name
-        self.title = TITLES.get(name, name)
+        known = provider(name) or Provider(name, name, dict, is_of_ort=True, runs_bodies=True)
+        self.name, self.title, self.full_title = name, known.title, known.full_title
+        self._runs_bodies = known.runs_bodies
         self._table = table
         self._runs: dict[tuple[Any, ...], bool] = {}
 
     @classmethod
     @cache
     def of(cls, name: str) -> Self:
-        """The kernels of a provider by its short name: "cpu", "cuda", "dml", "tensorrt", or what is installed.
+        """The kernels of a provider by its short name: one of a target's, or what the installed ONNX Runtime has.
 
         Raises UsageError for a provider of which nothing is known.
         """
         short = name.lower().removesuffix("executionprovider")
-        table = _shipped(short) if short == CPU and _installed_version() == shipped_version() else _live(short)
-        if table is None and short in TITLES:
+        known = provider(short)
+        table = None
+        if known is None or (known.is_of_ort and (short != CPU or _installed_version() != shipped_version())):
+            table = _live(short)
+        if table is None and known is not None:
             table = _shipped(short)
         if table is None:
-            raise UsageError(f"There is no execution provider {name!r}; choose one of {', '.join(TITLES)}.")
+            told = ", ".join(one.name for one in beside(short))
+            raise UsageError(f"There is no execution provider {name!r}; choose one of {told}.")
         return cls(short, table)
 
     def runs(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
@@ -135,19 +137,20 @@ class Kernels:
 
     def missing(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> str:
         """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits."""
-        if self.suits(domain, op, opset, dtypes):
+        asked = domain, op, opset, dtypes
+        if self.suits(*asked):
             return ""
         kinds = dict.fromkeys(_types(dtypes).values())
         told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
         what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
-        others = [
-            name
-            for name in TITLES
-            if name != self.name and Kernels(name, _shipped(name)).suits(domain, op, opset, dtypes)
-        ]
+        others = [one.name for one in self.others() if Kernels(one.name, _shipped(one.name)).suits(*asked)]
         hint = f"; choose --ep {' or '.join(others)}" if others else ""
         spot = "" if domain else f" at opset {opset}"
-        return f"ONNX Runtime's {self.title} provider has no kernel for {what}{spot}{hint}"
+        return f"{self.full_title} has no kernel for {what}{spot}{hint}"
+
+    def others(self) -> list[Provider]:
+        """The providers that may be chosen in the place of this one."""
+        return [one for one in beside(self.name) if one.name != self.name]
 
     def raised(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
         """The next opset of the default domain at which the op suits the provider, None if there is none."""
@@ -172,7 +175,7 @@ class Kernels:
         if self._table.has_kernel(version, types):
             return True
         if self.name != CPU:
-            return self.name not in PARSED and self._runs_body(version, types, opset)
+            return self._runs_bodies and self._runs_body(version, types, opset)
         body = self._table.body(version, opset)
         if body is not None:
             return body.issuperset(FLOATS.intersection(types.values()))
@@ -233,8 +236,11 @@ def decoded(content: Mapping[str, Any]) -> Table:
 
 @cache
 def _shipped(name: str) -> Table:
-    path = files("surgeon.running").joinpath(f"data/kernels_{name}.json")
-    return decoded(json.loads(path.read_text(encoding="utf-8")))
+    """The table of a target's provider."""
+    found = provider(name)
+    if found is None:
+        raise UsageError(f"No target has a provider {name!r}.")
+    return decoded(found.table())
 
 
 def _installed_version() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from onnx import ModelProto
 
 from surgeon.implementations import available
-from surgeon.ops import plugins
+from surgeon.ops.node_check import owner_of
 from surgeon.ops.schema_tables import schema
 from surgeon.ops.walking import nodes_of
 from surgeon.running.formulas import FORMULAS
@@ -35,7 +35,7 @@ def cure(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules:
     names = [f'"{domain}::{op}"' for domain, op in found]
     others = f" (and so for {', '.join(names[1:_NAMED])}{', ...' * (len(names) > _NAMED)})" if names[1:] else ""
     given = f"an implementation, @surgeon.implements({names[0]}) in a file given to --custom-ops"
-    if found[0][0] == plugins.DOMAIN:
+    if owner_of(*found[0]) is not None:  # a target's own is none of torch's
         return f": give {given}{others}"
     where = "the rules file" if has_rules else "such a file"
     return f": give {given}, or write surgeon.torch.implement({names[0]}) in {where} if torch has that op{others}"

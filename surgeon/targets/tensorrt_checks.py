@@ -4,26 +4,17 @@ It goes by the name of an op and not by its domain: first the ops of ONNX that i
 then plugins; a node with the attribute `plugin_namespace` is a plugin before all else.
 """
 
-from dataclasses import dataclass
-
 from onnx import NodeProto, TensorProto
 
-from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
-from surgeon.diagnosis.finding import Findings, Kind, Link, place_of
-from surgeon.diagnosis.limits import EXEMPT, Limits
-from surgeon.diagnosis.support import check_schema, local_functions, missing_op
-from surgeon.indexing.index import Index
+from surgeon.diagnosis.dtypes import dtype_name, spelled
+from surgeon.diagnosis.finding import Kind, Link, place_of
 from surgeon.indexing.scope import Node, split_op
-from surgeon.ops.plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
 from surgeon.ops.schemas import knows_domain, schema, type_string
-from surgeon.ops.tensorrt_ops import (
-    READ_RIGHT,
-    TensorrtOp,
-    tensorrt_ops,
-    tensorrt_opsets,
-    tensorrt_version,
-)
-from surgeon.shapes.shapes import Shapes
+from surgeon.targets.support import check_schema, local_functions, missing_op
+from surgeon.targets.target import Examination
+from surgeon.targets.tensorrt_limits import EXEMPT
+from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, tensorrt_ops, tensorrt_version
+from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
 
 # What no tensor in TensorRT may be.  float64 is read as float32.
 STRANGE = ("string", "int16", "uint16", "uint32", "uint64", "complex64", "complex128")
@@ -36,20 +27,15 @@ def is_read(node: NodeProto) -> bool:
     return node.op_type in plugins() or (listed is not None and listed.supported)
 
 
-@dataclass(slots=True)
 class TensorrtSupport:
     """What is asked of each node for the target TensorRT."""
 
-    index: Index
-    shapes: Shapes
-    dtypes: Dtypes
-    found: Findings
+    def __init__(self, asked: Examination) -> None:
+        self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.found
 
     def check(self) -> None:
         """Note every node that TensorRT does not read, as far as its documentation tells."""
         local = local_functions(self.index)
-        limits = Limits(self.index, self.shapes)
-        self._check_opset()
         for scope in self.index.scopes:
             for node in scope.nodes:
                 domain, name = split_op(node.op)
@@ -57,7 +43,7 @@ class TensorrtSupport:
                 if plugin_of(node.proto) is not None and node.attribute(NAMESPACE) is not None:
                     self._check_plugin(node)
                 elif listed is not None and listed.supported and not self._is_mistaken(node, local):
-                    self._check_op(node, listed, limits)
+                    self._check_op(node, listed)
                 elif (domain, name) in local:
                     self._check_call(node, len(local[domain, name].input))
                 elif listed is not None and listed.supported:
@@ -69,15 +55,6 @@ class TensorrtSupport:
 
     def _note(self, kind: Kind, node: Node, reason: str, link: Link = "", *helps: str, stops: bool = True) -> None:
         self.found.add(kind, spelled(node), reason, link=link, at=place_of(node), node=node, helps=helps, stops=stops)
-
-    def _check_opset(self) -> None:
-        first, last = tensorrt_opsets()
-        version = self.index.main.opset or last
-        if not first <= version <= last:
-            reason = (
-                f"TensorRT {tensorrt_version()} is documented for opsets {first} to {last}, the model's is {version}"
-            )
-            self.found.add("advice", "", reason, stops=version < first)
 
     def _is_mistaken(self, node: Node, local: object) -> bool:
         """Note a node that TensorRT would take for the op of ONNX that has the same name."""
@@ -118,7 +95,7 @@ class TensorrtSupport:
         else:
             self._note("kernel", node, f"TensorRT {tensorrt_version()} does not read it", "kernel", *helps)
 
-    def _check_op(self, node: Node, listed: TensorrtOp, limits: Limits) -> None:
+    def _check_op(self, node: Node, listed: TensorrtOp) -> None:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
         if schema(domain, name, opset) is None:
@@ -126,7 +103,7 @@ class TensorrtSupport:
             return
         if check_schema(node, opset, self.dtypes, self.found):
             return
-        for reason, help_ in limits.of(node):
+        for reason, help_ in self.limits.of(node):
             self._note("restriction", node, reason, "", *filter(None, [help_]))
         self._check_types(node, listed)
 

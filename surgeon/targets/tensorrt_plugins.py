@@ -68,11 +68,6 @@ class Plugin:
     is_declared: bool = True
 
 
-def plugins_version() -> str:
-    """The version of TensorRT as of which the table is."""
-    return str(_table()["tensorrt"])
-
-
 @cache
 def plugins() -> Mapping[str, tuple[Plugin, ...]]:
     """All plugins by name, the versions of each oldest first."""
@@ -80,6 +75,24 @@ def plugins() -> Mapping[str, tuple[Plugin, ...]]:
     for row in _table()["plugins"]:
         found.setdefault(row["name"], []).append(_decoded(row))
     return {name: tuple(sorted(versions, key=lambda one: int(one.version))) for name, versions in found.items()}
+
+
+class Plugins:
+    """The plugins as the ops of a target: a `surgeon.target.OpSet`."""
+
+    def has(self, domain: str, op: str) -> bool:
+        """Whether a node of this op is meant for a plugin."""
+        return names_plugin(domain, op)
+
+    def check(
+        self, node: onnx.NodeProto, opset: int, dtype_of: Callable[[str], int | None], in_function: bool
+    ) -> list[str]:
+        """Every violation of a node against the plugin that it names, one sentence each."""
+        return check_plugin(node, dtype_of, in_function)
+
+    def learn(self, node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
+        """Add to `known` the dtypes of a plugin's outputs that it or an input tells."""
+        learn_plugin_dtypes(node, known)
 
 
 def names_plugin(domain: str, name: str) -> bool:
@@ -230,7 +243,7 @@ def _string(node: onnx.NodeProto, name: str) -> str:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = files("surgeon.ops").joinpath("data/tensorrt_plugins.json").read_text(encoding="utf-8")
+    text = files("surgeon.targets").joinpath("data/tensorrt_plugins.json").read_text(encoding="utf-8")
     table: dict[str, Any] = json.loads(text)
     return table
 

@@ -1,24 +1,22 @@
-"""Whether a target has each op of a model: in ONNX at its opset, and as a kernel of ONNX Runtime for its dtypes."""
+"""Whether a target has each op of a model: in ONNX at its opset or as its own, as a kernel, and within its limits."""
 
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import onnx
-from onnx import helper
 
 from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
 from surgeon.diagnosis.finding import Findings, place_of
 from surgeon.diagnosis.provenance import made_by_torch, torch_op
-from surgeon.implementations import is_python, load
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.ops.plugins import names_plugin
+from surgeon.ops.node_check import owner_of
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
-from surgeon.running.kernels import CPU, TITLES, Kernels, variables
+from surgeon.running.kernels import CPU, Kernels, variables
+from surgeon.target import BaseTarget
+from surgeon.targets.target import Examination
 
 NEAREST = 3
 HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
@@ -30,48 +28,18 @@ _IS_HALF = re.compile(r"The input '[^']*' of \S+ is tensor\((?:b?float16|double)
 Key = tuple[str, str]
 
 
-class CustomOps:
-    """The ops that libraries and Python files of a user's own bring."""
-
-    def __init__(self, files: Sequence[Path | str]) -> None:
-        self._python = {(one.domain, one.op) for path in files if is_python(path) for one in load(path)}
-        self._shared = [path for path in files if not is_python(path)]
-
-    def __bool__(self) -> bool:
-        return bool(self._python or self._shared)
-
-    def have(self, node: Node, dtypes: Dtypes) -> bool:
-        """Whether one of them has the op.  A library cannot be asked for its ops, so ONNX Runtime tries the node."""
-        if split_op(node.op) in self._python:
-            return True
-        return bool(self._shared) and self._loads(node, dtypes)
-
-    def _loads(self, node: Node, dtypes: Dtypes) -> bool:
-        from surgeon.running.runtime import Session, SessionError
-
-        domain, _ = split_op(node.op)
-        value, known = helper.make_tensor_value_info, dtypes.around(node)
-        inputs = [value(name, known.get(name) or onnx.TensorProto.FLOAT, None) for name in filter(None, node.inputs)]
-        outputs = [onnx.ValueInfoProto(name=name) for name in filter(None, node.outputs)]
-        graph = helper.make_graph([node.proto], "probe", list({item.name: item for item in inputs}.values()), outputs)
-        imports = [helper.make_opsetid("", 17), helper.make_opsetid(domain, node.scope.versions.get(domain, 1))]
-        try:
-            with Session(helper.make_model(graph, ir_version=8, opset_imports=imports), self._shared):
-                return True
-        except SessionError as error:
-            return not error.missing
+def examine(asked: Examination) -> None:
+    """Note every node that the target does not have, or that breaks its limits: what is done for most targets."""
+    Support(asked).check()
 
 
-@dataclass(slots=True)
 class Support:
-    """What is asked of each node for the targets ONNX and ONNX Runtime.  provider: None where none is to be asked."""
+    """What is asked of each node."""
 
-    index: Index
-    target: str
-    provider: str | None
-    dtypes: Dtypes
-    custom: CustomOps
-    found: Findings
+    def __init__(self, asked: Examination) -> None:
+        self.asked, self.target, self.provider = asked, asked.target, asked.provider
+        self.index, self.dtypes, self.custom, self.found = asked.index, asked.dtypes, asked.custom, asked.found
+        self.has_contrib = asked.provider is not None or "ort" in asked.target.runs  # a table of kernels tells which
 
     def check(self) -> None:
         """Note every node that the target does not have."""
@@ -85,17 +53,25 @@ class Support:
         domain, name = split_op(node.op)
         opset = scope.versions.get(domain, 1)
         version = schema(domain, name, opset)
-        if names_plugin(domain, name) and version is None and not knows_domain(domain):
-            self._no_mapping(node, "it is a plugin of TensorRT")
+        own = owner_of(domain, name)
+        if own is self.target:
+            if not check_schema(node, opset, self.dtypes, self.found):
+                self._check_limits(node)
         elif not knows_domain(domain):
-            self._no_mapping(node, "")
+            self._no_mapping(node, own)
         elif version is None:
             missing_op(node, opset, self.found)
-        elif self.target == "onnx" and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
+        elif not self.has_contrib and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
             reason = "it is ONNX Runtime's own and not in ONNX"
             self.found.add("mapping", spelled(node), reason, link="op", at=place_of(node), node=node)
         elif not check_schema(node, opset, self.dtypes, self.found, partial(self._has_kernel, node)):
             self._check_kernel(node, version, opset)
+            self._check_limits(node)
+
+    def _check_limits(self, node: Node) -> None:
+        for reason, help_ in self.asked.limits.of(node):
+            at, helps = place_of(node), [help_] if help_ else []
+            self.found.add("restriction", spelled(node), reason, at=at, node=node, helps=helps)
 
     def _has_kernel(self, node: Node, opset: int) -> bool:
         """Whether the provider would run a node at another opset."""
@@ -111,40 +87,42 @@ class Support:
         types = variables(version, map(known.get, node.inputs), map(known.get, node.outputs))
         return {variable: dtype for variable, dtype in types.items() if dtype in TABLED}
 
-    def _no_mapping(self, node: Node, why: str) -> None:
-        """An op of a domain that nobody knows: a placeholder, or one of a library's."""
+    def _no_mapping(self, node: Node, own: BaseTarget | None) -> None:
+        """An op of a domain that the target does not have: another target's own, a placeholder, or a library's."""
         if self.custom.have(node, self.dtypes):
             return
         domain, _ = split_op(node.op)
-        runtime = "ONNX" if self.target == "onnx" else "ONNX Runtime"
+        runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
         learn = "surgeon learn, " if made_by_torch(self.index.model.skeleton) else ""
         helps = [f"a rule that writes it in ops that the target has ({learn}surgeon rewrite --rules FILE.py)"]
         helps.append(f"a local function of that name in the model, whose body is written in ops of {runtime}")
-        if self.target == "ort":
+        if self.target.takes_libraries:
             helps.append("a library of custom ops that has it (--custom-ops LIB)")
         library = "no library given has it" if self.custom else f"no custom-op library for domain {domain} is given"
         reason = f"{runtime} has no op of this name, and {library}"
-        if self.target == "onnx" or why:
+        if not self.target.takes_libraries or why:
             reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
         of = torch_op(node.proto)  # one name, org.pytorch.aten::ATen, stands for many
         at = place_of(node)
         self.found.add("mapping", spelled(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
 
     def _check_kernel(self, node: Node, version: Schema, opset: int) -> None:
-        if self.target != "ort" or self.provider is None:
+        if self.provider is None:
             return
         kernels, types = Kernels.of(self.provider), self._types(node, version)
         domain, name = split_op(node.op)
         if kernels.runs(domain, name, opset, types):
             return
-        runs_on_cpu = self.provider != CPU and Kernels.of(CPU).runs(domain, name, opset, types)
+        has_cpu = any(one.name == CPU for one in self.target.providers) and self.provider != CPU
+        runs_on_cpu = has_cpu and Kernels.of(CPU).runs(domain, name, opset, types)
         has_any = kernels.runs(domain, name, opset, {})
         told = " and ".join(dict.fromkeys(dtype_name(dtype) for dtype in types.values())) if has_any else ""
-        reason = f"ONNX Runtime has no kernel for it on {kernels.title}{f' in {told}' if told else ''}"
+        where = "" if kernels.title == self.target.title else f" on {kernels.title}"
+        reason = f"{self.target.title} has no kernel for it{where}{f' in {told}' if told else ''}"
         if runs_on_cpu:
             reason += ", so it runs on the CPU"
         helps = []
-        others = [one for one in TITLES if one != self.provider and Kernels.of(one).runs(domain, name, opset, types)]
+        others = [one.name for one in kernels.others() if Kernels.of(one.name).runs(domain, name, opset, types)]
         later = kernels.raised(domain, name, opset, types)
         if later is not None:
             helps.append(raise_opset(node, later))

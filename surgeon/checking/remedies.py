@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from surgeon.diagnosis.finding import Finding
-from surgeon.diagnosis.tensorrt import is_read
 from surgeon.errors import SurgeonError
 from surgeon.explaining.explain import misses_at
 from surgeon.indexing.index import Index
@@ -16,8 +15,9 @@ from surgeon.rewriting.driver import Driver
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Plan, Rule
 from surgeon.searches.placeholders import unnamed_arguments
+from surgeon.targets.target import Target
 
-TARGETS = {"ort": ("ort", "contrib")}  # what the same runtime runs too
+DEFAULT = "ort"  # what commands take where no target is named
 HELPED = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"})
 
 
@@ -30,7 +30,7 @@ class _Help:
     is_whole: bool = False
 
 
-def add_rules(findings: Iterable[Finding], index: Index, target: str, ep: str | None) -> None:
+def add_rules(findings: Iterable[Finding], index: Index, target: Target, ep: str | None) -> None:
     """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
 
     Where one fires at all places of a placeholder, what else could be done about it is left out.
@@ -38,7 +38,7 @@ def add_rules(findings: Iterable[Finding], index: Index, target: str, ep: str | 
     wanted = [(found, _Help()) for found in findings if found.kind in HELPED and found.where]
     ops = {node.op for found, _ in wanted for node in found.where}
     for rule in sorted((rule for _, _, rule in all_rules()), key=lambda rule: not rule.is_exact) if ops else ():
-        for chosen in TARGETS.get(target, (target,)):
+        for chosen in (target.name, *target.also):
             plan = _plan(rule, chosen, index.main.opset)
             spoken = set() if plan is None else _ops(plan, ops)
             if plan is None or not spoken:
@@ -47,7 +47,7 @@ def add_rules(findings: Iterable[Finding], index: Index, target: str, ep: str | 
             for found, help_ in wanted:
                 nodes = [node for node in found.where if node.op in spoken]
                 if nodes:
-                    _Told(rule, chosen, ep, index).add(found, help_, nodes, fires, plan.needs)
+                    _Told(rule, chosen, chosen != target.name, ep, index).add(found, help_, nodes, fires, plan.needs)
             if fires:
                 break
     for found, help_ in wanted:
@@ -57,10 +57,11 @@ def add_rules(findings: Iterable[Finding], index: Index, target: str, ep: str | 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One rule for one target."""
+    """One rule for one target.  is_aside: not for that which was asked for, but for one that it runs the forms of."""
 
     rule: Rule
     target: str
+    is_aside: bool
     ep: str | None
     index: Index
 
@@ -86,13 +87,13 @@ class _Told:
         if miss is not None and miss.opset:
             first = f"surgeon upgrade IN OUT --opset {miss.opset} first"
             return f"rule {self.rule.name} may do from opset {miss.opset} on: {first}"
-        if miss is None or not miss.near or not is_placeholder or self.target == "contrib":
+        if miss is None or not miss.near or not is_placeholder or self.is_aside:
             return ""
         why = f"does not fire ({miss.reason})"
         return f"rule {self.rule.name} looks for it and {why}: {self._command('explain IN')}"
 
     def _command(self, words: str) -> str:
-        target = "" if self.target == "ort" else f" --target {self.target}"
+        target = "" if self.target == DEFAULT else f" --target {self.target}"
         return f"surgeon {words} --rules {self.rule.name}{target}"
 
 
@@ -120,14 +121,14 @@ def _outputs(compiled: Compiled) -> list[Output]:
     return [value for value in walk(compiled.pattern.outputs) if isinstance(value, Output)]
 
 
-def _places(rule: Rule, index: Index, chosen: str, target: str, ep: str | None) -> set[Node]:
+def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
     """The nodes that a rule replaces by what the target runs.  chosen: the target that the rule writes for."""
     driver = Driver(index, [rule], chosen, ep=ep)
     found: set[Node] = set()
     for scope in index.scopes:
         for match, fragment in driver.writings(rule, scope):
-            if target == "tensorrt":
-                runs = all(is_read(node) for node in fragment.as_protos())
+            if target.reads is not None:
+                runs = all(map(target.reads, fragment.as_protos()))
             else:
                 runs = driver.acceptance.workshop.require_valid(match, fragment) is None
             found.update(match.nodes if runs else ())

@@ -34,10 +34,10 @@ def tensorrt_version() -> str:
     return str(_table()["tensorrt"])
 
 
-def tensorrt_opsets() -> tuple[int, int]:
-    """The oldest and the newest opset of ai.onnx that the list is for."""
+def tensorrt_opsets() -> range:
+    """The opsets of ai.onnx that the list is for."""
     first, last = _table()["opsets"]
-    return int(first), int(last)
+    return range(int(first), int(last) + 1)
 
 
 @cache
@@ -51,6 +51,6 @@ def tensorrt_ops() -> Mapping[str, TensorrtOp]:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = files("surgeon.ops").joinpath("data/tensorrt_ops.json").read_text(encoding="utf-8")
+    text = files("surgeon.targets").joinpath("data/tensorrt_ops.json").read_text(encoding="utf-8")
     table: dict[str, Any] = json.loads(text)
     return table

@@ -6,17 +6,16 @@ from pathlib import Path
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.checking.remedies import add_rules
+from surgeon.diagnosis.custom_ops import CustomOps
 from surgeon.diagnosis.data import check_data, without_echoes
 from surgeon.diagnosis.dtypes import Dtypes
 from surgeon.diagnosis.finding import Finding, Findings
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
-from surgeon.diagnosis.loading import refusal
+from surgeon.diagnosis.limits import Limits
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
-from surgeon.diagnosis.remedies import add_rules
 from surgeon.diagnosis.structure import check_ends, check_structure
-from surgeon.diagnosis.support import CustomOps, Support
-from surgeon.diagnosis.tensorrt import TensorrtSupport
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
 from surgeon.implementations import is_python
@@ -25,11 +24,11 @@ from surgeon.limits import RUN_TIME
 from surgeon.ops.torch_names import lost
 from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
-from surgeon.running.kernels import CPU
 from surgeon.running.runtime import require_libraries
 from surgeon.shapes.indexed import index_of, shapes_of
-
-CHECKED = ("ort", "onnx", "tensorrt")
+from surgeon.target import names, target_of, targets
+from surgeon.targets import support
+from surgeon.targets.target import Examination, Target
 
 
 def check(
@@ -43,28 +42,29 @@ def check(
 ) -> list[Finding]:
     """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
 
-    source: a path, a ModelProto or a gs.Graph.  target: "ort" (ONNX Runtime), "onnx" (the standard alone) or "tensorrt"
-    (as documented for version 11.1; nothing of it is run).  ep: the execution provider of ONNX Runtime, "cpu" by
-    default; what falls back from another to the CPU is told and does not count.  custom_ops: libraries of custom ops,
-    and Python files that implement ops, which count as if the target had these ops.  load: where nothing stands against
-    ONNX Runtime's CPU provider, have it load the model and take its word, in run_time seconds of processor time.
+    source: a path, a ModelProto or a gs.Graph.  target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt"
+    (as documented for version 11.1; nothing of it is run), or another that is installed.  ep: the execution provider of
+    ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told and does not count.  custom_ops:
+    libraries of custom ops, and Python files that implement ops, which count as if the target had these ops.  load:
+    where nothing stands against ONNX Runtime's CPU provider, have it load the model and take its word, in run_time
+    seconds of processor time.
 
     Returns the findings, those that stop the model first; none, or none that `stops`, where the target runs it as far
     as can be told.  Raises SurgeonError for bad input.
     """
-    if target not in CHECKED:
-        raise UsageError(f"There is no target {target!r} to check for; choose one of {', '.join(CHECKED)}.")
-    if ep is not None and target != "ort":
+    wanted = _wanted(target)
+    if ep is not None and len(wanted.providers) < 2:
         raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
     provider = provider_of(target, ep)
     libraries = require_libraries(custom_ops)
     custom = CustomOps(libraries)
     with Model.open(_exported(source) if isinstance(source, gs.Graph) else source) as model:
         with paused_collector():
-            found = _findings(model, target, provider, custom)
-        if load and target == "ort" and provider == CPU and not any(one.stops for one in found):
+            found = _findings(model, wanted, provider, custom)
+        is_first = any(one.name == provider for one in wanted.providers[:1])
+        if load and wanted.load is not None and is_first and not any(one.stops for one in found):
             model.check_data(sums=True)
-            refused = None if any(map(is_python, custom_ops)) else refusal(model, libraries, run_time)
+            refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
             found += [] if refused is None else [refused]
         is_of_torch = made_by_torch(model.skeleton)
     for one in found:
@@ -72,25 +72,49 @@ def check(
     return sorted(found, key=lambda one: not one.stops)
 
 
-def _findings(model: Model, target: str, provider: str | None, custom: CustomOps) -> list[Finding]:
+def checked() -> list[str]:
+    """The names of the targets that models are checked for."""
+    return [target.name for target in targets() if isinstance(target, Target)]
+
+
+def _wanted(name: str) -> Target:
+    """The target to check for.  Raises UsageError where there is none."""
+    found = target_of(name) if name in names() else None
+    if not isinstance(found, Target):
+        raise UsageError(f"There is no target {name!r} to check for; choose one of {', '.join(checked())}.")
+    return found
+
+
+def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps) -> list[Finding]:
     found = Findings()
     proto = model.skeleton
-    check_header(proto, target, found)
+    check_header(proto, found, target.knows_imports)
+    if target.check_header is not None:
+        target.check_header(proto, found)
     check_structure(proto, found)
     wrong = check_data(model, found)
     index = index_of(model)
     shapes = shapes_of(index)
     dtypes = Dtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
-    check_ends(proto.graph, target, lambda name: shapes.facts(index.main, name), found)
-    if target == "tensorrt":
-        TensorrtSupport(index, shapes, dtypes, found).check()
-    else:
-        Support(index, target, provider, dtypes, custom, found).check()
+    check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
+    _check_opset(target, index, found)
+    limits = Limits(index, shapes, target.limits() if callable(target.limits) else target.limits)
+    (target.examine or support.examine)(Examination(target, provider, index, shapes, dtypes, limits, custom, found))
     findings = list(without_echoes(list(found), wrong))
     if _is_sound(index):
         add_rules(findings, index, target, provider)
     return findings
+
+
+def _check_opset(target: Target, index: Index, found: Findings) -> None:
+    """Note a version of ai.onnx that the target is not documented for; one that is too old is not read."""
+    opsets = target.opsets
+    version = index.main.opset
+    if opsets and version and version not in opsets:
+        title = f"{target.title} {target.version}".strip()
+        told = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, the model's is {version}"
+        found.add("advice", "", told, stops=version < opsets[0])
 
 
 def _complete(found: Finding, is_of_torch: bool) -> None:

@@ -1,0 +1,1 @@
+"""What stands between a model and the target that is to run it, and which rules help: `surgeon.check`."""

@@ -1,0 +1,5 @@
+"""Every op taken apart into the ops that it stands for."""
+
+from surgeon.target import DECOMPOSED, BaseTarget
+
+TARGET = BaseTarget(DECOMPOSED, "ONNX", writes=(DECOMPOSED,), runs=(DECOMPOSED,))

@@ -1,0 +1,27 @@
+"""The standard alone: ops of ONNX, at the opset of the model."""
+
+from typing import TYPE_CHECKING
+
+from surgeon.target import ANY
+from surgeon.targets.target import Target
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from surgeon.diagnosis.finding import Findings
+
+
+def _check_header(model: "ModelProto", found: "Findings") -> None:
+    from surgeon.diagnosis.header import ask_onnx
+
+    ask_onnx(model, found)
+
+
+TARGET = Target(
+    name="onnx",
+    title="ONNX",
+    writes=("onnx", ANY),
+    runs=("onnx",),
+    wants_shapes=True,
+    check_header=_check_header,
+)

@@ -1,0 +1,56 @@
+"""ONNX Runtime: its own ops first; standard ones, which it runs too, stay."""
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from surgeon.target import ANY, Provider
+from surgeon.targets.target import Target
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from surgeon.diagnosis.finding import Finding, Findings
+    from surgeon.file.model import Model
+
+
+def _table(name: str) -> Callable[[], dict[str, Any]]:
+    def read() -> dict[str, Any]:
+        text = files("surgeon.targets").joinpath(f"data/kernels_{name}.json").read_text(encoding="utf-8")
+        table: dict[str, Any] = json.loads(text)
+        return table
+
+    return read
+
+
+CPU = Provider("cpu", "CPU", _table("cpu"), is_of_ort=True)
+CUDA = Provider("cuda", "CUDA", _table("cuda"), is_of_ort=True, runs_bodies=True)
+DML = Provider("dml", "DirectML", _table("dml"), is_of_ort=True, runs_bodies=True)
+TENSORRT = Provider("tensorrt", "TensorRT", _table("tensorrt"), is_of_ort=True)  # it takes parts of a graph as they are
+
+
+def _check_header(model: "ModelProto", found: "Findings") -> None:
+    from surgeon.diagnosis.header import ask_runtime
+
+    ask_runtime(model, found)
+
+
+def _load(model: "Model", libraries: Sequence[str], run_time: float) -> "Finding | None":
+    from surgeon.diagnosis.loading import refusal
+
+    return refusal(model, libraries, run_time)
+
+
+TARGET = Target(
+    name="ort",
+    title="ONNX Runtime",
+    writes=("ort", "onnx", ANY),
+    runs=("ort", "onnx"),
+    providers=(CPU, CUDA, DML, TENSORRT),
+    also=("contrib",),
+    takes_libraries=True,
+    knows_imports=True,
+    check_header=_check_header,
+    load=_load,
+)

@@ -1,0 +1,72 @@
+"""A target as a value: what it writes and runs, its kernels and own ops, its limits, and how it is checked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from surgeon.target import BaseTarget
+
+if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and runs
+    from onnx import ModelProto, NodeProto
+
+    from surgeon.diagnosis.custom_ops import CustomOps
+    from surgeon.diagnosis.dtypes import Dtypes
+    from surgeon.diagnosis.finding import Finding, Findings
+    from surgeon.diagnosis.limits import Limit, Limits
+    from surgeon.file.model import Model
+    from surgeon.indexing.index import Index
+    from surgeon.shapes.shapes import Shapes
+
+
+@dataclass(frozen=True)
+class Target(BaseTarget):
+    """Where a model is to run.  Found by its name through an entry point of the group `surgeon.targets`.
+
+    name          as `--target` has it
+    title         as sentences have it
+    writes        the kinds of form that it takes, best first: what `Rule.on` names; "any" is less of what is there
+    runs          the kinds that it leaves as they are
+    like          the target that it is the same as for a rule without a form of its own kind
+    providers     what may run it there, with their kernels; the first is asked where no other is named
+    ops           its own: `OwnOps`, or another `surgeon.target.OpSet`; own_word: what one of them is called
+    limits        what it does not take of the ops that it has, by op ("TopK", "acme::HardGelu"): functions of
+                  `NodeFacts` that yield what is wrong and what helps, a clause each; or what gives the whole table
+    opsets        the versions of ai.onnx that it is documented for, None if any; version: its own, of which all is true
+    also          targets whose forms the same runtime runs too
+    takes_libraries  custom ops may be brought to it
+    knows_imports    it does without imports of domains that ONNX and ONNX Runtime have
+    wants_shapes     inputs and outputs of the graph must have a shape
+    check_header  notes what it does not read of a model's versions
+    examine       notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.support`)
+    reads         whether it has the op of a node that a rule would write; None: by kernels
+    load          loads a model against which nothing else stands: what its first provider says against it, else None
+    """
+
+    limits: "Callable[[], Mapping[str, Limit]] | Mapping[str, Limit]" = field(default_factory=dict)
+    version: str = ""
+    opsets: range | None = None
+    also: tuple[str, ...] = ()
+    takes_libraries: bool = False
+    knows_imports: bool = False
+    wants_shapes: bool = False
+    check_header: "Callable[[ModelProto, Findings], None] | None" = None
+    examine: "Callable[[Examination], None] | None" = None
+    reads: "Callable[[NodeProto], bool] | None" = None
+    load: "Callable[[Model, Sequence[str], float], Finding | None] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What is known of a model when its nodes are looked at for a target, and where faults are noted.
+
+    provider: the one that is asked for kernels, None where there is none.  custom: what the user brings.
+    """
+
+    target: Target
+    provider: str | None
+    index: "Index"
+    shapes: "Shapes"
+    dtypes: "Dtypes"
+    limits: "Limits"
+    custom: "CustomOps"
+    found: "Findings"

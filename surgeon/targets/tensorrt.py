@@ -1,0 +1,51 @@
+"""TensorRT as its documentation has it, for nothing of it is run: its plugins, then ONNX."""
+
+from typing import TYPE_CHECKING
+
+from surgeon.target import ANY
+from surgeon.targets.ort import TENSORRT
+from surgeon.targets.target import Examination, Target
+from surgeon.targets.tensorrt_ops import tensorrt_opsets, tensorrt_version
+from surgeon.targets.tensorrt_plugins import Plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from onnx import NodeProto
+
+    from surgeon.diagnosis.limits import Limit
+
+
+def _limits() -> "Mapping[str, Limit]":
+    from surgeon.targets.tensorrt_limits import LIMITS
+
+    return LIMITS
+
+
+def _examine(asked: Examination) -> None:
+    from surgeon.targets.tensorrt_checks import TensorrtSupport
+
+    TensorrtSupport(asked).check()
+
+
+def _reads(node: "NodeProto") -> bool:
+    from surgeon.targets.tensorrt_checks import is_read
+
+    return is_read(node)
+
+
+TARGET = Target(
+    name="tensorrt",
+    title="TensorRT",
+    writes=("tensorrt", "onnx", ANY),
+    runs=("tensorrt", "onnx"),
+    like="onnx",
+    providers=(TENSORRT,),
+    ops=Plugins(),
+    own_word="a plugin",
+    limits=_limits,
+    version=tensorrt_version(),
+    opsets=tensorrt_opsets(),
+    examine=_examine,
+    reads=_reads,
+)
