@@ -41,6 +41,7 @@ def smooth_gate(x):
 """
 GATE = "t = Tanh({x}) s = Sigmoid(t) {y} = Mul({x}, s)"
 FOUR = "({kind}[n, 1, 4, 4] x) => ({kind}[n, 1, 4, 4] y)"
+THREE = "({kind}[n, 4, 4] x) => ({kind}[n, 4, 4] y)"
 TWO = "({kind}[n, 4] x) => ({kind}[n, 4] y)"
 
 
@@ -139,6 +140,27 @@ class TestOfAPackage:
         _, report = surgeon.rewrite(model("m = MatMul(x, x) y = Add(m, x)"), behind, target="acme", check="none")
         assert report.count("behind") == 0
         assert "no kernel for ai.onnx::Relu in float" in report.misses[0].reason
+
+    def test_rewrite_does_not_write_what_is_beyond_a_limit(self, acme):
+        """But where what is there runs no better; `explain` says the same."""
+
+        def pattern(g: Graph, x: Tensor) -> Tensor:
+            return g.matmul(g.add(x, x), x)
+
+        @rule(patterns=[pattern, lambda g, x: g.neg(g.tanh(x))], target="acme")
+        def gated(g: Graph, x: Tensor) -> Tensor:
+            return g.op("acme::SmoothGate", x)
+
+        square = "({kind}[4, 4] x) => ({kind}[4, 4] y)"
+        body = "a = Add(x, x) y = MatMul(a, x)"
+        for head, count in ((FOUR, 1), (square, 0)):
+            _, report = surgeon.rewrite(model(body, head), gated, target="acme", check="none")
+            assert report.count("gated") == count
+        told = "the NPU takes four axes only; put an Unsqueeze before it, and a Squeeze after it"
+        misses = [*report.misses, *surgeon.explain(model(body, square), gated, target="acme")]
+        assert [(miss.kind, miss.reason) for miss in misses] == [("kernel", told)] * 2
+        unrun = model("t = Tanh(x) y = Neg(t)", square)
+        assert surgeon.rewrite(unrun, gated, target="acme", check="none")[1].count("gated") == 1
 
     def test_rewrite_refuses_what_breaks_a_schema_of_its_own(self, acme):
         @rule(patterns=[lambda g, x: g.tanh(x)], target="acme")
@@ -270,6 +292,19 @@ class TestNotInstalled:
         install(site, "other_npu", "[surgeon.targets]\nort = other_npu.target:TARGET\n", target=ACME)
         assert names() == OWN
         assert target_of("ort").title == "ONNX Runtime"
+
+
+def test_limits_of_tensorrt_keep_rules_from_writing():
+    """A pooling over one axis is none of its own; over two it is."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.neg(x))], target="onnx")
+    def pooled(g: Graph, x: Tensor) -> Tensor:
+        return g.max_pool(x, kernel_shape=[1] * (len(x.shape) - 2))
+
+    body = "n = Neg(x) y = Neg(n)"
+    for head, target, count in ((FOUR, "tensorrt", 1), (THREE, "tensorrt", 0), (THREE, "onnx", 1)):
+        _, report = surgeon.rewrite(model(body, head), pooled, target=target, check="none")
+        assert report.count("pooled") == count, (head, target)
 
 
 def test_surgeon_s_own_say_what_they_are():

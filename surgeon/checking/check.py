@@ -13,7 +13,6 @@ from surgeon.diagnosis.dtypes import Dtypes
 from surgeon.diagnosis.finding import Finding, Findings
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
-from surgeon.diagnosis.limits import Limits
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
 from surgeon.diagnosis.structure import check_ends, check_structure
 from surgeon.errors import GraphError, UsageError
@@ -99,7 +98,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
     _check_opset(target, index, found)
-    limits = Limits(index, shapes, target.limits() if callable(target.limits) else target.limits)
+    limits = target.limits_of(index, shapes)
     (target.examine or support.examine)(Examination(target, provider, index, shapes, dtypes, limits, custom, found))
     findings = list(without_echoes(list(found), wrong))
     if _is_sound(index):

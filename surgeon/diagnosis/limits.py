@@ -18,6 +18,10 @@ class Limits:
         """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu"."""
         self.index, self.shapes, self._table = index, shapes, table
 
+    def __contains__(self, op: str) -> bool:
+        """Whether an op has limits."""
+        return op in self._table
+
     def of(self, node: Node) -> Iterator[tuple[str, str]]:
         """What stands against a node."""
         limit = self._table.get(node.op)
@@ -66,6 +70,8 @@ class NodeFacts:
         if not self.has(position) or self.node.scope.function is not None:
             return True
         scope, name = self.node.scope, self.node.inputs[position]
+        if scope.home(name) is None:  # of a node that a rule would write, beside others
+            return True
         return self.limits.index.constants.is_constant(scope, name) or self.limits.shapes.value(scope, name) is not None
 
     def number(self, position: int) -> float | None:

@@ -4,6 +4,7 @@ The rewrite and its explanation accept by this one function.
 """
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from surgeon.edit.fragment import Fragment, call_with_captures
 from surgeon.edit.splice import Splicer, import_version
@@ -15,8 +16,11 @@ from surgeon.matching.trace import Finding, Kind
 from surgeon.ops.attributes import dtype_word
 from surgeon.ops.node_check import check_node
 from surgeon.rewriting.replacements import Workshop
-from surgeon.rewriting.runnable import NoKernel, had_kernels, later_opset, provider_of
+from surgeon.rewriting.runnable import NoKernel, broken_limit, had_kernels, later_opset, limits_for, provider_of
 from surgeon.rules.rule import Plan, Rule, broken
+
+if TYPE_CHECKING:
+    from surgeon.diagnosis.limits import Limits
 
 KINDS: dict[str, Kind] = {"dtype": "dtype", "shape": "shape condition"}
 
@@ -25,7 +29,7 @@ class Declined(Exception):
     """A match may not be rewritten.
 
     finding: why; advice: what to do, for a sentence that has no room elsewhere.  is_of_form: another form of the rule
-    might do.  fragment: what would be written, where the execution provider has no kernel for it and all else is well.
+    might do.  fragment: what would be written, where the target does not run it and all else is well.
     """
 
     def __init__(
@@ -47,17 +51,19 @@ class Acceptance:
     workshop: Workshop
     splicer: Splicer
     provider: str | None = None
+    limits: "Limits | None" = None
 
     @classmethod
     def over(cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None) -> "Acceptance":
         """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
         provider = provider_of(target, ep)
-        return cls(index, target, Workshop(index.types, provider), splicer or Splicer(index), provider)
+        limits = limits_for(target, index)
+        return cls(index, target, Workshop(index.types, provider), splicer or Splicer(index), provider, limits)
 
     def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """What to write in place of a match: by the plan's form, else by the first other one that will do.
 
-        What the provider has no kernel for is written only where it had none for what is there.  Raises
+        What the target does not run is written only where its provider had no kernels for what is there.  Raises
         Declined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
         """
         try:
@@ -112,7 +118,16 @@ class Acceptance:
             raise RewriteError(f"{broken(rule, error)} at node {match.root.label!r}; mend the rule.") from error
         if lacking is not None:
             raise self._no_kernel(rule, plan, match, lacking, fragment)
+        beyond = None if self.limits is None else broken_limit(self.limits, match, fragment)
+        if beyond is not None:
+            raise self._beyond_limit(match, *beyond, fragment)
         return fragment
+
+    def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Fragment) -> Declined:
+        """The target does not take a node of what would be written."""
+        where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
+        told = "; ".join(filter(None, (reason, help_)))
+        return Declined(Finding("kernel", where, wanted, "", "", told, at=at), is_of_form=True, fragment=fragment)
 
     def _no_kernel(self, rule: Rule, plan: Plan, match: Match, lacking: NoKernel, fragment: Fragment) -> Declined:
         """The execution provider has no kernel for a node of what would be written."""

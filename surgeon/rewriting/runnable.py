@@ -1,20 +1,28 @@
-"""Whether the execution provider that a model is for has kernels for what a rule writes, and had for what it replaces.
+"""Whether what a model is for runs what a rule writes, and ran what it replaces: by kernels, and by a target's limits.
 
 What is not known never stands in the way: dtypes that nothing tells, ops of domains without schemas, local functions.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from onnx import NodeProto
 
+from surgeon.edit.fragment import Fragment, Ref
 from surgeon.edit.splice import import_version
-from surgeon.indexing.scope import split_op
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import learn_dtypes, schema
 from surgeon.rules.rule import Plan, Rule
 from surgeon.running.kernels import Kernels, variables
+from surgeon.shapes.indexed import shapes_of
 from surgeon.target import provider, target_of
+from surgeon.targets.target import Target
+
+if TYPE_CHECKING:
+    from surgeon.diagnosis.limits import Limits
 
 ANY_PROVIDER = "any"  # ask none
 
@@ -78,6 +86,29 @@ def had_kernels(provider: str, match: Match) -> bool:
     names = {name for node in nodes for name in (*node.input, *node.output)}
     dtypes = {name: types.dtype(scope, name) for name in names}
     return lacking_kernel(provider, nodes, dtypes, scope.versions, is_there=True) is None
+
+
+def limits_for(target: str, index: Index) -> "Limits | None":
+    """The limits of a target that says some."""
+    found = target_of(target)
+    return found.limits_of(index, shapes_of(index)) if isinstance(found, Target) and found.limits else None
+
+
+def broken_limit(limits: "Limits", match: Match, fragment: Fragment) -> tuple[str, str] | None:
+    """A limit that a node to be written breaks, and what helps; None where a node that is there breaks one, too.
+
+    What a node reads from others of the replacement is not known yet, and never counts against it.
+    """
+    if not any(node.qualified in limits for node in fragment.nodes):
+        return None
+    names = {str(Ref("capture", key)): match.tensor(key) for key in fragment.captures}
+    for made, proto in zip(fragment.nodes, fragment.as_protos(), strict=True):
+        inputs = tuple(names.get(name, name) for name in proto.input)
+        node = Node(made.qualified, inputs, tuple(proto.output), match.scope, -1, proto.SerializeToString())
+        broken = next(iter(limits.of(node)), None)
+        if broken is not None:
+            return None if any(any(limits.of(there)) for there in match.nodes) else broken
+    return None
 
 
 def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | None:

@@ -54,6 +54,12 @@ class Target(BaseTarget):
     reads: "Callable[[NodeProto], bool] | None" = None
     load: "Callable[[Model, Sequence[str], float], Finding | None] | None" = None
 
+    def limits_of(self, index: "Index", shapes: "Shapes") -> "Limits":
+        """The limits of a model's nodes."""
+        from surgeon.diagnosis.limits import Limits
+
+        return Limits(index, shapes, self.limits() if callable(self.limits) else self.limits)
+
 
 @dataclass(frozen=True, slots=True)
 class Examination:
