@@ -21,8 +21,8 @@ FLOORS = (
     "implementations",
     "file: wire edits payloads records values foreign paths mapping checksums external copying fresh atomic moves "
     "model sameness save",
-    "ops: walking randomness schema_tables torch_schemas torch_names attributes plugins tensorrt_ops naming binding "
-    "node_check schemas",
+    "ops: record standard_table contrib_table records walking schema_tables torch_schemas torch_names attributes "
+    "plugins tensorrt_ops naming binding node_check schemas",
     "words",
     "graph",
     "lending",

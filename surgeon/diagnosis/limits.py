@@ -7,7 +7,7 @@ import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
-from surgeon.ops.walking import WITH_BODIES
+from surgeon.ops.records import WITH_BODIES
 from surgeon.shaping.shapes import Shapes
 
 # Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.

@@ -8,7 +8,8 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.feeding.dims import input_dims
-from surgeon.ops.walking import WITH_BODIES, graphs_in
+from surgeon.ops.records import WITH_BODIES
+from surgeon.ops.walking import graphs_in
 
 Key = tuple[str, str, str]  # domain, name, overload of a local function
 

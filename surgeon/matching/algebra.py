@@ -19,7 +19,8 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.chain import Chain, Folded
 from surgeon.matching.chain_nodes import operands_of
 from surgeon.matching.flatten import PRODUCT, SUM
-from surgeon.matching.state import TRANSPARENT, VIRTUAL, State
+from surgeon.matching.state import VIRTUAL, State
+from surgeon.ops.records import TRANSPARENT
 
 Law = Literal["factor", "tanh", "sigmoid"]
 Signed = tuple[str, int]

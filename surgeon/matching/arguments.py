@@ -18,12 +18,9 @@ from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
 from surgeon.matching.trace import Finding, Kind
+from surgeon.ops.records import BROADCASTING, COMMUTATIVE
 from surgeon.ops.schemas import moved, schema
 
-COMMUTATIVE = frozenset(
-    {"And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Sum", "Mean"}
-)
-BROADCASTING = COMMUTATIVE | {"Pow", "Mod", "PRelu", "Where", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
 PERMUTED_INPUTS = 5
 AXES = frozenset({"axis", "axes"})
 

@@ -6,7 +6,8 @@ from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.chain import Chain, Folded, Term
 from surgeon.matching.flatten import SUM
-from surgeon.matching.state import TRANSPARENT, State, least_rtol
+from surgeon.matching.state import State, least_rtol
+from surgeon.ops.records import TRANSPARENT
 
 CANCELS = 100.0
 

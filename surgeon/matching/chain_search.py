@@ -40,7 +40,8 @@ from surgeon.matching.chain_nodes import (
     raises_rank,
 )
 from surgeon.matching.flatten import PRODUCT, combine
-from surgeon.matching.state import STEP_LIMIT, TRANSPARENT, State, close
+from surgeon.matching.state import STEP_LIMIT, State, close
+from surgeon.ops.records import TRANSPARENT
 
 LEGACY = 7  # from this opset on operands broadcast as in NumPy
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
-from surgeon.matching.state import TRANSPARENT, State
+from surgeon.matching.state import State
+from surgeon.ops.records import TRANSPARENT
 from surgeon.ops.schemas import schema
 
 NODE, VARIABLE, NUMBER = 0, 1, 2

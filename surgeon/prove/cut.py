@@ -15,8 +15,7 @@ from onnx import TensorProto, numpy_helper
 
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.matching.state import TRANSPARENT
-from surgeon.ops.randomness import RANDOM
+from surgeon.ops.records import RANDOM, TRANSPARENT
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, free_names
 from surgeon.prove.proof import CannotCut

@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
 from surgeon.feeding.dims import require_sizes, wanted_inputs
 from surgeon.feeding.user_inputs import read_inputs
 from surgeon.limits import RUN_TIME
-from surgeon.ops.randomness import is_random
+from surgeon.ops.records import is_random
 from surgeon.ops.walking import holds_half
 from surgeon.prove.compare import dtype_name, require_tolerances, stated, tolerance
 from surgeon.prove.layers import compare_layers

@@ -9,18 +9,13 @@ from itertools import pairwise
 
 from surgeon.feeding.dims import is_total
 from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.records import BROADCASTING
 from surgeon.prove.cut import Cut
 from surgeon.prove.experiment import Wish
 from surgeon.shaping.symbols import Size, largest, symbol, symbols
 
 Shape = Sequence[Size]
 
-BROADCASTING = frozenset(
-    {
-        *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "And", "Or", "Xor"),
-        *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
-    }
-)
 # Ops whose results hold no integer that their first input does not.
 MOVING = frozenset(
     {

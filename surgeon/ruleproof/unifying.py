@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.ops.records import BROADCASTING
 from surgeon.prove.experiment import Wish
 from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import BROADCASTING, alike
+from surgeon.prove.wishes import alike
 from surgeon.ruleproof.instances import Shape
 from surgeon.ruleproof.variants import Variant
 from surgeon.shaping.symbols import Size, SizeError, evaluate, substitute, symbol, symbols

@@ -8,7 +8,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
-from surgeon.ops.randomness import RANDOM
+from surgeon.ops.records import RANDOM
 from surgeon.ops.schemas import schema
 
 SMALL = 256  # bytes of an initializer up to which equal ones count as one; larger ones are told apart by their names
