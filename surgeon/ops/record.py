@@ -179,7 +179,7 @@ class Op(NamedTuple):
     @property
     def keeps(self) -> bool:
         """Whether the first output has the shape of the first input."""
-        return self.same or self.keeps_shape
+        return self.same or self.keeps_shape or (self.truths and not self.broadcasts)
 
 
 def each(names: str, **facts: Any) -> tuple[Op, ...]:

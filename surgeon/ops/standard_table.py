@@ -41,7 +41,8 @@ _TRUTHS = (
 _ELEMENTWISE = (
     *each("Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cosh Hardmax Shrink Sinh Tan ThresholdedRelu Affine "
           "ParametricSoftplus ScaledTanh ImageScaler", same=True),
-    *each("Abs Sign", same=True, exact=True, foldable=True, to_scale=True),
+    Op("Abs", same=True, exact=True, foldable=True, to_scale=True),
+    Op("Sign", same=True, exact=True, foldable=True),
     *each("Ceil Floor", same=True, carries=(0,), exact=True, foldable=True),
     Op("Round", same=True, carries=(0,), exact=True),
     Op("Clip", same=True, carries=(0,), exact=True, foldable=True, to_scale=True),

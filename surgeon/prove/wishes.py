@@ -9,20 +9,13 @@ from itertools import pairwise
 
 from surgeon.feeding.dims import is_total
 from surgeon.indexing.scope import Node, Scope
-from surgeon.ops.records import BROADCASTING
+from surgeon.ops.records import BROADCASTING, record
 from surgeon.prove.cut import Cut
 from surgeon.prove.experiment import Wish
 from surgeon.shaping.symbols import Size, largest, symbol, symbols
 
 Shape = Sequence[Size]
 
-# Ops whose results hold no integer that their first input does not.
-MOVING = frozenset(
-    {
-        *("Cast", "Identity", "Unsqueeze", "Squeeze", "Expand", "Reshape", "Transpose", "Tile", "Slice", "Flatten"),
-        *("Gather", "GatherElements", "GatherND"),
-    }
-)
 DEEPEST = 24  # nodes between what counts and what reads by index
 
 
@@ -194,9 +187,10 @@ class _Reader:
         if node.op == "Range":
             limit = cut.shapes.value(cut.origin.scope(home), reads[1])
             return None if limit is None else limit.reshape(-1)[0]
-        if node.op in MOVING:
-            return self._bound(home, reads[0], depth - 1)
-        found = [self._bound(home, read, depth - 1) for read in (reads[1:] if node.op == "Where" else reads)]
+        known = record(node.op)
+        hands_on = (0,) if known.retypes else known.moves
+        reads = tuple(read for slot, read in enumerate(reads) if not hands_on or slot in hands_on)
+        found = [self._bound(home, read, depth - 1) for read in reads]
         if node.op == "Min":
             return next((bound for bound in found if bound is not None), None)
         if any(bound is None for bound in found):
@@ -206,7 +200,7 @@ class _Reader:
             return bounds[0] + bounds[1] - 1
         if node.op == "Mul":
             return (bounds[0] - 1) * (bounds[1] - 1) + 1
-        return largest(*bounds) if node.op in ("Concat", "Where", "Max") else None
+        return largest(*bounds) if hands_on and bounds else None
 
 
 def alike(shapes: Sequence[Shape | None]) -> Iterator[Wish]:
