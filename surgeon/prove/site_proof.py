@@ -26,6 +26,7 @@ from surgeon.prove.kinds import (
     adds_products,
     name_of_kind,
     part_of_one,
+    products_of,
     suited,
 )
 from surgeon.prove.largest import line_of, to_note
@@ -37,8 +38,6 @@ from surgeon.prove.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
-
-PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 _LOST = (
@@ -332,7 +331,7 @@ class Attempt:
         if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
             return False
         before = self.experiment.minis.before
-        products = [name for node in before.graph.node if node.op_type in PRODUCTS for name in node.output]
+        products = products_of(before.graph)
         try:
             with exposing(before, products) as shown, self._oracle(cast(onnx.ModelProto, shown), {}) as oracle:
                 made = oracle.run(feeds)
