@@ -7,7 +7,7 @@ import onnx
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
-from surgeon.ops.records import WITH_BODIES
+from surgeon.ops.records import WITH_BODIES, named
 from surgeon.shaping.shapes import Shapes
 
 # Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
@@ -16,10 +16,6 @@ EXEMPT = WITH_BODIES.union(
     ("Shape", "Size"),
 )
 MOST_K = 3840
-REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare",
-)  # fmt: skip
 RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 
 
@@ -220,5 +216,5 @@ RULES: dict[str, Limit] = {
     "TensorScatter": _tensor_scatter,
     "TopK": _topk,
     "Unsqueeze": _constant_input(1, "axes"),
-    **dict.fromkeys(REDUCTIONS, _constant_input(1, "axes")),
+    **dict.fromkeys(named(lambda op: op.reduces), _constant_input(1, "axes")),
 }

@@ -18,7 +18,7 @@ from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
 from surgeon.matching.trace import Finding, Kind
-from surgeon.ops.records import BROADCASTING, COMMUTATIVE
+from surgeon.ops.records import BROADCASTING, COMMUTATIVE, record
 from surgeon.ops.schemas import moved, schema
 
 PERMUTED_INPUTS = 5
@@ -326,7 +326,8 @@ def _held_axes(state: State, node: Node, name: str, var: Var, found: Any) -> boo
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:
     """Axes counted from the front; their order means something where other inputs run along with them."""
     given = axes if isinstance(axes, list) else [axes]
-    if node.op == "Unsqueeze":
-        rank += len(given)  # its axes are those of the result (ONNX spec, Unsqueeze-13)
+    known = record(node.op).axes
+    if known is not None and known.of_result:
+        rank += len(given)
     found = [axis + rank if axis < 0 else axis for axis in given]
-    return found if node.op == "Slice" else sorted(found)
+    return found if known is not None and known.in_order else sorted(found)
