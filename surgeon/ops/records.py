@@ -66,6 +66,11 @@ def likened(name: str) -> Op:
     return _by_words(name, bare) if found is None else found
 
 
+def likened_node(node: NodeProto) -> Op:
+    """The same for a node of a file."""
+    return likened(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
+
+
 def _by_words(name: str, bare: str) -> Op:
     found = UNTOLD._replace(name=name)
     for words, like in _WORDS.items():

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.indexing.scope import qualified
-from surgeon.ops.records import likened
+from surgeon.ops.records import likened_node
 from surgeon.prove.loads import Load
 from surgeon.shaping.symbols import Size, SizeError, symbols
 
@@ -180,6 +180,6 @@ class Experiment:
 
 
 def _squares(node: NodeProto) -> bool:
-    known = likened(qualified(node.domain, node.op_type))
+    known = likened_node(node)
     is_product = known.family == "product" and known.signs == (1, 1)
     return known.squares or (is_product and bool(node.input[0] == node.input[1]))

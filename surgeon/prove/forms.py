@@ -11,8 +11,7 @@ from hashlib import blake2b
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_helper
 
-from surgeon.indexing.scope import qualified
-from surgeon.ops.records import likened
+from surgeon.ops.records import likened, likened_node
 from surgeon.ops.walking import GRAPHS
 from surgeon.prove.experiment import Experiment, Input
 from surgeon.prove.sizes import KEPT
@@ -109,7 +108,7 @@ class _Form:
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _attributes(self, node: NodeProto) -> Hashable:
-        moves_windows = likened(qualified(node.domain, node.op_type)).moves_windows
+        moves_windows = likened_node(node).moves_windows
         return tuple(sorted((item.name, self._attribute(item, moves_windows)) for item in node.attribute))
 
     def _attribute(self, item: AttributeProto, moves_windows: bool) -> str:

@@ -8,9 +8,8 @@ from onnx import GraphProto
 from surgeon.feeding.hiding import hides_endlessly
 from surgeon.feeding.inputs import InputPlan, Values
 from surgeon.feeding.wants import MASKED_KINDS
-from surgeon.indexing.scope import qualified
 from surgeon.ops.record import Op
-from surgeon.ops.records import likened
+from surgeon.ops.records import likened, likened_node
 from surgeon.prove.magnitudes import reach
 
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
@@ -61,7 +60,7 @@ def adds_products(ops: Iterable[str]) -> bool:
 
 def products_of(graph: GraphProto) -> list[str]:
     """The tensors of a graph that are products of matrices, those of its nodes' bodies left out."""
-    known = ((node, likened(qualified(node.domain, node.op_type))) for node in graph.node)
+    known = ((node, likened_node(node)) for node in graph.node)
     return [name for node, op in known if op.product in ("matrices", "equation") for name in node.output]
 
 
