@@ -218,7 +218,7 @@ def attributes_matcher(operation: Operation) -> Callable[[State, Node], Finding 
         for place, name in _moved_parameters(operation).items()
         if place < len(given_in) and given_in[place] is not None
     }
-    parts = operation.outputs if label_of(operation) == "Split" else 0
+    parts = operation.outputs if record(label_of(operation)).outputs_in else 0
 
     def wrong(state: State, node: Node) -> Iterator[Finding]:
         given = node.proto.attribute
@@ -277,7 +277,7 @@ def _shown(item: AttributeProto) -> str:
 
 
 def _is_default(node: Node, name: str, state: State) -> bool:
-    if name == "num_outputs" and node.op == "Split":
+    if name == record(node.op).outputs_in:
         return True  # from opset 18 it says what the number of outputs says before
     known, found = state.attribute_value(node, name)
     domain, _, op = node.op.rpartition("::")

@@ -192,7 +192,7 @@ class State:
         domain, op = split_op(node.op)
         known = schema(domain, op, node.scope.versions.get(domain))
         spec = known.attributes.get(name) if known is not None else None
-        if node.op == "Split" and name == "num_outputs":
+        if name == record(node.op).outputs_in:
             return True, len(node.outputs)
         default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
         return True, plain(default) if default is not None else None

@@ -64,6 +64,7 @@ class Op(NamedTuple):
         reads_shape: nothing but the shape of its first input matters to it.
         has_bodies: it holds graphs.
         axes: where it is told its axes.
+        outputs_in: the attribute that says how many outputs it has, which they say themselves.
     Algebra
         commutes: the order of its inputs does not matter.
         family: the chains that it is a link of, with `signs`: -1 for what is subtracted or divided by.
@@ -120,6 +121,7 @@ class Op(NamedTuple):
     reads_shape: bool = False
     has_bodies: bool = False
     axes: Axes | None = None
+    outputs_in: str = ""
     commutes: bool = False
     family: Literal["", "sum", "product"] = ""
     signs: tuple[int, ...] = ()

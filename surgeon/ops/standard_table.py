@@ -66,7 +66,7 @@ _MOVING = (
     Op("Expand", moves=(0,), spreads=True, foldable=True, counts=(1,), sizes_at=(1,)),
     Op("Tile", moves=(0,), spreads=True, foldable=True, counts=(1,)),
     Op("Slice", moves=(0,), foldable=True, counts=(2, 4), zeros=(1,), axes=Axes(3, 10, in_order=True)),
-    Op("Split", moves=(0,), foldable=True, counts=(1,)),
+    Op("Split", outputs_in="num_outputs", moves=(0,), foldable=True, counts=(1,)),
     Op("Concat", moves=EVERY, foldable=True),
     Op("Transpose", moves=(0,), foldable=True),
     *each("DepthToSpace SpaceToDepth", moves=(0,)),
