@@ -27,11 +27,13 @@ def named(is_so: Callable[[Op], object]) -> frozenset[str]:
 
 BROADCASTING = named(lambda op: op.broadcasts)
 COMMUTATIVE = named(lambda op: op.commutes)
+COPYING = named(lambda op: op.transparent == "always")
 FOLDABLE = named(lambda op: op.foldable)
 LOOKUPS = named(lambda op: op.moves and op.lookups)
 """Those that pick elements of a table by indices."""
 ONE_TYPE = named(lambda op: op.one_type)
 REGROUPING = named(lambda op: op.regroups)
+RETYPING = named(lambda op: op.retypes)
 SPREADING = named(lambda op: op.spreads)
 TRANSPARENT = named(lambda op: op.transparent)
 WITH_BODIES = named(lambda op: op.has_bodies)

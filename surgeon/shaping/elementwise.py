@@ -26,8 +26,8 @@ def _broadcasting(site: Site) -> Sequence[Draft]:
     dtype = next((found for found in map(site.dtype, range(len(site.inputs))) if found), None)
     if site.node.op == "Pow":
         dtype = site.dtype(0)
-    if site.opset < 7 and site.node.op in ("Add", "Sub", "Mul", "Div", "Pow"):
-        return [Draft(dtype, site.shape(0))]  # the second input was broadcast to the first then
+    if site.opset < 7:
+        return [Draft(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
     return [Draft(dtype, together(site, range(len(site.inputs))))]
 
 
