@@ -83,9 +83,10 @@ def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any, made: A
 
     made: what a rule made of the tensor, of its shape and dtype, to be taken in its place.
     """
-    own = x if made is None else made
+    own, width = x if made is None else made, x.shape[perm[3]]
+    require(isinstance(width, int), f"the width of a head of {x.name!r} is unknown")
     rows = g.transpose(own, perm=perm) if x.shape[perm[2]] == heads else copied(g, x, perm, heads)
-    return in_dtype(g, g.reshape(rows, [0, 0, heads * x.shape[perm[3]]]), dtype, x.dtype)
+    return in_dtype(g, g.reshape(rows, [0, 0, heads * width]), dtype, x.dtype)
 
 
 def copied(g: Graph, x: Tensor, perm: list[int], heads: int) -> Tensor:

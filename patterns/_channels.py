@@ -34,7 +34,9 @@ def channels_of(op: str, w: Constant, group: int) -> int:
 
 
 def scaled_weights(op: str, w: Constant, factor: Array, group: int) -> Array:
-    """Weights of a convolution, each of the channels that it makes multiplied."""
+    """Weights of a convolution, each of the channels that it makes multiplied.  Refuses another number of factors."""
+    made = w.shape[0] if op == "Conv" else w.shape[1] * group
+    require(factor.size == made, f"the convolution makes {made} channels, and what follows has {factor.size}")
     if op == "Conv":
         return scaled(w.values, factor.reshape(-1, *[1] * (len(w.shape) - 1)))
     parts = w.values.reshape(group, w.shape[0] // group, w.shape[1], -1)  # a group makes a part of the channels

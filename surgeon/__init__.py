@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from surgeon.errors import SurgeonError as SurgeonError
     from surgeon.errors import UsageError as UsageError
     from surgeon.errors import require as require
+    from surgeon.explaining.explain import explain as explain
     from surgeon.graph import Constant as Constant
     from surgeon.graph import Graph as Graph
     from surgeon.graph import Tensor as Tensor
     from surgeon.implementations import implements as implements
     from surgeon.matching.match import Match as Match
     from surgeon.matching.match import Mismatch as Mismatch
+    from surgeon.models.options import CheckOptions as CheckOptions
     from surgeon.ops.torch_schemas import torch_schema as torch_schema
-    from surgeon.rewriting.expansion import emit_body as emit_body
-    from surgeon.rewriting.explain import explain as explain
-    from surgeon.rewriting.functions import LocalFunction as LocalFunction
-    from surgeon.rewriting.functions import function as function
-    from surgeon.rewriting.options import CheckOptions as CheckOptions
     from surgeon.rewriting.result import Report as Report
     from surgeon.rewriting.result import Site as Site
     from surgeon.rewriting.rewrite import find as find
     from surgeon.rewriting.rewrite import rewrite as rewrite
-    from surgeon.rewriting.rule import Rule as Rule
-    from surgeon.rewriting.rule import rule as rule
+    from surgeon.rules.expansion import emit_body as emit_body
+    from surgeon.rules.functions import LocalFunction as LocalFunction
+    from surgeon.rules.functions import function as function
+    from surgeon.rules.rule import Rule as Rule
+    from surgeon.rules.rule import rule as rule
     from surgeon.upgrading.upgrade import upgrade as upgrade
 
 # The same for Python itself: public names by the module that has them; `searches` is one.
@@ -72,13 +72,13 @@ _HOMES = {
     "implementations": ("implements",),
     "matching.match": ("Match", "Mismatch"),
     "ops.torch_schemas": ("torch_schema",),
-    "rewriting.expansion": ("emit_body",),
-    "rewriting.explain": ("explain",),
-    "rewriting.functions": ("LocalFunction", "function"),
-    "rewriting.options": ("CheckOptions",),
+    "rules.expansion": ("emit_body",),
+    "explaining.explain": ("explain",),
+    "rules.functions": ("LocalFunction", "function"),
+    "models.options": ("CheckOptions",),
     "rewriting.result": ("Report", "Site"),
     "rewriting.rewrite": ("find", "rewrite"),
-    "rewriting.rule": ("Rule", "rule"),
+    "rules.rule": ("Rule", "rule"),
     "searches": ("searches",),
     "upgrading.upgrade": ("upgrade",),
 }

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from surgeon.feeding.dims import free_dims, input_dims, wanted_inputs
 from surgeon.file.model import Model
+from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
 from surgeon.limits import RUN_TIME
+from surgeon.models.options import paths_of, require_run_time
 from surgeon.ops.attributes import dtype_word
-from surgeon.prove.result import CheckResult, Outcome
-from surgeon.rewriting.options import paths_of, require_run_time
+from surgeon.verdicts.result import CheckResult, Outcome
 
 
 def compare(
@@ -46,7 +46,10 @@ def compare(
     Proved means equal within tolerance on everything that was run.  Raises ModelFileError for a file that cannot be
     read, UsageError for options that mean nothing and for inputs that do not fit the original.
     """
-    from surgeon.prove.model_check import ModelCheck, require_options  # not at the top: `import surgeon` is to be light
+    from surgeon.models.model_check import (  # not at the top: `import surgeon` is to be light
+        ModelCheck,
+        require_options,
+    )
 
     started = time.perf_counter()
     inputs, custom_ops = paths_of(inputs), paths_of(custom_ops)

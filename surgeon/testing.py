@@ -17,11 +17,11 @@ from typing import Literal
 import onnx
 import onnx.parser
 
-from surgeon.prove.structure import check_structure
-from surgeon.rewriting.options import Check, CheckOptions
+from surgeon.models.options import Check, CheckOptions
 from surgeon.rewriting.result import Report
 from surgeon.rewriting.rewrite import rewrite
-from surgeon.rewriting.rule import Rule
+from surgeon.rules.rule import Rule
+from surgeon.validity.structure import check_structure
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from surgeon.indexing.index import Index
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
 from surgeon.matching.recording import trace
-from surgeon.prove.model_check import CheckResult, ModelCheck
+from surgeon.models.model_check import CheckResult, ModelCheck
 from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.result import Report
-from surgeon.shaping import seen
+from surgeon.shapes import indexed
 from surgeon.testing import parse
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
@@ -23,7 +23,7 @@ HEAD = "(float[n, 4] x) => (float[n, 4] y)"
 
 def index_of(model: onnx.ModelProto) -> Index:
     """The index of a model in memory."""
-    index = seen.index_of(Model.open(model))
+    index = indexed.index_of(Model.open(model))
     index.check()
     return index
 

@@ -10,8 +10,8 @@ from onnx import helper
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
-from surgeon.shaping.shapes import Shapes
-from surgeon.shaping.symbols import evaluate, symbols
+from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import evaluate, symbols
 from tests.models import index_of
 
 Sizes = Mapping[str, int]

@@ -325,6 +325,15 @@ def test_own_inputs(tmp_path):
         surgeon.bench(path, path, inputs=data)
 
 
+def test_words(tmp_path):
+    """ORT makes no values of its own of them."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g (string[n] x) => (int64[n] y)
+        { y = ai.onnx.ml.LabelEncoder<keys_strings = ["a", "b"], values_int64s = [1, 2]>(x) }"""
+    path = tmp_path / "words.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert surgeon.bench(path, path, rounds=6, seconds=0, threads=1, dims={"n": 3}).sizes == {"n": 3}
+
+
 def test_a_dimension_that_the_other_model_fixes(tmp_path):
     """It is run at that size alone."""
     fixed = onnx.load(save(tmp_path, WORK, name="fixed.onnx"))

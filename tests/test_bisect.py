@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
-from surgeon.prove.bisect import guilty
-from surgeon.prove.model_check import ModelCheck
-from surgeon.prove.result import Outcome
+from surgeon.models.bisect import guilty
+from surgeon.models.model_check import ModelCheck
+from surgeon.verdicts.result import Outcome
 from tests.test_model_check import body
 
 

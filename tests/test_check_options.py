@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from surgeon.errors import UsageError
-from surgeon.prove.model_check import require_options
-from surgeon.prove.result import Outcome
+from surgeon.models.model_check import require_options
+from surgeon.verdicts.result import Outcome
 from tests.models import check_model
 from tests.test_model_check import body
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from surgeon.console.manual import targets_text
-from surgeon.rewriting.catalogue import resolve
+from surgeon.rules.catalogue import resolve
 from surgeon.running.kernels import shipped_version
 from tests.command_line import gelus, one_sentence, ops, rule_file, run, with_data_file
 

@@ -16,7 +16,7 @@ from surgeon.comparing import compare
 from surgeon.console.compare_command import compare as command
 from surgeon.console.guard import Commands
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.prove.result import Outcome
+from surgeon.verdicts.result import Outcome
 from tests.command_line import one_sentence, runner
 from tests.test_model_check import ERF, FUSED, TANH, body, gelu, read
 
@@ -259,7 +259,7 @@ def test_the_help_names_the_exit_codes() -> None:
 
 def test_importing_it_is_light() -> None:
     """The library function loads what it runs with when it runs."""
-    code = "import sys, surgeon.comparing; print({'onnxruntime', 'surgeon.prove.model_check'} & set(sys.modules))"
+    code = "import sys, surgeon.comparing; print({'onnxruntime', 'surgeon.models.model_check'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
 

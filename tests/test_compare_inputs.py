@@ -9,9 +9,9 @@ import pytest
 from onnx import ModelProto, numpy_helper
 
 from surgeon.errors import UsageError
-from surgeon.feeding.user_inputs import read_inputs
-from surgeon.prove.model_check import ModelCheck
-from surgeon.prove.result import Outcome
+from surgeon.inputs.user_inputs import read_inputs
+from surgeon.models.model_check import ModelCheck
+from surgeon.verdicts.result import Outcome
 from tests.models import check_model
 from tests.test_model_check import body, read
 

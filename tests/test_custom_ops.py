@@ -138,7 +138,7 @@ def test_libraries_are_registered_with_every_session(tmp_path, monkeypatch, comm
         return session(model, settings, **rest)
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
-    monkeypatch.setattr("surgeon.prove.site_check.stays", lambda _: True)  # in this process, where it can be watched
+    monkeypatch.setattr("surgeon.sites.site_check.stays", lambda _: True)  # in this process, where it can be watched
     monkeypatch.setattr("surgeon.running.away._is_computed_here", lambda *_: True)
     onnx.save(parse(ROUNDED), tmp_path / "in.onnx")
     (tmp_path / "r.py").write_text(

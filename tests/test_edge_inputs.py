@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from surgeon.feeding.inputs import InputPlan, Values
-from surgeon.feeding.wants import EDGES
+from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.inputs.requirements import EDGES
 from tests.test_inputs import TABLE, read
 
 pytestmark = pytest.mark.filterwarnings("error")

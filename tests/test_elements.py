@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.shaping.choices import Choice
-from surgeon.shaping.elements import Elements
-from surgeon.shaping.symbols import evaluate
+from surgeon.shapes.choices import Choice
+from surgeon.shapes.elements import Elements
+from surgeon.shapes.symbols import evaluate
 from surgeon.testing import parse
 from tests import exports
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of

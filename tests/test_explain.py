@@ -12,10 +12,10 @@ from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.console.explain_command import explanation_lines
 from surgeon.console.misses import pattern_line
+from surgeon.explaining.explain import Explanation, explain, explanations
 from surgeon.matching.match import Mismatch
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
-from surgeon.rewriting.explain import Explanation, explain, explanations
 from tests.models import graph, make, opset
 
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one)"

@@ -13,7 +13,7 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 from surgeon import Graph, Tensor, UsageError, rewrite
 from surgeon.console.explain_command import explain as command
 from surgeon.errors import ModelFileError, RuleError, SurgeonError
-from surgeon.rewriting.explain import explain, explanations
+from surgeon.explaining.explain import explain, explanations
 from tests.command_line import CONSTANTS, gelus, one_sentence, runner, save
 from tests.command_line import run as program
 from tests.models import graph, make

@@ -6,9 +6,9 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
-from surgeon.prove import site_check
-from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import wishes
+from surgeon.sites import site_check
+from surgeon.sites.constraints import wishes
+from surgeon.sites.fitting import Fitting
 from surgeon.testing import parse
 from tests.models import make
 

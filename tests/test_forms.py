@@ -7,7 +7,7 @@ from onnx import helper, numpy_helper
 
 import surgeon
 from surgeon import Constant, Graph, Tensor, rule
-from surgeon.prove import site_check
+from surgeon.sites import site_check
 from surgeon.testing import parse
 
 

@@ -2,10 +2,10 @@
 
 import onnx
 
-from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
-from surgeon.prove.loads import Load
-from surgeon.prove.sizes import Setting, Sizes
-from surgeon.shaping.symbols import symbol
+from surgeon.models.loads import Load
+from surgeon.shapes.symbols import symbol
+from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
+from surgeon.sites.sizes import Setting, Sizes
 
 EMPTY = MiniModels(onnx.ModelProto(), onnx.ModelProto(), {})
 

@@ -10,6 +10,7 @@ from surgeon.patterns.selu import selu
 
 import surgeon
 from surgeon import GraphError, UsageError
+from surgeon.testing import parse
 from tests.command_line import run as command
 from tests.models import graph, make, ops, opset
 from tests.test_functions import FUNCTION, with_function
@@ -388,3 +389,16 @@ def test_selu_with_the_numbers_of_the_function(dtype):
         for proto in (before, after)
     ]
     np.testing.assert_allclose(*answers, rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-6)
+
+
+def test_a_body_that_is_broken_stays_where_it_is():
+    """Nobody's rule is to blame for it."""
+    model = parse(
+        """<ir_version: 10, opset_import: ["" : 17, "my" : 1]> g (float[n] x) => (float[n] y) { y = my.once(x) }
+        <domain: "my", opset_import: ["" : 17]> once (p) => (q) { q = Relu(p) }"""
+    )
+    model.functions[0].node[0].op_type = "RelU"
+    result, _ = surgeon.rewrite(model, "gelu", inline="all", check="none")
+    assert result.SerializeToString() == model.SerializeToString()
+    with pytest.raises(GraphError, match=r"my::once cannot be written out: its body is broken \(There is no operator"):
+        surgeon.rewrite(model, "gelu", inline="my::once", check="none")

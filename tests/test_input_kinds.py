@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from surgeon.feeding.inputs import Values
-from surgeon.prove.experiment import Experiment, MiniModels, ProofOptions
-from surgeon.prove.feeder import Feeder, inputs_beside_softmax
-from surgeon.prove.kinds import ENDS, part_of_one, suited
-from surgeon.prove.sizes import Setting
+from surgeon.inputs.inputs import Values
 from surgeon.running.precision import Reference
 from surgeon.running.shaking import AMOUNT, TURN
+from surgeon.sites.experiment import Experiment, MiniModels, ProofOptions
+from surgeon.sites.feeder import Feeder, inputs_beside_softmax
+from surgeon.sites.kinds import ENDS, part_of_one, suited
+from surgeon.sites.sizes import Setting
 from surgeon.testing import parse
 
 ATTENTION = parse(

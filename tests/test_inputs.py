@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.feeding.dims import evaluate, require_dims, wanted_inputs
-from surgeon.feeding.inputs import InputsUnknown, synthesise
-from surgeon.feeding.roles import read_role
-from surgeon.feeding.scopes import Scopes
-from surgeon.prove.result import Outcome
+from surgeon.inputs.dims import evaluate, require_dims, wanted_inputs
+from surgeon.inputs.inputs import InputsUnknown, synthesise
+from surgeon.inputs.roles import read_role
+from surgeon.inputs.use_def import Scopes
 from surgeon.running.runtime import Session, SessionError
+from surgeon.verdicts.result import Outcome
 from tests import exports
 from tests.models import check_model
 

@@ -7,10 +7,10 @@ from onnx import TensorProto, numpy_helper
 
 from surgeon import Constant, Graph, Tensor
 from surgeon.matching.recording import trace
-from surgeon.rewriting.catalogue import all_rules
 from surgeon.ruleproof.instances import NoInstance, instance
 from surgeon.ruleproof.layouts import layouts
 from surgeon.ruleproof.variants import MOST_VARIANTS, Variant, operations, parameters, variants
+from surgeon.rules.catalogue import all_rules
 from tests import sampling
 
 FLOAT, HALF, INT64, BOOL = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL

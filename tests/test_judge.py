@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from surgeon.prove.judge import TensorError, judge, worst
-from surgeon.prove.movement import Movement
+from surgeon.verdicts.judge import TensorError, judge, worst
+from surgeon.verdicts.movement import Movement
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -107,6 +107,15 @@ CASES = {
     "empty, without a reference": ([], [], None, ""),
     "a reference of another shape is none": ([1, 2], [1, 2], [7, 7, 7], ""),
 }  # fmt: skip
+
+
+def test_an_original_that_is_wrong_itself_excuses_and_is_doubted() -> None:
+    """No rounding makes 2 of 1: a kernel is at fault, and whatever else is as wrong is not proved by it."""
+    right, wrong = np.array([1.0, 1.0]), np.array([2.0, 1.0], np.float32)
+    error = judge("y", wrong, wrong, right, 1e-7)
+    assert (error.ok, error.doubted) == (True, 1.0)
+    assert judge("y", wrong, right.astype(np.float32), right, 1e-7).doubted == 0
+    assert judge("y", right.astype(np.float32), right.astype(np.float32), right, 1e-7).doubted == 0
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
-from surgeon.feeding.inputs import InputPlan, Values
-from surgeon.feeding.wants import OVERFLOWING
-from surgeon.prove.judge import TensorError, judge
-from surgeon.prove.movement import change
-from surgeon.prove.moves import Moves
-from surgeon.prove.nudging import moved_by_one_ulp
+from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.inputs.requirements import OVERFLOWING
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import Session
+from surgeon.verdicts.judge import TensorError, judge
+from surgeon.verdicts.movement import change
+from surgeon.verdicts.moves import Moves
+from surgeon.verdicts.nudging import moved_by_one_ulp
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 import surgeon
 from surgeon.errors import UsageError
-from surgeon.rewriting.rule import rule
+from surgeon.rules.rule import rule
 from surgeon.running import kernels as module
 from surgeon.running.kernels import FLOATS, Kernels, shipped_version
 from surgeon.testing import parse

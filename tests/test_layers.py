@@ -11,12 +11,12 @@ from onnx import ModelProto, numpy_helper
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
-from surgeon.prove import exposing as exposing_module
-from surgeon.prove import layers as layers_module
-from surgeon.prove.exposing import exposing
-from surgeon.prove.inner_values import find_inner
-from surgeon.prove.result import CheckResult, Outcome
+from surgeon.models import exposing as exposing_module
+from surgeon.models import layers as layers_module
+from surgeon.models.exposing import exposing
+from surgeon.models.inner_values import find_inner
 from surgeon.running.runtime import Session
+from surgeon.verdicts.result import CheckResult, Outcome
 from tests.models import check_model
 from tests.test_model_check import body, read
 

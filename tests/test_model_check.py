@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
-from surgeon.prove.compare import compare, tolerance
-from surgeon.prove.model_check import ModelCheck
-from surgeon.prove.result import CheckResult, Outcome
+from surgeon.models.model_check import ModelCheck
 from surgeon.running.away import Away
 from surgeon.running.whole import Whole
+from surgeon.verdicts.compare import compare, tolerance
+from surgeon.verdicts.result import CheckResult, Outcome
 from tests.models import check_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'

@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.prove.movement import PART, movement
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.running.shaking import AMOUNT, TURN
+from surgeon.verdicts.movement import PART, movement
 
 F32 = np.dtype(np.float32)
 

@@ -17,9 +17,9 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 
 # Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
 REGISTRIES = {
-    *("indexing.constants", "learning.wording", "learning.writing", "shaping.attention", "shaping.elements"),
-    *("shaping.elementwise", "shaping.layout", "shaping.linear", "shaping.making", "shaping.reducing"),
-    *("shaping.selecting", "shaping.values", "upgrading.lossless"),
+    *("indexing.constants", "learning.wording", "learning.writing", "shapes.attention", "shapes.elements"),
+    *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
+    *("shapes.selecting", "shapes.values", "opsets.lossless"),
 }
 BUILT = "nodes that it writes"
 RULE = "how shapes, sizes or values go through these, as in a registry"
@@ -30,7 +30,7 @@ FORMAT = "how exporters and files write things down"
 # Elsewhere, exactly these.
 LISTED = {
     "drawing.content": (SAID, "Cast"),
-    "feeding.scopes": (RULE, "Transpose"),
+    "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),
     "indexing.constants": (RULE, "ConstantOfShape"),
     "learning.lessons": (
@@ -43,12 +43,12 @@ LISTED = {
     "matching.algebra": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
     "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
     "matching.recording": (BUILT, "CastLike"),
-    "prove.mini": (BUILT, "Identity"),
-    "prove.wishes": (RULE, "Add Concat Expand Gather Min Mul Range Reshape RotaryEmbedding"),
-    "rewriting.bodies": (BUILT, "CastLike Identity"),
-    "rewriting.expansion": (BUILT, "CastLike Identity"),
+    "sites.mini": (BUILT, "Identity"),
+    "sites.constraints": (RULE, "Add Concat Expand Gather Min Mul Range Reshape RotaryEmbedding"),
+    "rules.bodies": (BUILT, "CastLike Identity"),
+    "rules.expansion": (BUILT, "CastLike Identity"),
     "rewriting.references": (BUILT, "CastLike Identity"),
-    "rewriting.splice": (BUILT, "CastLike Identity"),
+    "edit.splice": (BUILT, "CastLike Identity"),
     "ruleproof.instances": (BUILT, "Abs"),
     "ruleproof.opsets": (BUILT, "Identity"),
     "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
@@ -56,17 +56,17 @@ LISTED = {
     "searches.decided": (FOUND, "And Or Where"),
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),
-    "shaping.bodies": (RULE, "If Loop Scan"),
-    "shaping.elements": (
+    "shapes.bodies": (RULE, "If Loop Scan"),
+    "shapes.elements": (
         RULE,
         "Add And Cast Concat ConstantOfShape Equal Gather GatherND Identity Mul Neg Or Range Sub Where",
     ),
-    "shaping.elementwise": (RULE, "Pow"),
-    "shaping.making": (RULE, "Upsample"),
-    "shaping.moving": (RULE, "Cast CumSum Expand Identity Slice Transpose Trilu"),
-    "shaping.shapes": (RULE, "Cast If"),
+    "shapes.elementwise": (RULE, "Pow"),
+    "shapes.making": (RULE, "Upsample"),
+    "shapes.moving": (RULE, "Cast CumSum Expand Identity Slice Transpose Trilu"),
+    "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
-    "upgrading.lossless": (
+    "opsets.lossless": (
         "versions between which nothing changed that a node could tell",
         "ArgMax ArgMin AveragePool Cast CastLike DepthToSpace DequantizeLinear GRU GatherND LSTM LpPool MaxPool "
         "QuantizeLinear RNN Reshape Resize ScatterElements ScatterND Shape TopK",

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 from onnx import numpy_helper
 
-from surgeon.prove.pins import sprinkle
+from surgeon.sites.pins import sprinkle
 
 LOWEST = float(np.finfo(np.float32).min)
 

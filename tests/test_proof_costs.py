@@ -6,14 +6,14 @@ from onnx import helper, numpy_helper
 
 import surgeon
 from surgeon import Constant, Graph, Tensor, rule
-from surgeon.feeding.filling import Filler
-from surgeon.prove import remote, site_check
-from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
-from surgeon.prove.loads import Load
-from surgeon.prove.remote import run_here
-from surgeon.prove.site_proof import Attempt
-from surgeon.prove.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Setting, Sizes, meant
-from surgeon.shaping.symbols import symbol
+from surgeon.inputs.filling import Filler
+from surgeon.models.loads import Load
+from surgeon.shapes.symbols import symbol
+from surgeon.sites import remote, site_check
+from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
+from surgeon.sites.remote import run_here
+from surgeon.sites.site_proof import Attempt
+from surgeon.sites.sizes import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Setting, Sizes, meant
 from surgeon.testing import parse
 from tests.test_further_sizes import EMPTY
 

@@ -6,8 +6,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.prove.judge import judge
 from surgeon.testing import parse
+from surgeon.verdicts.judge import judge
 
 
 def outcome(text, wrong, **settings):
@@ -188,7 +188,7 @@ def test_a_wrong_rule_reads_a_bounded_amount(tmp_path, monkeypatch):
 
 def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
     """Only its own value could prove it, and that is more than a proof reads."""
-    from surgeon.prove import site_check
+    from surgeon.sites import site_check
 
     weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
     model = parse("(float[n, 128] x) => (float[n, 128] y) { a = MatMul(x, w) y = Relu(a) }")

@@ -11,13 +11,13 @@ import pytest
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, UsageError, rule
-from surgeon.prove import remote
-from surgeon.prove.experiment import Experiment, Input, MiniModels, ProofOptions
-from surgeon.prove.result import Outcome
 from surgeon.running import children, crew
 from surgeon.running.children import Answer, Failure
-from surgeon.shaping.symbols import symbol
+from surgeon.shapes.symbols import symbol
+from surgeon.sites import remote
+from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions
 from surgeon.testing import parse
+from surgeon.verdicts.result import Outcome
 from tests.command_line import run
 from tests.test_children import ROOT, ends
 

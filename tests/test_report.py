@@ -15,8 +15,8 @@ from surgeon.console.progress import Spinner
 from surgeon.console.report import diff_lines, node_line, print_report
 from surgeon.listing import and_more, first_of
 from surgeon.matching.match import Mismatch
-from surgeon.prove.result import Outcome
 from surgeon.rewriting.result import NodeInfo, Report
+from surgeon.verdicts.result import Outcome
 from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 
 
@@ -393,3 +393,12 @@ def test_a_list_tells_the_first_and_how_many_more(names: str, most: int, count: 
     assert first_of(list(names), most, count) == text
     assert and_more(2, "rules") == " and 2 more rules"
     assert and_more(0, "rules") == ""
+
+
+def test_what_a_rule_replaced_in_turn_counts_for_it(tmp_path: Path) -> None:
+    """The first took all nodes of the source, and nothing of what it wrote stands: what stands is the second's."""
+    (tmp_path / "rules.py").write_text(MERGED.replace("g.neg(g.abs(x))\n", "g.neg(x)\n"))
+    path = save(tmp_path, CHAIN, constants="")
+    names = [f"{tmp_path / 'rules.py'}:{name}" for name in ("most", "last")]
+    (site,) = rewrite(path, names, dry_run=True)[1].sites
+    assert (site.rules, site.rule) == (("most", "last"), "last")

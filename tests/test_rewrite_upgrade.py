@@ -80,6 +80,15 @@ def test_auto_takes_the_least_opset_that_brings_more(tmp_path: Path) -> None:
     assert report.counts == {"hard_swish": 3, "gelu": 1}
 
 
+def test_an_opset_alone_is_written_too(tmp_path: Path) -> None:
+    """No rule fires, and the file is another all the same; a graph in memory likewise."""
+    report, out = rewritten(hard_swishes(tmp_path), "gelu:gelu", 18)
+    assert (opset_of(out), report.outcome, report.sites) == (18, "proved", [])
+    assert "the same bytes" not in text_of(report)
+    made, _ = surgeon.rewrite(gs.import_onnx(onnx.load(tmp_path / "in.onnx")), "gelu:gelu", upgrade=18)
+    assert made.opset == 18
+
+
 def test_nodes_that_have_to_change_for_it_are_edited(tmp_path: Path) -> None:
     """In the same file, and told in the same report."""
     report, out = rewritten(hard_swishes(tmp_path, more=OLD_MEAN), upgrade=18)
@@ -111,7 +120,7 @@ def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp
 
 def test_an_upgrade_that_answers_otherwise_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole model is run before and after: what the tables of lossless steps do not know is found there."""
-    from surgeon.upgrading import lossless
+    from surgeon.opsets import lossless
 
     monkeypatch.setitem(lossless._SPECIAL, ("Softmax", 13), lambda _: "")  # as if nothing had changed
     path = hard_swishes(tmp_path, opset=12, more=f"{FLAT} o = Abs(s)", outputs="float[n, m] y, float o")

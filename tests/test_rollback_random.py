@@ -9,10 +9,10 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from surgeon import Graph, Tensor, rule
+from surgeon.edit.write import patch_of
 from surgeon.file.model import Model
 from surgeon.rewriting.driver import Choice
 from surgeon.rewriting.run import Run, indexed
-from surgeon.rewriting.write import patch_of
 from surgeon.running.runtime import Session
 
 INPUTS = {"x": np.array([[-1.5, 2, 0, 3], [4, -0.25, -7, 1e-3]], np.float32)}

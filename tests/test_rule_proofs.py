@@ -9,12 +9,12 @@ from surgeon.patterns.gelu import exact, gelu
 
 from surgeon import Graph, Tensor, require, rule
 from surgeon.console.rule_proof import print_rule_proof
-from surgeon.prove.result import Outcome
-from surgeon.rewriting.catalogue import all_rules
 from surgeon.ruleproof.layouts import Layout
 from surgeon.ruleproof.opsets import newest_opset
 from surgeon.ruleproof.prover import prove_rule
 from surgeon.ruleproof.result import Proof, RuleProof, Standing
+from surgeon.rules.catalogue import all_rules
+from surgeon.verdicts.result import Outcome
 from tests import sampling
 from tests.command_line import run
 from tests.models import make

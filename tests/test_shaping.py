@@ -11,10 +11,10 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
-from surgeon.shaping import seen
-from surgeon.shaping.facts import Facts
-from surgeon.shaping.shapes import Shapes
-from surgeon.shaping.symbols import symbol
+from surgeon.shapes import indexed
+from surgeon.shapes.facts import Facts
+from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import symbol
 from tests.counting import growth
 from tests.models import graph, index_of, opset
 from tests.shaping_run import compare, shapes_of
@@ -174,7 +174,7 @@ def test_what_is_unknown_stays_so(body: str, text: str) -> None:
 
 def unchecked(model: onnx.ModelProto) -> tuple[Shapes, Scope]:
     """As `shapes_of`, for a graph that the index would refuse."""
-    index = seen.index_of(Model.open(model))
+    index = indexed.index_of(Model.open(model))
     return Shapes(Origin(index)), index.main
 
 

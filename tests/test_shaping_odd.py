@@ -9,11 +9,11 @@ from onnx import TensorProto, helper
 
 from surgeon.file.model import Model
 from surgeon.indexing.origin import Origin
-from surgeon.shaping import values
-from surgeon.shaping.rules import RULES
-from surgeon.shaping.seen import index_of
-from surgeon.shaping.shapes import Shapes
-from surgeon.shaping.symbols import Expr
+from surgeon.shapes import values
+from surgeon.shapes.indexed import index_of
+from surgeon.shapes.rules import RULES
+from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import Expr
 
 OPS = sorted({*RULES, *values.RULES, "If", "Loop", "Scan", "LSTM", "GridSample"})
 ARITHMETIC = "Shape Gather Concat Reshape Add Mul Sub Div Max Min Unsqueeze Slice Expand Range ConstantOfShape Mod"

@@ -6,10 +6,10 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.indexing.scope import Scope
-from surgeon.prove.site_check import SiteCheck
 from surgeon.rewriting import proving
-from surgeon.shaping.shapes import Shapes
-from surgeon.shaping.symbols import symbol
+from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import symbol
+from surgeon.sites.site_check import SiteCheck
 from surgeon.testing import parse
 from tests.shaping_run import shapes_of
 

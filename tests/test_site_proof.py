@@ -13,11 +13,12 @@ from onnx import TensorProto, helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.feeding.inputs import InputPlan
-from surgeon.prove import site_check, site_proof, site_run
-from surgeon.prove.judge import judge
-from surgeon.prove.result import Outcome
+from surgeon.inputs.inputs import InputPlan
+from surgeon.sites import site_check, site_proof, site_run
 from surgeon.testing import parse
+from surgeon.verdicts.judge import judge
+from surgeon.verdicts.result import Outcome
+from tests.versions import KERNELS_OF_ALL_RULES
 
 
 @rule(patterns=[lambda g, x: g.relu(g.relu(x))])
@@ -407,8 +408,11 @@ def test_both_overloads_of_a_function_are_taken_along():
     def wrong(g: Graph, x: Tensor) -> Tensor:
         return g.relu(g.sin(g.sin(x)))
 
-    assert surgeon.rewrite(model, right)[1].outcome == "proved"
-    assert surgeon.rewrite(model, wrong, keep_going=True)[1].outcome == "failed"
+    outcomes = [surgeon.rewrite(model, one, keep_going=True)[1].outcome for one in (right, wrong)]
+    if KERNELS_OF_ALL_RULES:
+        assert outcomes == ["proved", "failed"]
+    else:  # this ONNX Runtime takes one overload for the other: its own answer is nothing to go by
+        assert outcomes[1] == "unproved"
 
 
 # `a` stays, for `b` is read elsewhere; what comes in the place of the rest reads `b`, which is computed from `a`.

@@ -27,6 +27,12 @@ def opset(version: int, domain: str = "") -> onnx.ModelProto:
     return model
 
 
+def without_kinds() -> onnx.NodeProto:
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
+    node.attribute[0].ClearField("type")
+    return node
+
+
 def nodes(*listed: onnx.NodeProto) -> onnx.ModelProto:
     model = parse(PLAIN)
     del model.graph.node[:]
@@ -57,6 +63,7 @@ def nodes(*listed: onnx.NodeProto) -> onnx.ModelProto:
             nodes(helper.make_node("Softmax", ["x"], ["y"], axis="two")),
             r"The attribute axis of node 'y' \(Softmax\) is of kind STRING and has to be INT",
         ),
+        (nodes(without_kinds()), r"The attribute axis of node 'y' \(Softmax\) is of kind UNDEFINED and has to be INT"),
         (nodes(helper.make_node("Relu", [], ["y"])), r"Node 'y' \(Relu\) has 0 inputs and 1 outputs and needs 1 and 1"),
         (
             nodes(helper.make_node("Abs", ["x"], ["y"]), helper.make_node("Relu", ["x"], [], name="r")),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surgeon.errors import SurgeonError
-from surgeon.shaping.symbols import (
+from surgeon.shapes.symbols import (
     Expr,
     Size,
     SizeError,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
-from surgeon.feeding.inputs import InputPlan, Values
-from surgeon.prove.result import Outcome
+from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.running.runtime import Session, SessionError
+from surgeon.verdicts.result import Outcome
 from tests.test_inputs import TABLE
 from tests.test_model_check import body, check, read
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from surgeon.prove import trials
-from surgeon.prove.loads import ELEMENT, INTERPRETED
-from surgeon.prove.trials import Trials
-from surgeon.prove.workload import Workload
+from surgeon.models import trials
+from surgeon.models.loads import ELEMENT, INTERPRETED
+from surgeon.models.trials import Trials
+from surgeon.models.workload import Workload
 from surgeon.running.away import Away
 from surgeon.running.runtime import Session
 from surgeon.testing import parse

@@ -16,3 +16,7 @@ ERF_TAKES_NO_INTEGERS = version_of("onnx") >= (1, 20)
 
 NEWEST_OF_DYNAMO = 25 if version_of("onnx") >= (1, 20) else 24
 """The newest opset that the dynamo exporter writes: an older onnx cannot check a newer one."""
+
+KERNELS_OF_ALL_RULES = version_of("onnxruntime") >= (1, 30)
+"""Whether ONNX Runtime's kernels are those that all rules are tested with: up to 1.26 LayerNormalization makes NaN of
+large numbers, and 1.20 runs one function for all that differ by their overload alone."""

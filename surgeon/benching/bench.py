@@ -15,7 +15,7 @@ from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.limits import RUN_TIME
-from surgeon.rewriting.options import paths_of, require_run_time
+from surgeon.models.options import paths_of, require_run_time
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
 
 if TYPE_CHECKING:
@@ -83,10 +83,9 @@ def bench(
         require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])
     parts: list[list[list[float]]] = []
     sizes: dict[str, int] = {}
+    with_what = libraries, threads, provider, paths_of(inputs), dict(dims or {}), seed
     for part in range(loads):
-        loading = Loading(
-            names, sources, libraries, threads, provider, paths_of(inputs), dict(dims or {}), seed, seed + part
-        )
+        loading = Loading(names, sources, *with_what, order=seed + part, run_time=run_time)
         timing = Timing(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)
         times, sizes = _part(loading, timing, run_time)
         parts.append(times)

@@ -7,9 +7,9 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
-from surgeon.feeding.dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
-from surgeon.feeding.inputs import InputPlan, InputsUnknown
-from surgeon.feeding.user_inputs import read_inputs
+from surgeon.inputs.dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
+from surgeon.inputs.inputs import InputPlan, InputsUnknown
+from surgeon.inputs.user_inputs import read_inputs
 from surgeon.running.runtime import SessionError, TimedSession
 
 Feeds = dict[str, np.ndarray]

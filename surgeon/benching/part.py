@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from surgeon.benching.result import precise
 from surgeon.benching.rounds import Run, interleaved
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.running.child import Note
+from surgeon.running.child import Note, renew
 from surgeon.running.runtime import SessionError, TimedSession
 
 
@@ -24,7 +24,7 @@ from surgeon.running.runtime import SessionError, TimedSession
 class Loading:
     """What is to be run: the models by name, with what they are loaded, and on what they run; see `bench`.
 
-    order: the seed of the order in which they are loaded.
+    order: the seed of the order in which they are loaded.  run_time: seconds of processor time to load one, or run it.
     """
 
     names: Sequence[str]
@@ -36,6 +36,7 @@ class Loading:
     dims: Mapping[str, int]
     seed: int
     order: int
+    run_time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +60,18 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
     Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
     """
     let_go(None, note)
+
+    def at(name: str) -> None:
+        note({"model": name})
+        renew(asked.run_time)
+
     with ExitStack() as opened:
         skeletons = [opened.enter_context(Model.open(source)).skeleton for source in asked.sources]
-        sessions = _load(asked, note)
-        runs, sizes = prepared(
-            sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=lambda name: note({"model": name})
-        )
+        sessions = _load(asked, at)
+        runs, sizes = prepared(sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=at)
     seconds = []
     for name, run in zip(asked.names, runs, strict=True):
-        note({"model": name})
+        at(name)
         start = time.process_time()
         run()
         seconds.append(time.process_time() - start)
@@ -76,11 +80,11 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
     return {"sizes": sizes, "seconds": seconds}, []
 
 
-def _load(asked: Loading, note: Note) -> list[tuple[str, TimedSession]]:
+def _load(asked: Loading, at: Callable[[str], None]) -> list[tuple[str, TimedSession]]:
     """The models by name in their order, loaded in a random one."""
     sessions: dict[int, TimedSession] = {}
     for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
-        note({"model": asked.names[place]})
+        at(asked.names[place])
         try:
             session = TimedSession(
                 asked.sources[place], asked.libraries, threads=asked.threads, provider=asked.provider

@@ -21,12 +21,12 @@ from surgeon.console.clean import clean
 from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
-from surgeon.rewriting.targets import TARGETS
+from surgeon.rules.targets import TARGETS
 
 if TYPE_CHECKING:
-    from surgeon.rewriting.options import CheckOptions
+    from surgeon.models.options import CheckOptions
     from surgeon.rewriting.result import Report
-    from surgeon.rewriting.rule import Rule
+    from surgeon.rules.rule import Rule
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
 
@@ -278,7 +278,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
     from surgeon.console.manual import print_list, print_manual
-    from surgeon.rewriting.catalogue import all_rules, flat, groups, resolve
+    from surgeon.rules.catalogue import all_rules, flat, groups, resolve
 
     if name is None:
         if prove:
@@ -297,9 +297,9 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
 def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> bool:
     """Prove rules from themselves and print what came of each; whether all of it is proved, or spared by the rule."""
     from surgeon.console.rule_proof import print_rule_proof
-    from surgeon.prove.result import Outcome
     from surgeon.ruleproof.prover import prove_rule
     from surgeon.running.runtime import require_libraries
+    from surgeon.verdicts.result import Outcome
 
     libraries = require_libraries(custom_ops)
     good = True

@@ -15,8 +15,8 @@ from surgeon.listing import and_more
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from surgeon.prove.compare import OutputError
-    from surgeon.prove.result import CheckResult
+    from surgeon.verdicts.compare import OutputError
+    from surgeon.verdicts.result import CheckResult
 
 SHOWN_OUTPUTS = 20
 

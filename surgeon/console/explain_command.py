@@ -9,9 +9,9 @@ import click
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
 from surgeon.console.misses import matched_text, pattern_line
+from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.listing import and_more, first_of
-from surgeon.rewriting.explain import TOP, Explanation, explanations
-from surgeon.rewriting.targets import TARGETS
+from surgeon.rules.targets import TARGETS
 
 if TYPE_CHECKING:
     from surgeon.matching.match import Mismatch

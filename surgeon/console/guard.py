@@ -234,7 +234,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[...
         layers: bool,
         **named: Any,
     ) -> Any:
-        from surgeon.rewriting.options import CheckOptions
+        from surgeon.models.options import CheckOptions
 
         limits = {name: named.pop(name) for name in ("proof_time", "run_time", "jobs") if name in named}
         options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers, **limits)

@@ -10,7 +10,7 @@ from surgeon.console.console import console_for
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.matching.recording import trace
 from surgeon.ops.schemas import knows_domain
-from surgeon.rewriting.rule import Form, Rule
+from surgeon.rules.rule import Form, Rule
 from surgeon.words import find_word
 
 NEWEST = 10**6  # an opset at which every form may be written

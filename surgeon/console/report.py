@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from surgeon.prove.compare import OutputError
-    from surgeon.prove.judge import Deviation
-    from surgeon.prove.proof import SiteProof
-    from surgeon.prove.result import CheckResult, Layers
+    from surgeon.sites.proof import SiteProof
+    from surgeon.verdicts.compare import OutputError
+    from surgeon.verdicts.judge import Deviation
+    from surgeon.verdicts.result import CheckResult, Layers
 
 SHOWN_SITES, SHOWN_PLACES, SHOWN_RULES = 2, 20, 2
 NOT_COVERED = "not covered: values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
@@ -285,7 +285,7 @@ def part_text(allowed: float, scale: float) -> str:
 def _written_words(report: Report) -> str:
     if not report.written:
         return "nothing"
-    same = not report.sites
+    same = not report.sites and report.upgrade is None
     return f"{report.output}{' (the same bytes as the input)' if same else ''}"
 
 

@@ -27,7 +27,7 @@ from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
 from surgeon.running.kernels import CPU
 from surgeon.running.runtime import require_libraries
-from surgeon.shaping.seen import index_of, shapes_of
+from surgeon.shapes.indexed import index_of, shapes_of
 
 CHECKED = ("ort", "onnx", "tensorrt")
 

@@ -15,7 +15,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.records import WITH_BODIES
 from surgeon.ops.schemas import Schema, learn_dtypes, schema, type_string
-from surgeon.shaping.shapes import Shapes
+from surgeon.shapes.shapes import Shapes
 
 NAMES = {"float": "float32", "double": "float64"}
 

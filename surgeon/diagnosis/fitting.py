@@ -11,8 +11,8 @@ from surgeon.diagnosis.dtypes import Dtypes, spelled
 from surgeon.diagnosis.finding import Findings, place_of
 from surgeon.indexing.scope import Node
 from surgeon.ops.records import BROADCASTING
-from surgeon.shaping.facts import Shape
-from surgeon.shaping.shapes import Shapes
+from surgeon.shapes.facts import Shape
+from surgeon.shapes.shapes import Shapes
 
 
 class Misfit(NamedTuple):

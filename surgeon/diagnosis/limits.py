@@ -8,7 +8,7 @@ import onnx
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.records import WITH_BODIES, named
-from surgeon.shaping.shapes import Shapes
+from surgeon.shapes.shapes import Shapes
 
 # Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
 EXEMPT = WITH_BODIES.union(

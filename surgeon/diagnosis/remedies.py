@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from surgeon.diagnosis.finding import Finding
 from surgeon.diagnosis.tensorrt import is_read
 from surgeon.errors import SurgeonError
+from surgeon.explaining.explain import misses_at
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, qualified
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Output, walk
-from surgeon.rewriting.catalogue import all_rules
 from surgeon.rewriting.driver import Driver
-from surgeon.rewriting.explain import misses_at
-from surgeon.rewriting.rule import Plan, Rule
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.rule import Plan, Rule
 from surgeon.searches.placeholders import unnamed_arguments
 
 TARGETS = {"ort": ("ort", "contrib")}  # what the same runtime runs too

@@ -11,7 +11,7 @@ import onnx
 from surgeon.diagnosis.finding import Findings
 from surgeon.listing import first_of
 from surgeon.ops.walking import free_names, graphs_of
-from surgeon.shaping.facts import Facts
+from surgeon.shapes.facts import Facts
 
 TENSORS = ("tensor_type", "sparse_tensor_type")
 

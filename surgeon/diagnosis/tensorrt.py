@@ -23,7 +23,7 @@ from surgeon.ops.tensorrt_ops import (
     tensorrt_opsets,
     tensorrt_version,
 )
-from surgeon.shaping.shapes import Shapes
+from surgeon.shapes.shapes import Shapes
 
 # What no tensor in TensorRT may be.  float64 is read as float32.
 STRANGE = ("string", "int16", "uint16", "uint32", "uint64", "complex64", "complex128")

@@ -1,6 +1,6 @@
 """Who makes and who uses each tensor, in all scopes of a model.
 
-The index is the working copy of a rewrite: `surgeon.rewriting.splice` edits it, and what it says at the end is
+The index is the working copy of a rewrite: `surgeon.edit.splice` edits it, and what it says at the end is
 what gets written.
 """
 
@@ -28,7 +28,8 @@ GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 class Index:
     """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope.
 
-    The types that it knows are those that the file states; `surgeon.shaping.seen.index_of` gives one that infers more.
+    The types that it knows are those that the file states; `surgeon.shapes.indexed.index_of` gives one that infers
+    more.
     """
 
     def __init__(self, model: Model) -> None:
@@ -102,6 +103,7 @@ class Index:
         """Raise GraphError for what breaks ONNX's own rules: a tensor that nobody makes, a cycle, a name twice."""
         require_sound(self.model.skeleton)
         require_types(self.model.skeleton.graph, self.main.consumers)
+        has_kinds = self.model.skeleton.ir_version > 1
         for scope in self.scopes:
             if "" not in scope.versions and any("::" not in op for op in scope.by_op):
                 where = scope.label or "The model"
@@ -120,13 +122,16 @@ class Index:
                         f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
                         "mend the model or export it again."
                     )
-            _require_nodes(scope)
+            _require_nodes(scope, has_kinds)
             if scope.is_unsorted:
                 _refuse_cycle(scope)
 
 
-def _require_nodes(scope: Scope) -> None:
-    """Raise GraphError for a node that reads, makes or says what its op cannot; rules count on that much."""
+def _require_nodes(scope: Scope, has_kinds: bool) -> None:
+    """Raise GraphError for a node that reads, makes or says what its op cannot; rules count on that much.
+
+    has_kinds: whether attributes say of which kind they are, as they do from IR version 2 on.
+    """
     for op, nodes in scope.by_op.items():
         domain, name = split_op(op)
         known = schema(domain, name, scope.versions.get(domain))
@@ -138,7 +143,8 @@ def _require_nodes(scope: Scope) -> None:
                 wanted = known.attributes.get(item.name)
                 if op == "Constant" and item.type == AttributeProto.STRING:
                     continue  # as the TorchScript exporter writes a string among the arguments of ATen
-                if wanted is not None and item.type not in (wanted.type, 0):
+                may_lack = item.ref_attr_name or not has_kinds
+                if wanted is not None and item.type != wanted.type and not (may_lack and not item.type):
                     kind, other = (AttributeProto.AttributeType.Name(number) for number in (item.type, wanted.type))
                     raise GraphError(
                         f"The attribute {item.name} of node {node.label!r} ({op}) is of kind {kind} and has to be "

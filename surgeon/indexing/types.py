@@ -39,7 +39,7 @@ class Infos:
 class Types:
     """What is known of each tensor.  dtypes are TensorProto enum values; dims are int, a symbol's name, or None.
 
-    inferred: what tells the dtype and the shape of a tensor where the file does not; see `surgeon.shaping.seen`.
+    inferred: what tells the dtype and the shape of a tensor where the file does not; see `surgeon.shapes.indexed`.
     """
 
     def __init__(self, constants: Constants) -> None:
@@ -166,7 +166,7 @@ def _tied_inputs(known: Any, inputs: tuple[str, ...], formal: str) -> list[str]:
 
 def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
-        return int(dim.dim_value)
+        return int(dim.dim_value) if dim.dim_value >= 0 else None  # some write -1 for a size that is open
     return dim.dim_param or None
 
 

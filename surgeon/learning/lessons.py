@@ -20,7 +20,7 @@ from surgeon.matching.match import Match, match_at
 from surgeon.matching.recording import trace
 from surgeon.matching.state import State
 from surgeon.ops.naming import snake_case
-from surgeon.rewriting.rule import Rule, rule
+from surgeon.rules.rule import Rule, rule
 
 Function = Callable[..., Any]
 PLAIN = frozenset(

@@ -8,9 +8,9 @@ from surgeon.learning.terms import Example
 from surgeon.matching.match import Match
 from surgeon.matching.state import State
 from surgeon.ops.records import TRANSPARENT
-from surgeon.rewriting.catalogue import all_rules
 from surgeon.rewriting.rewrite import find
-from surgeon.rewriting.rule import Rule
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.rule import Rule
 
 TARGETS = ("contrib", "decomposed")  # between them they look for every form that a rule knows
 

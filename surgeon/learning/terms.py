@@ -10,7 +10,7 @@ import onnx
 
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
-from surgeon.shaping.seen import index_of
+from surgeon.shapes.indexed import index_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HoleKind = Literal["Tensor", "Constant", "float", "int", "str", "list[int]", "list[float]"]

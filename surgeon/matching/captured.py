@@ -10,9 +10,9 @@ from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.indexing.types import Dim
-from surgeon.shaping.choices import Choice
-from surgeon.shaping.seen import elements_of, shapes_of
-from surgeon.shaping.symbols import Size
+from surgeon.shapes.choices import Choice
+from surgeon.shapes.indexed import elements_of, shapes_of
+from surgeon.shapes.symbols import Size
 
 
 class Asked(Protocol):

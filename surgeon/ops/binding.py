@@ -6,7 +6,7 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -46,14 +46,61 @@ class Call:
     several: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class _Plan:
-    """What each position and each keyword of a helper means at one version: an input's index or an attribute."""
+    """What each position and each keyword of a helper means at one version: an input's index or an attribute.
 
-    schema: Schema
-    positions: tuple[int | AttributeSpec | None, ...]
-    keywords: Mapping[str, int | AttributeSpec]
-    vectors: frozenset[int]
+    any_version: keywords of all versions are taken.  vectors: inputs for which a lone integer means a list of one.
+    What asks for all versions of an op is worked out where a call needs it.
+    """
+
+    def __init__(self, version: Schema, any_version: bool) -> None:
+        self.schema, self.any_version = version, any_version
+
+    def keyword(self, key: str) -> int | AttributeSpec | None:
+        """What a keyword means, None where it means nothing."""
+        return self.schema.attributes.get(key) or self.keywords.get(key)
+
+    @cached_property
+    def positions(self) -> tuple[int | AttributeSpec | None, ...]:
+        known = len(self.schema.inputs)
+        newest = schema(self.schema.domain, self.schema.name)
+        later = newest.inputs[known:] if newest is not None else ()
+        return (*range(known), *map(self._was, later))
+
+    @cached_property
+    def keywords(self) -> Mapping[str, int | AttributeSpec]:
+        version = self.schema
+        versions = history(version.domain, version.name)
+        later: dict[str, int | AttributeSpec] = {}
+        for formal in versions[-1].inputs:
+            was = self._was(formal)
+            if was is not None:
+                later.update(dict.fromkeys(_spellings(formal), was))
+        keywords: dict[str, int | AttributeSpec] = dict(version.attributes)
+        for index, formal in enumerate(version.inputs):
+            if formal.variadic:
+                continue
+            for key in _spellings(formal):
+                keywords.setdefault(key, index)
+            keywords.setdefault(attribute_name(version.domain, version.name, formal.name), index)
+        keywords = _renamed(version) | later | keywords
+        if self.any_version:
+            for older in versions:
+                for key, spec in older.attributes.items():
+                    keywords.setdefault(key, spec)
+        return keywords
+
+    @cached_property
+    def vectors(self) -> frozenset[int]:
+        return _vectors(self.schema)
+
+    @cached_property
+    def _attributes(self) -> Mapping[str, AttributeSpec]:
+        return {key.lower(): spec for key, spec in self.schema.attributes.items()}
+
+    def _was(self, formal: Formal) -> AttributeSpec | None:
+        """The attribute that an input of the newest version is at this one."""
+        return self._attributes.get(attribute_name(self.schema.domain, self.schema.name, formal.name).lower())
 
 
 def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int | None) -> Call:
@@ -74,7 +121,7 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
         if key == "outputs" or (key == "num_outputs" and _is_early_split(plan.schema, opset)):
             asked = kwargs.get("outputs", value)
             continue
-        place = plan.keywords.get(key)
+        place = plan.keyword(key)
         if place is None:
             raise RuleError(_unknown_keyword(plan, key, opset))
         _place(plan, place, value, inputs, attributes)
@@ -113,30 +160,7 @@ def _plan(domain: str, name: str, opset: int | None) -> _Plan:
 
 @cache
 def _planned(version: Schema, any_version: bool) -> _Plan:
-    domain, name = version.domain, version.name
-    newest = history(domain, name)[-1]
-    attributes = {key.lower(): spec for key, spec in version.attributes.items()}
-    positions: list[int | AttributeSpec | None] = list(range(len(version.inputs)))
-    later: dict[str, int | AttributeSpec] = {}
-    for index, formal in enumerate(newest.inputs):
-        was = attributes.get(attribute_name(domain, name, formal.name).lower())
-        if was is not None:
-            later.update(dict.fromkeys(_spellings(formal), was))
-        if index >= len(version.inputs):
-            positions.append(was)
-    keywords: dict[str, int | AttributeSpec] = dict(version.attributes)
-    for index, formal in enumerate(version.inputs):
-        if formal.variadic:
-            continue
-        for key in _spellings(formal):
-            keywords.setdefault(key, index)
-        keywords.setdefault(attribute_name(domain, name, formal.name), index)
-    keywords = _renamed(version) | later | keywords
-    if any_version:
-        for older in history(domain, name):
-            for key, spec in older.attributes.items():
-                keywords.setdefault(key, spec)
-    return _Plan(version, tuple(positions), keywords, _vectors(version))
+    return _Plan(version, any_version)
 
 
 def _spellings(formal: Formal) -> tuple[str, ...]:
@@ -194,7 +218,7 @@ def _place(
     if inputs.get(place) is not None:
         formal = plan.schema.input_at(place)
         raise RuleError(f"The input '{formal.name if formal else place}' of {name} is given twice; give it once.")
-    if place in plan.vectors and isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer)) and place in plan.vectors:
         value = [int(value)]
     inputs[place] = value
 

@@ -1,1 +1,1 @@
-"""Rules, and what they do to a model."""
+"""The driver of rules over a model, what it asks of proofs, and the report of both."""

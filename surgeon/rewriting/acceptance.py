@@ -5,6 +5,8 @@ The rewrite and its explanation accept by this one function.
 
 from dataclasses import dataclass, replace
 
+from surgeon.edit.fragment import Fragment, call_with_captures
+from surgeon.edit.splice import Splicer, import_version
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
@@ -12,11 +14,9 @@ from surgeon.matching.match import Match
 from surgeon.matching.trace import Finding, Kind
 from surgeon.ops.attributes import dtype_word
 from surgeon.ops.node_check import check_node
-from surgeon.rewriting.fragment import Fragment, call_with_captures
-from surgeon.rewriting.rule import Plan, Rule, broken
+from surgeon.rewriting.replacements import Workshop
 from surgeon.rewriting.runnable import NoKernel, had_kernels, later_opset, provider_of
-from surgeon.rewriting.splice import Splicer, import_version
-from surgeon.rewriting.workshop import Workshop
+from surgeon.rules.rule import Plan, Rule, broken
 
 KINDS: dict[str, Kind] = {"dtype": "dtype", "shape": "shape condition"}
 

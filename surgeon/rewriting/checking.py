@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import onnx
 
+from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.model import Patch
 from surgeon.file.save import save
 from surgeon.indexing.local import key_of, strays_of
 from surgeon.listing import and_more
-from surgeon.prove.result import CheckResult, Outcome
+from surgeon.models.options import Check, CheckOptions
+from surgeon.models.whole_model import invalidity, model_check
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
-from surgeon.rewriting.options import Check, CheckOptions
 from surgeon.rewriting.recipe import misses_beside
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
 from surgeon.rewriting.run import Run
-from surgeon.rewriting.whole_model import invalidity, model_check
-from surgeon.rewriting.write import patch_of
+from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
-    from surgeon.prove.model_check import ModelCheck
+    from surgeon.models.model_check import ModelCheck
 
 Written = onnx.ModelProto | Path
 Inspect = Callable[[Written], None]
@@ -147,7 +147,7 @@ class Checks:
 
     def _culprits(self) -> list[Site]:
         """The sites without which the whole model is right, found by halving; none where they are not to blame."""
-        from surgeon.prove.bisect import guilty
+        from surgeon.models.bisect import guilty
 
         self._say("bisect")
         exact = self._exact_sites()

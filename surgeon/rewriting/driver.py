@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from surgeon.edit.fragment import Fragment
+from surgeon.edit.splice import Splicer, Step
 from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, Mismatch, find
 from surgeon.rewriting.acceptance import Acceptance, Declined
-from surgeon.rewriting.fragment import Fragment
-from surgeon.rewriting.inline import drop_uncalled
 from surgeon.rewriting.near_misses import near_misses
 from surgeon.rewriting.nearness import deepest, worth_telling
 from surgeon.rewriting.recipe import Recipe
-from surgeon.rewriting.rule import Plan, Rule
-from surgeon.rewriting.splice import Splicer, Step
+from surgeon.rules.inline import drop_uncalled
+from surgeon.rules.rule import Plan, Rule
 
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case

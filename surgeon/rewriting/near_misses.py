@@ -16,13 +16,13 @@ from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.nearness import nearness, worth_telling
-from surgeon.rewriting.rule import Plan, Rule
+from surgeon.rules.rule import Plan, Rule
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
 
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
 FEW = 64  # nodes that are few enough to look behind other ops above each
-TRIED = 32  # places at which a rewrite tries a rule again to say why
+TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
 
 
 def near_misses(
-    index: Index, rule: Rule, target: str, ep: str | None = None, limit: int = TRIED, *, has_fired: bool = False
+    index: Index, rule: Rule, target: str, ep: str | None = None, *, has_fired: bool = False
 ) -> list[Mismatch]:
     """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether.
 
@@ -197,10 +197,10 @@ def near_misses(
             if compiled.wild is not None and not fitting(scope, *compiled.wild):
                 continue  # nothing here is a placeholder of that kind
             starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
-            roots = islice(starts, max(0, limit - len(found)))
+            roots = islice(starts, max(0, (COUNTED if has_fired else TRIED) - len(found)))
             accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
             found += explainer.misses_at(compiled, scope, roots, accept, has_fired)
-    return list(apart(found)) or lacking(index, rule, target)[:1]
+    return list(apart(found)) or list(islice(lacking(index, rule, target), 1))
 
 
 def misses_of_pattern(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
@@ -228,19 +228,21 @@ def plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, Plan]]
             yield scope, plan
 
 
-def lacking(index: Index, rule: Rule, target: str) -> list[Mismatch]:
+def lacking(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
     """Why a rule cannot start anywhere, for each of its patterns."""
     found = list(plans(index, rule, target))
     if not found:
         plan = rule.plan(target, index.main.opset)
         reason = plan if isinstance(plan, str) else f"rule {rule.name} has no plan for target {target}"
-        return [Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)]
+        yield Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)
     scopes: dict[int, tuple[Compiled, list[Scope]]] = {}
     for scope, plan in found:
         for compiled in plan.sources:
             scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
-    told = (_absent(index, rule.name, compiled, among) for compiled, among in scopes.values())
-    return [miss for miss in told if miss is not None]
+    for compiled, among in scopes.values():
+        miss = _absent(index, rule.name, compiled, among)
+        if miss is not None:
+            yield miss
 
 
 def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:

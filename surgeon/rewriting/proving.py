@@ -6,24 +6,24 @@ from pathlib import Path
 
 import onnx
 
+from surgeon.edit.copies import makers
 from surgeon.errors import ModelFileError
-from surgeon.feeding.dims import require_dims
 from surgeon.file.sameness import Contents
 from surgeon.implementations import shipped
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
-from surgeon.prove.experiment import ProofOptions
-from surgeon.prove.proof import SiteProof
-from surgeon.prove.region import Region
-from surgeon.prove.result import Outcome
-from surgeon.prove.site_check import SiteCheck
-from surgeon.rewriting.copies import makers
-from surgeon.rewriting.kin import kin_of
-from surgeon.rewriting.options import CheckOptions
+from surgeon.inputs.dims import require_dims
+from surgeon.models.options import CheckOptions
+from surgeon.rewriting.equal_sites import kin_of
 from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
-from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import Run
+from surgeon.rules.rule import Rule
+from surgeon.sites.experiment import ProofOptions
+from surgeon.sites.proof import SiteProof
+from surgeon.sites.region import Region
+from surgeon.sites.site_check import SiteCheck
+from surgeon.verdicts.result import Outcome
 
 
 def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOptions) -> None:

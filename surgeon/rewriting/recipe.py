@@ -6,11 +6,11 @@ That is how a rewrite is rolled back: an index cannot be un-edited, but the run 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from surgeon.edit.splice import Step
 from surgeon.errors import Refused
 from surgeon.indexing.scope import Node
 from surgeon.matching.match import Match, Mismatch
 from surgeon.rewriting.result import Site
-from surgeon.rewriting.splice import Step
 
 NOT_AGAIN = "what another rule wrote here was rolled back"
 OWN_NOT_AGAIN = "it shares nodes with a place where this rule was rolled back"

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 import onnx
 from onnx import FunctionProto, helper
 
+from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref, build
+from surgeon.edit.splice import Step, import_version
 from surgeon.errors import Refused, RuleError
 from surgeon.indexing.scope import Node, split_op
-from surgeon.rewriting.fragment import FixedTensor, Fragment, Made, Ref, build
-from surgeon.rewriting.rule import Rule
-from surgeon.rewriting.splice import Step, import_version
+from surgeon.rules.rule import Rule
 from surgeon.running.inlining import PRIVATE_DOMAIN
 
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto
 
+from surgeon.edit.splice import Step
 from surgeon.indexing.scope import Node
 from surgeon.matching.match import Mismatch
 from surgeon.matching.state import plain
-from surgeon.prove.result import CheckResult, Outcome
-from surgeon.rewriting.splice import Step
 from surgeon.upgrading.result import Upgrade
+from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
-    from surgeon.prove.compare import OutputError
-    from surgeon.prove.judge import TensorError
-    from surgeon.prove.proof import SiteProof
+    from surgeon.sites.proof import SiteProof
+    from surgeon.verdicts.compare import OutputError
+    from surgeon.verdicts.judge import TensorError
 
 FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
 FEW = 8  # rules of which a report's text names each, also those that fired nowhere
@@ -84,7 +84,8 @@ class Site:
     def rule(self) -> str:
         """What to call the place by: the rule at fault where its proof fails, else the one that made most of it.
 
-        At fault is what last wrote the output that differs; most is made by what took most nodes of the source.
+        At fault is what last wrote the output that differs.  Most is made by the rule whose nodes stand for most nodes
+        of the source, those among them for which nodes stood that it replaced in turn.
         """
         if len(self.steps) == 1:
             return self.steps[0].rule
@@ -93,9 +94,16 @@ class Site:
             at_fault = [step.rule for step in self.steps if worst.name in step.outputs]
             if at_fault:
                 return at_fault[-1]
+        stands_for: dict[Step, int] = {}
+        for step in self.steps:
+            gone = (*step.removed, *step.orphans)
+            stands_for[step] = sum(node.original for node in gone)
+            for earlier in dict.fromkeys(node.step for node in gone if node.step is not None):
+                if not any(node.alive for node in earlier.added):  # all of it was replaced in turn
+                    stands_for[step] += stands_for.pop(earlier, 0)
         taken: Counter[str] = Counter()
-        for step in reversed(self.steps):  # of those that took as many, the last
-            taken[step.rule] += sum(node.original for node in (*step.removed, *step.orphans))
+        for step, count in reversed(stands_for.items()):  # of those that took as many, the last
+            taken[step.rule] += count
         return taken.most_common(1)[0][0]
 
     @property

@@ -16,18 +16,18 @@ from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import DataMode, save
 from surgeon.matching.match import Match
-from surgeon.rewriting.catalogue import flat, resolve
+from surgeon.models.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Choice, Driver, Progress
-from surgeon.rewriting.functions import LocalFunction
-from surgeon.rewriting.inline import inline_rules
-from surgeon.rewriting.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.result import Report
-from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import Run, indexed
 from surgeon.rewriting.runnable import provider_of
-from surgeon.rewriting.targets import TARGETS
+from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.functions import LocalFunction
+from surgeon.rules.inline import inline_rules
+from surgeon.rules.rule import Rule
+from surgeon.rules.targets import TARGETS
 from surgeon.upgrading.result import Upgrade
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
@@ -158,7 +158,7 @@ class _Settings:
         def tell(rule: str, count: int) -> None:
             nonlocal is_started
             if not is_started:
-                from surgeon.prove.remote import start  # not at the top: a run without proofs is spared its weight
+                from surgeon.sites.remote import start  # not at the top: a run without proofs is spared its weight
 
                 is_started = True
                 start()
@@ -334,7 +334,8 @@ def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple
         ) from error
 
     def back(result: Any, report: Report) -> gs.Graph:
-        return source if settings.dry_run or not report.sites else gs.import_onnx(result)
+        is_same = not report.sites and report.upgrade is None
+        return source if settings.dry_run or is_same else gs.import_onnx(result)
 
     try:
         result, report = _rewrite(proto, rules, settings)

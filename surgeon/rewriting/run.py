@@ -8,8 +8,8 @@ from surgeon.indexing.index import Index
 from surgeon.rewriting.driver import Choice, Driver, Progress
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.result import Site, regions
-from surgeon.rewriting.rule import Rule
-from surgeon.shaping.seen import index_of
+from surgeon.rules.rule import Rule
+from surgeon.shapes.indexed import index_of
 
 
 def indexed(model: Model) -> Index:

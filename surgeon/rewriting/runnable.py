@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from onnx import NodeProto
 
+from surgeon.edit.splice import import_version
 from surgeon.indexing.scope import split_op
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import learn_dtypes, schema
-from surgeon.rewriting.rule import Plan, Rule
-from surgeon.rewriting.splice import import_version
+from surgeon.rules.rule import Plan, Rule
 from surgeon.running.kernels import CPU, TITLES, Kernels, variables
 
 ANY_PROVIDER = "any"  # ask none

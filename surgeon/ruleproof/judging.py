@@ -8,9 +8,7 @@ import onnx
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import find
-from surgeon.prove.result import Outcome
 from surgeon.rewriting.near_misses import misses_of_pattern
-from surgeon.rewriting.rule import Rule
 from surgeon.ruleproof.cases import Case
 from surgeon.ruleproof.instances import read_on
 from surgeon.ruleproof.layouts import is_runnable
@@ -18,6 +16,8 @@ from surgeon.ruleproof.opsets import Content, content, oldest_alike
 from surgeon.ruleproof.result import MUTE, Finding, Standing
 from surgeon.ruleproof.trial import Trial
 from surgeon.ruleproof.zero_size import compare_zero_size
+from surgeon.rules.rule import Rule
+from surgeon.verdicts.result import Outcome
 
 KEPT = "must keep its name: it is an output of the graph"  # how a refusal ends that is about the instance alone
 

@@ -9,8 +9,8 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from surgeon.feeding.inputs import InputsUnknown, synthesise
 from surgeon.indexing.scope import qualified
+from surgeon.inputs.inputs import InputsUnknown, synthesise
 from surgeon.matching.pattern import Operation, Pattern, Var
 from surgeon.ops.record import Op
 from surgeon.ops.records import record

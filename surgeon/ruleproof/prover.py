@@ -12,17 +12,17 @@ from onnx import TensorProto
 
 from surgeon.matching.compile import Compiled
 from surgeon.ops.schemas import history
-from surgeon.rewriting.rule import Plan, Rule
+from surgeon.ruleproof.candidates import Supply, is_told
 from surgeon.ruleproof.cases import Case
 from surgeon.ruleproof.dtypes import FLOATS
 from surgeon.ruleproof.judging import Judging
 from surgeon.ruleproof.layouts import Layout, every_layout
 from surgeon.ruleproof.opsets import OLDEST, newest_opset
 from surgeon.ruleproof.result import Finding, Proof, RuleProof, Standing
-from surgeon.ruleproof.supply import Supply, is_told
 from surgeon.ruleproof.trial import fires
 from surgeon.ruleproof.variants import Variant, operations, parameters
 from surgeon.ruleproof.without_shapes import prove_without_shapes
+from surgeon.rules.rule import Plan, Rule
 
 SEARCHED_RANKS = (4, 3, 2)
 MOST_SEARCHED = 160  # shapes and values tried at one rank, where the rule spares all usual ones

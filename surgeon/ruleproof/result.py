@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx
 
-from surgeon.prove.judge import TensorError
-from surgeon.prove.result import Outcome
 from surgeon.ruleproof.layouts import Layout
+from surgeon.verdicts.judge import TensorError
+from surgeon.verdicts.result import Outcome
 
 MUTE = "no output tells anything"  # how the reason of a proof begins whose inputs showed nothing
 

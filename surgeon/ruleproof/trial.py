@@ -9,20 +9,20 @@ from pathlib import Path
 
 import onnx
 
+from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.file.model import Model
 from surgeon.matching.match import Mismatch
-from surgeon.prove.proof import SiteProof, least
-from surgeon.prove.result import Outcome
+from surgeon.models.options import CheckOptions
+from surgeon.models.whole_model import invalidity
 from surgeon.rewriting.driver import Choice
-from surgeon.rewriting.options import CheckOptions
 from surgeon.rewriting.proving import prove_sites
 from surgeon.rewriting.rewrite import paused_collector
-from surgeon.rewriting.rule import Rule
 from surgeon.rewriting.run import Run, indexed
 from surgeon.rewriting.runnable import ANY_PROVIDER
-from surgeon.rewriting.whole_model import invalidity
-from surgeon.rewriting.write import patch_of
+from surgeon.rules.rule import Rule
+from surgeon.sites.proof import SiteProof, least
+from surgeon.verdicts.result import Outcome
 
 
 class Trial:

@@ -9,12 +9,12 @@ import numpy as np
 from surgeon.indexing.scope import qualified
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.ops.records import record
-from surgeon.prove.experiment import Wish
-from surgeon.prove.fitting import Fitting
-from surgeon.prove.wishes import alike
 from surgeon.ruleproof.instances import Shape
 from surgeon.ruleproof.variants import Variant
-from surgeon.shaping.symbols import Size, SizeError, evaluate, substitute, symbol, symbols
+from surgeon.shapes.symbols import Size, SizeError, evaluate, substitute, symbol, symbols
+from surgeon.sites.constraints import alike
+from surgeon.sites.experiment import Wish
+from surgeon.sites.fitting import Fitting
 
 Sizes = tuple[Size, ...]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import onnx
 
 from surgeon.errors import SurgeonError
-from surgeon.feeding.inputs import InputPlan, InputsUnknown, Values
-from surgeon.rewriting.rule import Rule
+from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
+from surgeon.ruleproof.comparing import Feeds, held
 from surgeon.ruleproof.layouts import SIZES
 from surgeon.ruleproof.result import Finding, Standing
-from surgeon.ruleproof.together import Feeds, held
 from surgeon.ruleproof.trial import Trial
+from surgeon.rules.rule import Rule
 
 # What symbols stand for in turn: no two alike at first, so that a mix-up shows.
 _SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3, 9, 8), strict=True)), dict.fromkeys(SIZES, 1))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.feeding.inputs import InputsUnknown, Values, synthesise
+from surgeon.inputs.inputs import InputsUnknown, Values, synthesise
+from surgeon.ruleproof.comparing import held
 from surgeon.ruleproof.result import Finding, Standing
-from surgeon.ruleproof.together import held
 
 
 def compare_zero_size(

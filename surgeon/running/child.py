@@ -140,14 +140,17 @@ def _answer(header: dict[str, Any], arrays: list[Any], note: Note) -> tuple[dict
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
     """End this process by SIGPROF when it has worked so long, all its threads together."""
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    renew(seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        renew(0.0)
+
+
+def renew(seconds: float) -> None:
+    """Let this process work so many seconds from now on, 0 for any time: for a task of several steps, each its own."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _allow_memory(size: int) -> None:

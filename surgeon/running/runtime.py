@@ -197,11 +197,15 @@ class TimedSession(Session):
         It raises SessionError where ORT refuses them.
         """
         session, outputs, options, refusals = self._session, list(self.outputs), self._run_options, self._refusals
-        values = {name: _ort_value(array) for name, array in feeds.items()}
+        given: Mapping[str, Any]
+        if any(array.dtype.kind in "OSU" for array in feeds.values()):  # of words ORT's values cannot be made
+            given, call = dict(feeds), session.run
+        else:
+            given, call = {name: _ort_value(array) for name, array in feeds.items()}, session.run_with_ort_values
 
         def run() -> None:
             try:
-                session.run_with_ort_values(outputs, values, options)
+                call(outputs, given, options)
             except refusals as error:
                 raise _refused(error) from error
 

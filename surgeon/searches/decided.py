@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.search import Found, Search
-from surgeon.shaping.elements import Elements
-from surgeon.shaping.seen import elements_of
+from surgeon.shapes.elements import Elements
+from surgeon.shapes.indexed import elements_of
 
 BESIDE = ("condition", "untaken")  # what the inputs are called that are not handed on
 Choice = tuple[int, tuple[int, ...]]  # the place of the input that a node hands on, and those of all others

@@ -16,8 +16,8 @@ from surgeon.matching.search import Found, Search
 from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
-from surgeon.shaping.facts import BOOL, INTEGERS
-from surgeon.shaping.seen import shapes_of
+from surgeon.shapes.facts import BOOL, INTEGERS
+from surgeon.shapes.indexed import shapes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,11 +8,11 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.records import REGROUPING
-from surgeon.shaping.affine import Affine, apart
-from surgeon.shaping.elements import Elements
-from surgeon.shaping.facts import INT64, Shape
-from surgeon.shaping.seen import elements_of
-from surgeon.shaping.symbols import Size, product
+from surgeon.shapes.affine import Affine, apart
+from surgeon.shapes.elements import Elements
+from surgeon.shapes.facts import INT64, Shape
+from surgeon.shapes.indexed import elements_of
+from surgeon.shapes.symbols import Size, product
 
 FARTHEST = 64  # nodes that are looked at for one that computes a size
 

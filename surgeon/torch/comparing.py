@@ -17,10 +17,10 @@ from torch.utils import _pytree
 
 from surgeon.errors import CheckFailed, ModelFileError, UsageError
 from surgeon.file.model import Model
-from surgeon.prove.compare import dtype_name, require_tolerances
 from surgeon.running.oracles import open_oracle
 from surgeon.running.runtime import Session, SessionError, require_libraries
 from surgeon.torch.arrays import copied, leaves, to_numpy
+from surgeon.verdicts.compare import dtype_name, require_tolerances
 
 ONNX_RUNTIME = "ONNX Runtime"
 # dtype -> (rtol, atol), as torch.testing.assert_close has them: |actual - expected| <= atol + rtol * |expected|.

@@ -17,7 +17,7 @@ from surgeon.matching.state import Several
 from surgeon.ops.torch_schemas import TorchSchema
 from surgeon.ops.walking import nodes_of
 from surgeon.rewriting.rewrite import rewrite
-from surgeon.rewriting.rule import Rule, rule
+from surgeon.rules.rule import Rule, rule
 from surgeon.torch.placeholders import Named, Placeholder, placeholder, require_able, schema_of
 from surgeon.torch.plan import Plan
 from surgeon.torch.scoped import call_signature

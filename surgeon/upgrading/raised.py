@@ -17,7 +17,7 @@ import onnx
 
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import DataMode, save
-from surgeon.rewriting.options import CheckOptions
+from surgeon.models.options import CheckOptions
 from surgeon.upgrading.result import Upgrade
 from surgeon.upgrading.upgrade import plan, require_opset, require_same
 

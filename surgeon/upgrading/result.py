@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from surgeon.prove.result import CheckResult
+from surgeon.verdicts.result import CheckResult
 
 
 @dataclass(slots=True)

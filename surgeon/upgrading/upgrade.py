@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from surgeon.edit.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import DataMode, save
@@ -22,12 +23,11 @@ from surgeon.file.wire import write_varint
 from surgeon.indexing.index import GRAPH_FIELD, Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.listing import first_of
+from surgeon.models.options import CheckOptions
+from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
-from surgeon.rewriting.options import CheckOptions
-from surgeon.rewriting.whole_model import invalidity, model_check, require_passed
-from surgeon.rewriting.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
-from surgeon.shaping.seen import index_of
-from surgeon.upgrading.lossless import Change, ir_version_for, judge, newest_opset
+from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
+from surgeon.shapes.indexed import index_of
 from surgeon.upgrading.result import Upgrade
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5

@@ -11,7 +11,7 @@ import onnx
 
 import surgeon
 from surgeon.errors import SurgeonError
-from surgeon.rewriting.catalogue import flat, resolve
+from surgeon.rules.catalogue import flat, resolve
 from surgeon.upgrading.upgrade import upgrade
 from tests.attention import comparing, peers
 from tests.attention.apart import apart

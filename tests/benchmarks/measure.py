@@ -1,4 +1,4 @@
-"""Whole processes measured side by side: wall-clock seconds and peak resident memory.
+"""Whole processes measured side by side: wall-clock seconds, processor time and peak resident memory.
 
 Imports the standard library alone: on Linux the peak that a child reports starts at the memory of its parent.
 """
@@ -19,10 +19,14 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Run:
-    """One process: wall-clock seconds from its start to its end, and the most memory it held, in MB (10⁶ bytes)."""
+    """One process: wall-clock seconds from its start to its end, and the most memory it held, in MB (10⁶ bytes).
+
+    processor: seconds of processor time, of the user and of the system.
+    """
 
     seconds: float
     megabytes: float
+    processor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -91,4 +95,4 @@ def measure(command: Sequence[str]) -> Run:
             words = output.read()[-2000:].decode(errors="replace")
             raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{words}")
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB here
-    return Run(seconds, usage.ru_maxrss * unit / 1e6)
+    return Run(seconds, usage.ru_maxrss * unit / 1e6, usage.ru_utime + usage.ru_stime)

@@ -30,10 +30,10 @@ _NEEDED = (
     "surgeon.patterns",
     "onnxruntime",
     "onnx.reference",
-    "surgeon.prove.site_check",
-    "surgeon.prove.model_check",
+    "surgeon.sites.site_check",
+    "surgeon.models.model_check",
 )
-_NEEDED += ("surgeon.console.cli", "surgeon.console.report", "surgeon.prove.bisect", "rich.table", "rich.console")
+_NEEDED += ("surgeon.console.cli", "surgeon.console.report", "surgeon.models.bisect", "rich.table", "rich.console")
 
 
 @dataclass(frozen=True)

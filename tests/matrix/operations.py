@@ -9,8 +9,8 @@ from math import isclose
 
 import onnx
 
-from surgeon.rewriting.catalogue import flat, resolve
-from surgeon.rewriting.rule import Rule
+from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.rule import Rule
 
 RULES = ("ort", "l2_norm", "unshifted_log_softmax")
 """The rules that suit ONNX Runtime, in their order, and two that no group holds as they differ for some inputs."""

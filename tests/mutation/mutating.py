@@ -15,7 +15,7 @@ from surgeon import Rule
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.matching.match import Match
 from surgeon.rewriting.result import Report, Site
-from surgeon.rewriting.rule import Form
+from surgeon.rules.rule import Form
 from tests.mutation.canvas import Canvas
 
 Function = Callable[..., Any]

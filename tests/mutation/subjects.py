@@ -48,7 +48,7 @@ def in_words() -> Iterator[Subject]:
 
 def exports() -> Iterator[Subject]:
     """What torch's exporters wrote for the forms of the matrix and the modules of attention."""
-    from surgeon.rewriting.catalogue import flat, resolve
+    from surgeon.rules.catalogue import flat, resolve
     from tests.attention.cases import FORMS, Variant
     from tests.attention.cases import Case as Attention
     from tests.attention.exporting import export

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from surgeon.prove.compare import TOLERANCES
-from surgeon.prove.floats import ALLOWANCE
-from surgeon.prove.kinds import part_of_one
+from surgeon.sites.kinds import part_of_one
+from surgeon.verdicts.compare import TOLERANCES
+from surgeon.verdicts.floats import ALLOWANCE
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 

@@ -47,7 +47,7 @@ def test_spares(case):
 
 def test_only_where_it_is_named():
     """A group or a file with other rules in it runs without it, unless approximate rules are asked for."""
-    from surgeon.rewriting.catalogue import resolve
+    from surgeon.rules.catalogue import resolve
 
     assert [rule.name for rule in resolve("fast_gelu", approximate=False)["fast_gelu"]] == ["fast_gelu"]
     assert resolve(fast_gelu, approximate=False)

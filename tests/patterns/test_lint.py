@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import surgeon
-from surgeon.rewriting.catalogue import all_rules
-from surgeon.rewriting.rule import Rule
-from surgeon.rewriting.targets import KINDS, TARGETS
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.rule import Rule
+from surgeon.rules.targets import KINDS, TARGETS
 
 RULES = [rule for pack, _, rule in all_rules() if pack == "builtin"]
 TESTS = Path(__file__).parent

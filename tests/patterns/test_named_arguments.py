@@ -11,8 +11,8 @@ from surgeon.patterns.named_arguments import named_arguments
 import surgeon
 from surgeon.ops import torch_schemas
 from surgeon.ops.torch_names import lost, operator_of
-from surgeon.prove.result import Outcome
 from surgeon.testing import Case, check_fires, check_spares, parse
+from surgeon.verdicts.result import Outcome
 from tests.command_line import process
 
 HEAD = "(float[2, 4] x) => (float[2, 4] y)"

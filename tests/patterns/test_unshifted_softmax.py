@@ -5,7 +5,7 @@ from surgeon.patterns.unshifted_softmax import unshifted_log_softmax, unshifted_
 
 import surgeon
 from surgeon.errors import RuleError
-from surgeon.rewriting.catalogue import resolve
+from surgeon.rules.catalogue import resolve
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, 4] x) => (float[n, 3, 4] y)"

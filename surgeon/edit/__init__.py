@@ -1,0 +1,1 @@
+"""The room that changes graphs: nodes made of fragments, put in place, named, shared, written as byte ranges."""

@@ -1,0 +1,108 @@
+"""The nodes that one step writes: names, records, and what they carry of those whose place they take."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+from onnx import AttributeProto, GraphProto
+
+from surgeon.edit.fragment import FixedTensor, Made, Ref
+from surgeon.file.records import doc_record, kind_record, metadata_record, node_record
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.match import Match
+from surgeon.ops.walking import graphs_in
+
+FROM, RULE = "surgeon.from", "surgeon.rule"
+
+
+@dataclass(slots=True)
+class Maker:
+    """Makes the nodes of one step.
+
+    stem: a readable name for a node of an op in the place of the root; fresh: a name like it that is free.  keeps_name:
+    the one node made is of the op of the one that goes, and takes over its name.
+    """
+
+    fresh: Callable[[str], str]
+    stem: Callable[[Node, str], str]
+    scope: Scope
+    root: Node
+    slot: int
+    provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
+    keeps_name: bool = False
+
+    def node(self, made: Made, names: dict[Ref, str]) -> Node:
+        """A node with its tensors named; not yet part of the scope."""
+        inputs = tuple([names[ref] for ref in made.inputs])
+        outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
+        name = (
+            self.root.name
+            if self.keeps_name and made.qualified == self.root.op
+            else self.fresh(self.stem(self.root, made.op))
+        )
+        kind = made.kind
+        if made.holds_graphs:
+            free = {inner: names[ref] for inner, ref in made.free}
+            self._hold(free.values(), name)
+            attributes = [renamed(item, free, self.fresh).SerializeToString() for item in made.attributes]
+            kind = kind_record(made.op, made.domain, attributes)
+        record = node_record(name, inputs, outputs) + kind + self.provenance
+        return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
+
+    def _hold(self, names: Iterable[str], node: str) -> None:
+        """What the bodies of a new node read keeps its name, for these bodies are no scopes of the index."""
+        for name in names:
+            home = self.scope.home(name) or self.scope
+            home.held.setdefault(name, f"the body of {node!r} reads it")
+
+
+def renamed(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
+    """A copy in which the graphs read `free` from around them, and all that they make has a name of its own."""
+    made = AttributeProto()
+    made.CopyFrom(item)
+    for graph in graphs_in(made):
+        _rename(graph, free, fresh)
+    return made
+
+
+def _rename(graph: GraphProto, around: dict[str, str], fresh: Callable[[str], str]) -> None:
+    names = dict(around)
+    tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+    own = [*(value.name for value in graph.input), *(tensor.name for tensor in tensors)]
+    own += [name for node in graph.node for name in node.output if name]
+    names.update((name, fresh(name.partition("#")[0])) for name in dict.fromkeys(own))
+    for value in (*graph.input, *graph.output, *tensors):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for item in node.attribute:
+            for inner in graphs_in(item):
+                _rename(inner, names, fresh)
+
+
+def constant_node(item: FixedTensor) -> Made:
+    return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
+
+
+def provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
+    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
+    sources: list[str] = []
+    names = match.scope.names
+    for node in match.nodes:
+        if node.record is None and not had_rules:
+            sources.append(names[node.origin] or node.label)
+            continue
+        proto = node.proto
+        earlier = [item.value for item in proto.metadata_props if item.key == FROM]
+        sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
+    proto = root.proto
+    carried = [metadata_record(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
+    origin = metadata_record(FROM, ", ".join(dict.fromkeys(sources)))
+    return b"".join((doc_record(proto.doc_string), *carried, origin, _rule_record(rule)))
+
+
+@cache
+def _rule_record(rule: str) -> bytes:
+    return metadata_record(RULE, rule)

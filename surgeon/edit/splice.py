@@ -1,0 +1,382 @@
+"""The only module that edits: takes a match out of the index and puts a fragment in its place."""
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from surgeon.edit.copies import can_copy
+from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref
+from surgeon.edit.nodes import FROM, Maker, constant_node, provenance
+from surgeon.edit.placing import move, place_of
+from surgeon.edit.sharing import redirect, require_shareable, sees
+from surgeon.errors import require
+from surgeon.graph import Graph
+from surgeon.indexing.constants import CONSTANT_OPS
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.match import Match
+from surgeon.ops.schemas import knows_domain, schema
+
+EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One rewrite in the edit log.
+
+    root: the node that made the first output.  added: nodes that came.  orphans: nodes that only what was removed
+    used, swept with it.  renamed: outputs whose readers read another tensor now.  before: earlier steps that this one
+    builds on: it replaced or swept their nodes, rests on them or lets them read another tensor, or they did so to its.
+    """
+
+    rule: str
+    match: Match
+    fragment: Fragment
+    root: Node
+    added: Sequence[Node] = ()
+    orphans: Sequence[Node] = ()
+    renamed: dict[str, str] | None = None
+    before: Sequence["Step"] = ()
+
+    @property
+    def scope(self) -> Scope:
+        """Where it happened."""
+        return self.match.scope
+
+    @property
+    def removed(self) -> tuple[Node, ...]:
+        """The nodes that it replaced."""
+        return self.match.nodes
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The tensors that what it replaced made."""
+        return self.match.outputs
+
+
+class Splicer:
+    """Applies rewrites to an index, one after the other, and keeps names unique across all scopes."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.steps: list[Step] = []
+        self._names: set[str] | None = None
+        self._counters: dict[str, int] = {}
+        self.inner: set[str] = set()  # tensors that the source has not
+        self._redirectors: dict[Node, list[Step]] = {}
+        self._shared: dict[Hashable, str] = {}
+
+    @cached_property
+    def _had_rules(self) -> bool:
+        """Whether the source went through surgeon before, so that its nodes may tell what they came from."""
+        return self.index.model.speaks_of(FROM.encode())
+
+    def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
+        """Replace a match that `require_writable` lets pass."""
+        if not match.nodes:
+            return self._share(match, fragment, rule)
+        scope = match.scope
+        root = match.root
+        step = Step(rule, match, fragment, root)
+        slot, place, late = place_of(match)
+        names = self._tensor_names(match, fragment, root)
+        maker = Maker(self.fresh, _stem, scope, root, slot, provenance(match, root, rule, self._had_rules))
+        same_op = [node.op for node in match.nodes] == [node.qualified for node in fragment.nodes]
+        maker.keeps_name = same_op and len(match.nodes) == 1 and bool(root.name)
+        outside = _detach(scope, match)
+        made: list[Node] = []
+        for wanted in fragment.nodes:
+            for ref in wanted.reads:
+                if ref.kind == "constant" and ref not in names:
+                    made += self._constant(maker, fragment.constants[ref.key], ref, names)
+            made.append(maker.node(wanted, names))
+        made += self._loose_outputs(maker, step, names)
+        for node in late:
+            move(scope, node, slot)
+        scope.added.setdefault(slot, [])[place:place] = [*made, *late]
+        scope.touched.add(slot)
+        for node in made:
+            node.step = step
+            _attach(scope, node)
+            self.inner.update(name for name in node.outputs if name not in match.outputs)
+        step.added = made
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if self._is_constant_now(scope, name, ref, names):
+                self.index.constants.forget()
+        self._import_domains(scope, made)
+        for function in fragment.functions:
+            self.index.local.add(function)
+        step.orphans = self._drop_orphans(scope, outside)
+        step.before = self._builds_on(step)
+        self.steps.append(step)
+        return step
+
+    def _share(self, match: Match, fragment: Fragment, rule: str) -> Step:
+        """Let readers of initializers read others.  Nodes stay what they are: no step builds on it, and it on none."""
+        scope = match.scope
+        instead = {name: match.tensor(ref.key) for name, ref in zip(match.outputs, fragment.outputs, strict=True)}
+        step = Step(rule, match, fragment, match.root, renamed=instead)
+        for old, new in instead.items():
+            redirect(scope, old, new)
+        scope.shared.update(instead)
+        scope.unmade.update(instead)  # no new tensor takes such a name
+        step.orphans = self._drop_orphans(scope, instead)
+        self.steps.append(step)
+        return step
+
+    def _builds_on(self, step: Step) -> Sequence[Step]:
+        rests_on = () if self._repeats(step) else step.match.kept
+        used = (*step.removed, *rests_on, *step.orphans)
+        found = [*step.before, *(node.step for node in used if node.step is not None)]
+        if self._redirectors:
+            found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
+        return list(dict.fromkeys(found)) if found else ()
+
+    def _repeats(self, step: Step) -> bool:
+        """Whether a step let what one rule wrote stand for the same that another wrote: proofs of either copy it."""
+        match, fragment = step.match, step.fragment
+        if step.added or len(step.removed) != 1 or len(match.kept) != 1:
+            return False
+        (gone,), (first,) = step.removed, match.kept
+        read = tuple(match.tensor(ref.key) for ref in fragment.outputs if ref.kind == "capture")
+        is_repeated = gone.step is not None and first.step is not None and read == first.outputs
+        return is_repeated and can_copy(step.scope, read, self.inner)
+
+    def require_writable(self, match: Match, fragment: Fragment) -> None:
+        """Raise Refused where the result could not be written."""
+        if not match.nodes:
+            require_shareable(match, fragment)
+            return
+        scope, opset = match.scope, match.scope.opset or 0
+        if any(item.like is not None for item in fragment.constants):
+            require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
+        owners = {body.owner for body in scope.bodies} if len(match.outputs) > 1 else ()
+        if owners:
+            for node in place_of(match)[2]:
+                require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
+                why = match.index.held(scope, name)
+                require(why is None, f"{name!r} must keep its name: {why}")
+
+    def _tensor_names(self, match: Match, fragment: Fragment, root: Node) -> dict[Ref, str]:
+        """A name for every tensor of the fragment: the pattern's outputs keep theirs."""
+        names: dict[Ref, str] = {EMPTY: ""}
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if ref.kind == "inner":
+                names.setdefault(ref, name)
+        for node in fragment.nodes:
+            for ref in node.reads:
+                if ref.kind == "capture":
+                    names[ref] = match.tensor(ref.key)
+            for place, number in enumerate(node.outputs):
+                if Ref("inner", number) not in names:
+                    names[Ref("inner", number)] = self.fresh(f"{_stem(root, node.op)}_output_{place}")
+        for ref in fragment.outputs:
+            if ref.kind == "capture":
+                names[ref] = match.tensor(ref.key)
+        for item in fragment.constants:
+            if item.like is not None and item.like.kind == "capture":
+                names[item.like] = match.tensor(item.like.key)
+        return names
+
+    def _constant(self, maker: Maker, item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
+        """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be).
+
+        Below IR 4 a body has none either: an initializer would have to be an input, and a body's inputs are given.
+        """
+        scope, root = maker.scope, maker.root
+        needs_node = scope.function is not None or (scope.parent is not None and self.index.ir_version < 4)
+        if not needs_node:
+            names[ref] = self._initializer(scope, item, root)
+        else:
+            names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
+            yield maker.node(constant_node(item), {FIRST: names[ref]})
+        if item.like is not None:
+            cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
+            tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", -1): cast}  # `like` may be inner 0
+            yield maker.node(Made("", "CastLike", (ref, item.like), (-1,), ()), tensors)
+            names[ref] = cast
+
+    def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
+        """The name of an initializer with this value; equal ones of one scope are shared."""
+        key = (id(scope), *item.content)
+        if self._shared.get(key) not in scope.initializers:
+            name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
+            tensor = item.proto(name)
+            scope.new_initializers.append(tensor)
+            scope.initializers[name] = tensor
+        return self._shared[key]
+
+    def _loose_outputs(self, maker: Maker, step: Step, names: dict[Ref, str]) -> Iterator[Node]:
+        """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
+        match, fragment, scope = step.match, step.fragment, step.scope
+        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+            if names.get(ref) == name:
+                continue
+            if ref.kind == "constant":
+                yield maker.node(constant_node(fragment.constants[ref.key]), {FIRST: name})
+            elif ref.kind == "capture" and name not in scope.held and sees(scope, name, names[ref]):
+                self._redirect(step, name, names[ref])
+            else:
+                yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
+
+    def _is_constant_now(self, scope: Scope, name: str, ref: Ref, names: dict[Ref, str]) -> bool:
+        """Whether an output of a match is made from constants alone: it, and what reads it, were none before."""
+        is_constant = self.index.constants.is_constant
+        if ref.kind != "inner":
+            return ref.kind == "constant" or is_constant(scope, names[ref])
+        node = scope.producers[name]
+        return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
+
+    def _redirect(self, step: Step, old: str, new: str) -> None:
+        """Let every reader of one tensor read another.
+
+        What is done to the readers builds on that, but where the file has both tensors: layers that share a tensor are
+        not to be proved as one, and take it from this step that the two are equal.
+        """
+        step.renamed = {**(step.renamed or {}), old: new}
+        readers = redirect(step.scope, old, new)
+        if self._is_of_source(step.scope, new):
+            step.scope.alike[old] = new
+            return
+        step.before = [*step.before, *(reader.step for reader in readers if reader.step is not None)]
+        for reader in readers:
+            self._redirectors.setdefault(reader, []).append(step)
+
+    def _is_of_source(self, scope: Scope, name: str) -> bool:
+        """Whether the source has a tensor, made by a node that is still there."""
+        home = scope.home(name)
+        node = None if home is None else home.producers.get(name)
+        return node is not None and node.original
+
+    def _import_domains(self, scope: Scope, made: Sequence[Node]) -> None:
+        for node in made:
+            domain = node.op.rpartition("::")[0]
+            if domain not in scope.versions:
+                wanted = import_version(domain, node.op.rpartition("::")[2]) if domain else Graph.DEFAULT_OPSET
+                scope.versions[domain] = wanted
+
+    def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
+        """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
+        dropped: list[Node] = []
+        waiting = [name for name in names if name]
+        while waiting:
+            name = waiting.pop()
+            home = scope.home_of_read(name)
+            if home is None or home.is_read(name) or name in home.held:
+                continue
+            if name in home.initializers or name in home.sparse:
+                if name not in home.inputs or (self.index.ir_version < 4 and home.parent is None):
+                    home.dropped_initializers.add(name)
+                    home.initializers.pop(name, None)
+                    home.sparse.pop(name, None)
+                    home.inputs.discard(name)
+                continue
+            node = home.producers.get(name)
+            if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
+                continue
+            _remove(home, node)
+            home.unmade.update(node.outputs)
+            read = [item for item in node.inputs if item] + _captures(home, node)
+            for item in read:
+                _retire(home, item)
+            dropped.append(node)
+            waiting += read
+        return dropped
+
+    def fresh(self, stem: str) -> str:
+        """A name that no node or tensor of any scope has or had: of one that went, value_info may still speak."""
+        if self._names is None:
+            self._names = _names_beside(self.index)
+        main = self.index.main
+        name = stem
+        while name in self._names or name in main.consumers or name in main.unmade or main.defines(name):
+            self._counters[stem] = self._counters.get(stem, 0) + 1
+            name = f"{stem}_{self._counters[stem]}"
+        self._names.add(name)
+        return name
+
+
+def import_version(domain: str, op: str) -> int:
+    """The version at which a domain that the model lacks is imported: the newest that its op needs."""
+    found = schema(domain, op, None) if knows_domain(domain) else None
+    return found.since_version if found is not None else 1
+
+
+def _names_beside(index: Index) -> set[str]:
+    """All names in use but the main graph's tensors, which its own tables tell."""
+    names: set[str] = set()
+    for scope in index.scopes:
+        names.update(scope.names)
+        if scope is not index.main:
+            names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse, scope.unmade)
+    return names
+
+
+def _stem(root: Node, op: str) -> str:
+    """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
+    name = root.label
+    folder, slash, leaf = name.rpartition("/")
+    if slash:
+        return f"{folder}/{op}"
+    old = root.op.rpartition("::")[2]
+    replaced = re.sub(rf"(?<![a-zA-Z]){re.escape(old)}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
+    return replaced if replaced != leaf else f"{leaf}_{op}"
+
+
+def _captures(scope: Scope, node: Node) -> list[str]:
+    """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
+    found: list[str] = []
+    for body in scope.bodies:
+        if body.owner is node:
+            inner = [name for item in body.live_nodes() for name in (*item.inputs, *_captures(body, item)) if name]
+            found += [name for name in inner if not body.defines(name)]
+    return found
+
+
+def _is_used(scope: Scope, node: Node) -> bool:
+    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
+
+
+def _detach(scope: Scope, match: Match) -> list[str]:
+    """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
+    inner, outputs = {""}, match.outputs
+    taken = [name for node in match.nodes for name in (*node.inputs, *_captures(scope, node))]
+    for node in match.nodes:
+        inner.update(node.outputs)
+        _remove(scope, node)
+    scope.unmade |= inner
+    read = [name for name in taken if name not in inner or name in outputs]
+    for name in read:
+        if name:
+            _retire(scope, name)
+    return [name for name in dict.fromkeys(read) if name and name not in outputs]
+
+
+def _remove(scope: Scope, node: Node) -> None:
+    node.alive = False
+    scope.touched.add(node.slot)
+    for name in node.outputs:
+        scope.producers.pop(name, None)
+    if node.slot != node.origin:  # a new node, or one that moved
+        scope.added[node.slot].remove(node)
+
+
+def _retire(scope: Scope, name: str) -> None:
+    """One use of a tensor less."""
+    home = scope.home_of_read(name)
+    if home is not None:
+        home.retired[name] = home.retired.get(name, 0) + 1
+
+
+def _attach(scope: Scope, node: Node) -> None:
+    for name in node.outputs:
+        if name:
+            scope.producers[name] = node
+    for name in node.inputs:
+        home = scope.home_of_read(name) if name else None
+        if home is not None:
+            home.consumers.setdefault(name, []).append(node)
+    scope.by_op[node.op].append(node)

@@ -1,0 +1,201 @@
+"""The one function that says why rules do not fire: open, match, judge, and tell; nothing is edited or printed."""
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.compile import Compiled
+from surgeon.matching.match import Match, Mismatch, find
+from surgeon.rewriting.acceptance import Acceptance, Declined
+from surgeon.rewriting.driver import refusal
+from surgeon.rewriting.near_misses import (
+    Explainer,
+    Place,
+    Way,
+    accepting,
+    apart,
+    lacking,
+    plans,
+    possible_roots,
+)
+from surgeon.rewriting.nearness import grouped, is_near, nearness
+from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
+from surgeon.rewriting.run import indexed
+from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.rule import Rule
+
+TOP = 5  # different misses told of each rule
+BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the place
+NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What stands against one rule in one model.
+
+    fires: (scope, node) of the places where it fires.  misses: nearest first.  more: how many different ones are left
+    out.
+    """
+
+    rule: str
+    fires: list[tuple[str, str]] = field(default_factory=list)
+    misses: list[Mismatch] = field(default_factory=list)
+    more: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as JSON can hold it."""
+        return {
+            "rule": self.rule,
+            "fires": [{"scope": scope, "node": node} for scope, node in self.fires],
+            "misses": [miss.to_dict() for miss in self.misses],
+            "more": self.more,
+        }
+
+
+def explain(
+    source: Source,
+    rules: Rules,
+    *,
+    target: str = "ort",
+    ep: str | None = None,
+    node: str | None = None,
+    top: int | None = TOP,
+) -> list[Mismatch]:
+    """Say why rules do not fire where they nearly could, nearest misses first for each rule.
+
+    source, rules, target, ep: as for `find`.  node: the name of a node, or of a tensor that it makes: say what stands
+    against each pattern there.  top: how many different misses to tell of each rule (None: all); equal ones are told as
+    one, which names the other places.  A rule that fires wherever its pattern is nearly there has none.
+
+    Raises UsageError for a node that the model does not have, and SurgeonError for bad input.
+    """
+    found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
+    return [miss for explanation in found for miss in explanation.misses]
+
+
+def explanations(
+    source: Source,
+    rules: Rules,
+    *,
+    target: str = "ort",
+    ep: str | None = None,
+    node: str | None = None,
+    top: int | None = TOP,
+) -> list[Explanation]:
+    """As `explain`, with where each rule does fire."""
+    require_target(target, ep)
+    if top is not None and top < 1:
+        raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
+    chosen = flat(resolve(rules))
+    proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
+    with paused_collector(), Model.open(proto) as model:
+        index = indexed(model)
+        spots = None if node is None else _named(index, node)
+        return [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
+
+
+def _of_rule(
+    index: Index, rule: Rule, target: str, ep: str | None, spots: list[Node] | None, top: int | None
+) -> Explanation:
+    found, work = Explanation(rule.name), _Work(index, rule, target, ep)
+    for match in work.fires():
+        if spots is None or any(node in match.nodes for node in spots):
+            found.fires.append((match.scope.label, match.root.label))
+    if spots is not None:
+        told = [] if found.fires else list(work.at(spots))
+        found.misses = sorted(told or ([] if found.fires else lacking(index, rule, target)), key=nearness)
+        return found
+    misses = [*work.refused, *work.everywhere()]
+    near = grouped(filter(is_near, misses))
+    if not near and not found.fires:
+        near = grouped(misses)[:1] or list(islice(lacking(index, rule, target), 1))
+    found.misses = near[:top]
+    found.more = len(near) - len(found.misses)
+    return found
+
+
+class _Work:
+    """One rule on one model."""
+
+    def __init__(self, index: Index, rule: Rule, target: str, ep: str | None) -> None:
+        self.index, self.rule, self.target = index, rule, target
+        self.explainer = Explainer(index, rule.name)
+        self.acceptance = Acceptance.over(index, target, ep)
+        self.taken: set[Node] = set()
+        self.refused: list[Mismatch] = []  # what a search found, which has no place where it nearly does
+
+    def _sources(self) -> Iterator[tuple[Scope, Compiled, Callable[[Match], object]]]:
+        for scope, plan in plans(self.index, self.rule, self.target):
+            for compiled in plan.sources:
+                yield scope, compiled, accepting(self.acceptance, self.rule, plan, compiled)
+
+    def fires(self) -> Iterator[Match]:
+        """Where the rule fires, a node belonging to one match."""
+        for scope, compiled, accept in self._sources():
+            for match in find(self.index, compiled, scope, partial(self._is_accepted, accept)):
+                if not self.taken.intersection(match.nodes):
+                    self.taken.update(match.nodes)
+                    yield match
+        self.explainer.covered.update(self.taken)
+
+    def _is_accepted(self, accept: Callable[[Match], object], match: Match) -> bool:
+        try:
+            accept(match)
+        except Declined as declined:
+            if self.rule.search is not None:
+                self.refused.append(replace(refusal(self.rule, match, declined), wanted=str(declined)))
+            return False
+        return True
+
+    def everywhere(self) -> Iterator[Mismatch]:
+        """The misses in the whole model."""
+        found: list[Place] = []
+        for scope, compiled, accept in self._sources():
+            found += self.explainer.misses_at(compiled, scope, possible_roots(compiled, scope, BREADTH), accept)
+        return apart(found, self.taken)
+
+    def at(self, spots: list[Node]) -> Iterator[Mismatch]:
+        """What stands against each pattern at given nodes: of all places that one may belong to, the nearest."""
+        for scope, compiled, accept in self._sources():
+            self.explainer.covered = set()
+            here = [node for node in spots if node.scope is scope]
+            roots = [root for node in here for root in _roots(scope, compiled, node)]
+            found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
+            around = [place for place in found if any(node in place.best.nodes for node in here)]
+            yield from (place.miss for place in (around or found)[:1])
+
+
+def misses_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
+    """What stands against a rule at one node of an index that it is not to edit, nearest first."""
+    return sorted(_Work(index, rule, target, ep).at([node]), key=nearness)
+
+
+def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:
+    """Where a match with this node would start: at nodes above it, else at itself."""
+    straight, around = Way(scope, compiled).up(node, True)
+    return [*reversed(straight), *reversed(around)] or [node]
+
+
+def _named(index: Index, name: str) -> list[Node]:
+    """The nodes of a name, in all scopes, or the one that makes a tensor of this name."""
+    nodes = [(scope, node) for scope in index.scopes for node in scope.live_nodes()]
+    found = [node for _, node in nodes if node.label == name] or [node for _, node in nodes if name in node.outputs]
+    if found:
+        return found
+    if any(scope.defines(name) for scope in index.scopes):
+        raise UsageError(
+            f"No node makes {name!r}, which is an input or a weight; name a node or a tensor that one makes."
+        )
+    names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
+    near = difflib.get_close_matches(name, sorted(names), n=NEAREST, cutoff=CUTOFF)
+    hint = f"did you mean {' or '.join(near)}?" if near else "surgeon inspect shows what is in it."
+    raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

@@ -1,0 +1,237 @@
+"""The values of one input: random, of the kind asked for, within what the input's role allows."""
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from surgeon.inputs.edges import edge_values, normal
+from surgeon.inputs.masks import hidden, low_of
+from surgeon.inputs.requirements import (
+    EDGES,
+    MASKED_KINDS,
+    MOST_CONDITIONS,
+    POSITIVE_KINDS,
+    WIDE_KINDS,
+    InputsUnknown,
+    Values,
+    Want,
+)
+
+_MOST_ELEMENTS = 1 << 28
+_WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
+_INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
+_PLAIN_INTEGERS = 10
+# Binary exponents of wide-ranging values: of all magnitudes; of a tail of each sign in every tensor, past the 6 at
+# which activations are cut off; of a large value of each sign.  The second row is for models that hold float16: sums
+# of squares must not overflow inside, for a fused operator sums in float32 and does not.
+_WIDE = ((-10.0, 6.0), (3.0, 6.0), (8.0, 13.0))
+_WIDE_HALF = ((-10.0, 4.0), (3.0, 4.0), (5.0, 6.5))
+_WIDE_INTEGERS = 10.0
+_FAR_PART = 1 / 2  # of integers that are near the limits of their dtype
+_HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
+_SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
+_ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
+
+
+class Filler:
+    """Makes the values of one input."""
+
+    def __init__(self, want: Want, seed: int, sizes: Mapping[str, int], values: Values) -> None:
+        self.want, self.seed, self.sizes = want, seed, sizes
+        self.values = values if want.answers_to(values) else Values.USUAL
+        self.tame = values is Values.TAME
+        self.shape = want.shape(sizes)
+        self._key = zlib.crc32(want.name.encode())
+        self.random = np.random.default_rng([seed, self._key])
+        if math.prod(self.shape) >= _MOST_ELEMENTS:
+            raise InputsUnknown(f"input '{want.name}' of shape {list(self.shape)} is too large to make")
+
+    def fill(self) -> np.ndarray:
+        """Return the array, in the input's dtype and shape."""
+        makers: dict[str, Callable[[], np.ndarray]] = {
+            "words": lambda: self.random.choice(np.array(self.want.role.words or _WORDS, dtype=object), self.shape),
+            "coins": lambda: np.asarray(self.random.integers(0, 2, self.shape)),
+            "condition": self._condition,
+            "mask": self._mask,
+            "indices": lambda: self._indices(self.want.named == "position"),
+            "counts": lambda: self._counts(self.want.role.flags),
+            "lengths": self._lengths,
+            "positions": lambda: self._positions(None),
+            "compared": self._compared,
+            "plain": self._plain,
+        }
+        dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
+        made = np.asarray(makers[self.want.kind]())
+        with np.errstate(invalid="ignore"):  # narrow floats have no infinity: it becomes NaN
+            return made.astype(dtype).reshape(self.shape)
+
+    def _condition(self) -> np.ndarray:
+        """Both values in turn as the seed counts up; several conditions go through all their combinations."""
+        return np.full(self.shape, (self.seed >> self.want.turn % MOST_CONDITIONS) & 1)
+
+    def _mask(self) -> np.ndarray:
+        """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other."""
+        if self.tame or not self.shape or not math.prod(self.shape):
+            return np.ones(self.shape, dtype=np.int64)
+        if self.values in MASKED_KINDS or self.values is Values.GAPS:
+            return 1 - self._hidden()
+        length = self.shape[-1]
+        ones = self.random.integers(1, length + 1, self.shape[:-1])
+        if ones.ndim:
+            ones.reshape(-1)[0] = length
+        else:
+            ones = np.asarray(length if self.seed % 2 == 0 else ones)
+        places = np.arange(length) if self.seed % 2 == 0 else np.arange(length)[::-1]
+        return (places < ones[..., None]).astype(np.int64)
+
+    def _indices(self, ascending: bool) -> np.ndarray:
+        """Values that stay inside every table they index, what is added on the way included."""
+        low, high = 0, None
+        for size, shift in self.want.role.limits:
+            table = size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0
+            if table:
+                top = max(table - max(shift, 0), 1)
+                high = top if high is None else min(high, top)
+                low = max(low, -shift)
+        if high is None:
+            high = 1 if self.tame else _INDEX_WITHOUT_TABLE
+        high = max(high, low + 1)
+        if ascending and low == 0:
+            return self._positions(high)
+        if self.values is Values.BACKWARDS and low == 0:
+            return self._pinned(self.random.integers(-high, high, self.shape), [-high, -1])
+        made = self.random.integers(low, low + 1 if self.tame else high, self.shape)
+        return made if self.tame else self._pinned(made, [high - 1, low])
+
+    def _positions(self, high: int | None) -> np.ndarray:
+        """0, 1, 2, ... along the last axis, below `high`."""
+        steps = np.arange(self.shape[-1] if self.shape else 1)
+        if high is not None:
+            steps = np.minimum(steps, high - 1)
+        return np.broadcast_to(steps, self.shape) if self.shape else steps.reshape(())
+
+    def _counts(self, flags: set[str]) -> np.ndarray:
+        """Shapes, counts and steps: small and positive."""
+        if "target" in flags:
+            target = np.ones(self.shape, dtype=np.int64)
+            target.reshape(-1)[:1] = -1
+            return target
+        if "trip" in flags:
+            return np.full(self.shape, 1 if self.tame else 2 + self.seed % 2)
+        if "zero" in flags:
+            return np.zeros(self.shape, dtype=np.int64)
+        return np.full(self.shape, 1 if self.tame else 2)
+
+    def _lengths(self) -> np.ndarray:
+        """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it."""
+        if self.tame:
+            return np.ones(self.shape, dtype=np.int64)
+        longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
+        lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
+        lengths.reshape(-1)[:1] = longest
+        return lengths
+
+    def _compared(self) -> np.ndarray:
+        """Around what integers are mostly compared with: 0 and 1, and in every other set some below and above."""
+        if self.values in WIDE_KINDS or self.values is Values.FAR:
+            return self._integers()
+        below_too = self.want.signed and self.values is Values.USUAL and self.seed % 2 == 1
+        return np.asarray(self.random.integers(-2 if below_too else 0, 3 if below_too else 2, self.shape))
+
+    def _plain(self) -> np.ndarray:
+        """Values of no known role: floats normal(0, 1), bytes over their whole range, integers small; or wide."""
+        dtype = self.want.dtype
+        if dtype.kind in "iu":
+            return self._integers()
+        if dtype.kind == "V" and "int" in dtype.name:
+            low = -2 if self.want.signed and self.values not in POSITIVE_KINDS else 0
+            return np.asarray(self.random.integers(low, 2, self.shape))
+        if self.values in MASKED_KINDS:
+            return self._hidden_floats()
+        if self.values in EDGES:
+            return edge_values(self.values, dtype, self.shape, self.seed, self.random, half=self.want.half)
+        if self.tame:
+            return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
+        make = self._wide if self.values in WIDE_KINDS else lambda: normal(self.random, self.shape)
+        return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
+
+    def _hidden_floats(self) -> np.ndarray:
+        """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
+        is_hidden = self._hidden()
+        shown = normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
+        return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
+
+    def _hidden(self) -> np.ndarray:
+        rows, first = self.values is Values.HIDDEN_ROWS, self.values is Values.GAPS
+        return hidden(self.shape, self.seed, self.random, rows=rows, first=first)
+
+    def _integers(self) -> np.ndarray:
+        """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""
+        dtype = self.want.dtype
+        if self.tame:
+            return np.ones(self.shape, dtype=np.int64)
+        negative = self.want.signed and self.values not in POSITIVE_KINDS
+        if dtype.itemsize == 1:
+            limits = np.iinfo(dtype)
+            low = 0 if self.values in POSITIVE_KINDS else limits.min
+            made = self.random.integers(low, int(limits.max) + 1, self.shape)
+        elif self.values in WIDE_KINDS:
+            made = np.exp2(self.random.uniform(0, _WIDE_INTEGERS, self.shape)).astype(np.int64)
+            made = made * self.random.choice((-1, 1) if negative else (1,), self.shape)
+            tail = int(self._power(_WIDE[1]))
+            made = self._pinned(made, [tail, -tail if negative else 0, 0])
+        else:
+            made = self.random.integers(1 - _PLAIN_INTEGERS if negative else 0, _PLAIN_INTEGERS, self.shape)
+        if self.values is Values.FAR:
+            far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
+            made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
+        if self.values is Values.SUMMED:
+            far = (1 << min(8 * dtype.itemsize - 7, _HELD_BY_DOUBLES)) + 5
+            made = self._pinned(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
+        if self.values is Values.LIMITS:
+            made = self._near_limits(made, negative)
+        if negative and self.values is Values.USUAL:
+            size = int(self.random.integers(1, _PLAIN_INTEGERS))
+            made = self._pinned(made, [size, -size])
+        return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
+
+    def _near_limits(self, made: np.ndarray, negative: bool) -> np.ndarray:
+        """Every other integer near the largest of its dtype or, where it may be negative, the least but one.
+
+        Not the least itself: divided by -1 it ends a process.
+        """
+        limits = np.iinfo(self.want.dtype)
+        ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1)
+        below = self.random.integers(0, _PLAIN_INTEGERS, self.shape).astype(object)
+        near = ends * (int(limits.max) - below)
+        far = self.random.random(self.shape) < _FAR_PART
+        return np.where(far, near, made).astype(self.want.dtype)
+
+    def _wide(self) -> np.ndarray:
+        """Floats over many orders of magnitude, exact zeros among them, both tails in the smallest of tensors."""
+        all_of_them, tail, far = _WIDE_HALF if self.want.half else _WIDE
+        made = np.exp2(self.random.uniform(*all_of_them, self.shape)) * self.random.choice((-1.0, 1.0), self.shape)
+        made = np.where(self.random.random(self.shape) < _ZEROS, 0.0, made)
+        pins = [self._power(tail), -self._power(tail), 0.0]
+        if self.values is Values.LARGE and self.want.dtype.itemsize > 1:
+            pins = [self._power(far), -self._power(far), *pins]
+        made = self._pinned(made, pins)
+        return np.where(made == 0, 1.0, np.abs(made)) if self.values is Values.WIDE_POSITIVE else made
+
+    def _power(self, exponents: tuple[float, float]) -> float:
+        """Two to a random exponent, a little above the least."""
+        return float(np.exp2(self.random.uniform(exponents[0] + 0.1, exponents[1])))
+
+    def _pinned(self, made: np.ndarray, pins: list[float]) -> np.ndarray:
+        """Put each pin at a random place.  Where there is room for one, it is the first or second as the seed goes."""
+        if (self.seed + self._key) % 2:
+            pins = [pins[1], pins[0], *pins[2:]]
+        flat = np.asarray(made).reshape(-1).copy()
+        size, count = flat.size, len(pins)
+        few = size > _SHUFFLED  # then drawing some is far less work than shuffling all
+        places = self.random.choice(size, count, replace=False) if few else self.random.permutation(size)
+        for place, pin in zip(places, pins, strict=False):
+            flat[place] = pin
+        return flat.reshape(self.shape)

@@ -1,0 +1,169 @@
+"""Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
+
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, ValueInfoProto
+
+from surgeon.inputs.dims import (
+    FreeDim,
+    fallback_sets,
+    free_dims,
+    input_dims,
+    require_known,
+    size_sets,
+    wanted_inputs,
+)
+from surgeon.inputs.filling import Filler
+from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
+from surgeon.inputs.roles import Role, decides, named_role, read_role
+from surgeon.inputs.use_def import Scopes
+from surgeon.ops.walking import holds_half
+
+__all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
+
+
+class InputPlan:
+    """What inputs a model wants, read once; `make` then yields as many sets of arrays as asked for.
+
+    `names` says whether hints at a role are taken: a name (attention_mask, position_ids), or for a mask of floats that
+    it is subtracted from one.  A model's own inputs are named by people; a tensor inside of it has its maker's name,
+    and 1 - x is but arithmetic.
+    Raises InputsUnknown for inputs that are no tensors, have no rank, or a dtype that numpy cannot hold.
+    """
+
+    def __init__(
+        self,
+        skeleton: ModelProto,
+        value: Callable[[TensorProto], np.ndarray] | None = None,
+        *,
+        names: bool = True,
+    ) -> None:
+        inputs = list(wanted_inputs(skeleton.graph).values())
+        for entry in inputs:
+            _require_tensor(entry)
+        self.free: dict[str, FreeDim] = free_dims(inputs)
+        scopes = Scopes(skeleton, value)
+        wants: list[Want] = []
+        self._conditions = 0
+        harmless: set[tuple[int, str, bool]] = set()
+        half = holds_half(skeleton)
+        for entry in inputs:
+            role = read_role(scopes, entry.name)
+            dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
+            named = named_role(entry.name) if names else None
+            kind = _kind(role, named, dtype, len(dims))
+            if kind == "mask" and not names and dtype.name in FLOATS:
+                kind = "plain"
+            free = kind in ("plain", "compared") and not decides(scopes, entry.name, harmless)
+            wants.append(Want(entry.name, dtype, dims, role, named, self._conditions, kind, free, half))
+            self._conditions += "condition" in role.flags
+        self.wants = tuple(wants)
+        self.signed = any(want.signed for want in wants)
+        self.widens = any(want.widens for want in wants)
+        self.edged = frozenset(want.name for want in wants if want.edged)  # inputs that `wants.EDGES` differ for
+
+    def answers_to(self, values: Values) -> bool:
+        """Whether values of this kind differ from the usual ones in any input."""
+        return any(want.answers_to(values) for want in self.wants)
+
+    def seeds(self) -> int:
+        """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
+        if not self.wants:
+            return 1
+        return 1 << max(1, min(self._conditions, MOST_CONDITIONS))
+
+    def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Return the sets of sizes to try first; one empty set when all is fixed.
+
+        Raises UsageError when `dims` names a dimension that no input has.
+        """
+        require_known(self.free, dims)
+        return size_sets(self.free, dims)
+
+    def fallback_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Return further sets, for a model that refuses all of `size_sets`."""
+        return fallback_sets(self.free, dims)
+
+    def make(
+        self, seed: int, sizes: Mapping[str, int], values: Values = Values.USUAL, leave: Collection[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Return one array per input but those to leave out, the same for the same arguments."""
+        wants = [want for want in self.wants if want.name not in leave]
+        return {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
+
+    def _kind_of(self, want: Want, seed: int, values: Values) -> Values:
+        """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
+        if values is not Values.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
+            return values
+        place = [other.name for other in self.wants if other.edged].index(want.name)
+        return values if (place + seed) % 2 == 0 else Values.USUAL
+
+
+def synthesise(
+    skeleton: ModelProto,
+    *,
+    seed: int,
+    dims: Mapping[str, int],
+    value: Callable[[TensorProto], np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Make random inputs for a model: one array per graph input that is not an initializer.
+
+    `skeleton` may lack large payloads; `value` reads one where the graph's use of an input depends on it.  `dims`
+    gives sizes of free dimensions by name; others get a usual size (batch 2, sequence 5, pictures 32, else 3).
+    Raises InputsUnknown, and UsageError when `dims` names a dimension that no input has.
+    """
+    plan = InputPlan(skeleton, value)
+    return plan.make(seed, plan.size_sets(dims)[0])
+
+
+def _require_tensor(entry: ValueInfoProto) -> None:
+    """Raise InputsUnknown unless the input is a tensor of known rank and dtype."""
+    kind = entry.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = {
+            "sequence_type": "a sequence",
+            "map_type": "a map",
+            "optional_type": "an optional",
+            "sparse_tensor_type": "a sparse tensor",
+        }.get(kind or "", "of no known type")
+        raise InputsUnknown(f"input '{entry.name}' is {what}, for which no values can be made")
+    if not entry.type.tensor_type.HasField("shape"):
+        raise InputsUnknown(f"input '{entry.name}' has no known rank")
+    if entry.type.tensor_type.elem_type == TensorProto.UNDEFINED:
+        raise InputsUnknown(f"input '{entry.name}' has no known dtype")
+
+
+def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
+    """Return the numpy dtype of an input (ml_dtypes' for bfloat16 and float8)."""
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type))
+    except KeyError as error:
+        raise InputsUnknown(f"input '{entry.name}' has a dtype that is not known here") from error
+
+
+def _kind(role: Role, named: str | None, dtype: np.dtype, rank: int) -> str:
+    """Return which of the filler's methods makes an input's values."""
+    flags = role.flags
+    mask = "mask" in flags or named == "mask"
+    if dtype.kind in "OUS":
+        return "words"
+    if dtype == np.bool_:
+        return "condition" if "condition" in flags else "mask" if mask or rank > 1 else "coins"
+    if role.limits:
+        return "indices"
+    if flags & {"target", "trip", "count", "zero"}:
+        return "counts"
+    if mask:
+        return "mask"
+    if dtype.kind in "iu":
+        if "condition" in flags:
+            return "condition"
+        if named == "length" or "length" in flags:
+            return "lengths"
+        if named == "position":
+            return "positions"
+        if "compared" in flags:
+            return "compared"
+    return "plain"

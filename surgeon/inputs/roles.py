@@ -1,0 +1,271 @@
+"""What role each graph input plays, read off how the graph uses it.
+
+The value is followed forwards through operators that only move or re-type it (Cast, Reshape, Concat, ...) to the
+operators that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
+`decides` asks the wider question, through arithmetic too: whether an index or a size hangs on the value at all.
+Local functions are entered with their call's arguments, bodies of If, Loop and Scan through captures and arguments.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import NodeProto, TensorProto
+
+from surgeon.inputs.use_def import Scope, Scopes
+from surgeon.ops.record import Lookup, Op
+from surgeon.ops.records import RECORDS, likened_node
+
+_MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
+
+# By operator, slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or
+# takes for ever.
+_DECIDING = {
+    op.name: frozenset(
+        (
+            *(*op.counts, *op.sizes_at, *op.zeros, *op.lengths, *op.trips, *op.deciding),
+            *(lookup.indices for lookup in op.lookups),
+            *(() if op.axes is None else (op.axes.slot,)),
+            *(() if op.below is None else op.below[:1]),
+        )
+    )
+    for op in RECORDS.values()
+}
+_NONE: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Role:
+    """What was seen of one input.
+
+    `limits`: sizes of the tables it indexes (a number, a free dimension's key, None if unknown), each with what is
+    added to the value on the way.  `flags`: other meanings: mask, scores, condition, count, zero, target, trip, length,
+    divisor.  `words`: strings that the graph knows.
+    """
+
+    limits: list[tuple[int | str | None, int]] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    words: list[str] = field(default_factory=list)
+
+
+Call = tuple[Scope, NodeProto]  # where a local function was called from
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A tensor that carries an input's value: its scope, name, the calls that led here, and the shift so far."""
+
+    scope: Scope
+    name: str
+    calls: tuple[Call, ...]
+    shift: int
+
+
+def read_role(scopes: Scopes, name: str) -> Role:
+    """Follow graph input `name` and return its role."""
+    role = Role()
+    places = [_Place(scopes.main, name, (), 0)]
+    seen: set[tuple[int, str, tuple[int, ...]]] = set()
+    while places and len(seen) < _MOST_STEPS:
+        place = places.pop()
+        key = (id(place.scope), place.name, tuple(id(node) for _, node in place.calls))
+        if key in seen:
+            continue
+        seen.add(key)
+        for node, slot, scope in place.scope.uses.get(place.name, ()):
+            inside = _Place(scope, place.name, place.calls, place.shift)
+            _note(scopes, role, node, slot, inside)
+            places.extend(_onwards(scopes, role, node, slot, inside))
+        if place.name in place.scope.outputs:
+            places.extend(_outwards(place))
+    return role
+
+
+def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
+    """Write down what `node` makes of the value in this slot."""
+    op = likened_node(node)
+    for lookup in op.lookups:
+        if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
+            role.limits.append((_reach(scopes, place, node, lookup), place.shift))
+    if op.below is not None and slot == op.below[0]:
+        depth = scopes.constant(place.scope, node.input[op.below[1]])
+        role.limits.append((int(depth.ravel()[0]) if depth is not None and depth.size else None, place.shift))
+    if slot in op.mask or (op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL):
+        role.flags.add("mask")
+    if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
+        role.flags.add("zero")
+    if slot in op.sizes_at and slot not in op.counts:
+        role.flags.add("target")
+    told = (
+        *(("scores", op.scores), ("count", op.counts), ("length", op.lengths)),
+        *(("condition", op.conditions), ("trip", op.trips), ("divisor", op.divisors)),
+    )
+    role.flags.update(flag for flag, slots in told if slot in slots)
+    if op.compares:
+        other = node.input[1 - slot]
+        role.flags.add("compared" if scopes.constant(place.scope, other) is not None else "length")
+    if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
+        role.flags.add("mask")
+    for attribute in node.attribute if op.words else ():
+        if attribute.name in op.words:
+            role.words.extend(text.decode("utf-8", "replace") for text in attribute.strings)
+
+
+def _sign(op: Op, slot: int) -> int:
+    """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
+    return op.signs[slot] if op.family == "sum" and len(op.signs) == 2 else 0
+
+
+def _onwards(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
+    """Yield the tensors that carry the value behind `node`: its outputs, a function's or a body's inputs."""
+    op = likened_node(node)
+    called = scopes.function(node)
+    if called is not None:
+        recursion = len(place.calls) > 32
+        if slot < len(called.inputs) and not recursion:
+            yield _Place(called, called.inputs[slot], (*place.calls, (place.scope, node)), place.shift)
+        return
+    for attribute, body in place.scope.bodies.get(id(node), ()):
+        # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
+        if attribute == "body" and slot < len(body.inputs) and slot not in (*op.trips, *op.conditions):
+            yield _Place(body, body.inputs[slot], place.calls, place.shift)
+    shift = place.shift
+    sign = _sign(op, slot)
+    if sign:
+        added = _added(scopes, node, slot, sign, place)
+        if added is None:
+            return
+        shift += added
+    elif slot not in op.carried:
+        return
+    for output in node.output:
+        if output:
+            yield _Place(place.scope, output, place.calls, shift)
+
+
+def _outwards(place: _Place) -> Iterator[_Place]:
+    """Yield the tensors of the calling node that an output of a function body becomes."""
+    if place.calls and place.scope.parent is None:
+        caller, node = place.calls[-1]
+        for position, name in enumerate(place.scope.outputs):
+            if name == place.name and position < len(node.output):
+                yield _Place(caller, node.output[position], place.calls[:-1], place.shift)
+        return
+    if place.scope.parent is not None:
+        parent = place.scope.parent
+        for node in parent.makers.values():
+            for _, body in parent.bodies.get(id(node), ()):
+                if body is place.scope and likened_node(node).chooses:
+                    position = place.scope.outputs.index(place.name)
+                    yield _Place(parent, node.output[position], place.calls, place.shift)
+                    return
+
+
+Trace = tuple[Scope, str, bool]  # a scope, a tensor in it, and whether the value stays small whatever the input is
+
+
+def decides(scopes: Scopes, name: str, harmless: set[tuple[int, str, bool]]) -> bool:
+    """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
+
+    All operators are followed.  `harmless` holds the tensors known to decide nothing; those found so are added.
+    """
+    pending: list[Trace] = [(scopes.main, name, False)]
+    seen: set[tuple[int, str, bool]] = set()
+    while pending:
+        scope, tensor, bounded = pending.pop()
+        key = (id(scope), tensor, bounded)
+        if key in seen or key in harmless:
+            continue
+        seen.add(key)
+        for node, slot, place in scope.uses.get(tensor, ()):
+            op = likened_node(node)
+            if not bounded and slot in _DECIDING.get(op.name, _NONE):
+                return True
+            if not op.reads_shape:
+                pending.extend(_computed(scopes, node, slot, place, bounded))
+        if scope.node is not None and scope.parent is not None and tensor in scope.outputs:
+            if likened_node(scope.node).trips and tensor == scope.outputs[0]:
+                return True
+            pending.extend((scope.parent, output, bounded) for output in scope.node.output)
+            pending.extend((scope, carried, bounded) for carried in scope.inputs)
+    harmless |= seen
+    return False
+
+
+def _computed(scopes: Scopes, node: NodeProto, slot: int, place: Scope, bounded: bool) -> Iterator[Trace]:
+    """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
+    called = scopes.function(node)
+    if called is not None and slot < len(called.inputs):
+        yield called, called.inputs[slot], bounded
+    for _, body in place.bodies.get(id(node), ()):
+        yield from ((body, given, bounded) for given in body.inputs)
+    op = likened_node(node)
+    bounded = bounded or op.places or op.truths or slot in op.chooses
+    for position, output in enumerate(node.output):
+        if output:
+            yield place, output, bounded or (position > 0 and op.further_places)
+
+
+def _added(scopes: Scopes, node: NodeProto, slot: int, sign: int, place: _Place) -> int | None:
+    """Return what a sum or difference adds to the value at most; None if the value does not go on as an index."""
+    other = scopes.constant(place.scope, node.input[1 - slot])
+    if likened_node(node).signs[1] < 0:
+        if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
+            return None
+        return -int(other.min())
+    if other is None:
+        return 8  # a running offset (positions behind a cache): assumed small
+    if other.size == 0 or other.dtype.kind not in "iu":
+        return 0 if other.dtype.kind == "f" else None
+    return int(other.max())
+
+
+def _table_size(scopes: Scopes, place: _Place, table: str, axis: int) -> int | str | None:
+    """Return the size of a table along an axis; a function's argument is looked up where the function is called."""
+    scope, calls = place.scope, list(place.calls)
+    while True:
+        size = scopes.dim(scope, table, axis)
+        owner = scope.owner(table)
+        if size is not None or not calls or table not in owner.inputs or owner.parent is not None:
+            return size
+        scope, node = calls.pop()
+        position = owner.inputs.index(table)
+        if position >= len(node.input):
+            return None
+        table = node.input[position]
+
+
+def _reach(scopes: Scopes, place: _Place, node: NodeProto, lookup: Lookup) -> int | str | None:
+    """Return the size of a table along the axis that indices go over; the smallest known where they are tuples."""
+    table = node.input[lookup.table]
+    if not lookup.by_tuples:
+        return _table_size(scopes, place, table, _attribute(node, lookup.axis, lookup.usual))
+    last = scopes.dim(place.scope, node.input[lookup.indices], -1)
+    first = _attribute(node, "batch_dims", 0)
+    count = last if isinstance(last, int) else 1
+    sizes = [_table_size(scopes, place, table, first + axis) for axis in range(count)]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    return min(numbers) if numbers else (sizes[0] if sizes else None)
+
+
+def _attribute(node: NodeProto, name: str, default: int) -> int:
+    """Return an integer attribute or its default."""
+    return next((int(a.i) for a in node.attribute if a.name == name and not a.ref_attr_name), default)
+
+
+def _is_one(value: np.ndarray | None) -> bool:
+    """Whether a constant is 1 everywhere."""
+    return value is not None and value.size > 0 and value.dtype.kind in "iuf" and bool((value == 1).all())
+
+
+_NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("mask", re.compile(r"mask", re.IGNORECASE)),
+    ("position", re.compile(r"position", re.IGNORECASE)),
+    ("length", re.compile(r"length|_lens?$|^lens?$", re.IGNORECASE)),
+)
+
+
+def named_role(name: str) -> str | None:
+    """Return the role that a name alone suggests: mask, position, length, or None."""
+    return next((kind for kind, expression in _NAMED if expression.search(name)), None)

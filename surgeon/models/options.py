@@ -1,0 +1,63 @@
+"""How a rewrite is checked: which checks there are, and what they take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from surgeon.errors import UsageError
+from surgeon.limits import RUN_TIME
+
+Check = Literal["sites", "model", "both", "none"]
+CHECKS = ("sites", "model", "both", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How the numeric checks run.
+
+    dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers, and
+    Python files that implement ops.  rtol, atol: tolerances in place of those by dtype.  inputs: for the check of the
+    whole model, files of the user's own data (.npz, or folders of them) in place of random ones.  layers: compare inner
+    tensors of the whole models too.  proof_time: seconds of processor time that the proof of one site may take.
+    run_time: the same of one run of a whole model.  jobs: how many proofs are made at once, each in a process; None for
+    as many as there are cores, at most four.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    custom_ops: Sequence[str | Path] = ()
+    rtol: float | None = None
+    atol: float | None = None
+    inputs: Sequence[str | Path] = ()
+    layers: bool = False
+    proof_time: float = 10.0
+    run_time: float = RUN_TIME
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("custom_ops", "inputs"):  # one path by itself is a list of one
+            object.__setattr__(self, name, paths_of(getattr(self, name)))
+
+    def require(self) -> None:
+        """Raise UsageError for options that mean nothing."""
+        if not 0 < self.proof_time < float("inf"):
+            raise UsageError(f"A proof cannot take {self.proof_time:g} s; give it some seconds, as in --proof-time 60.")
+        require_run_time(self.run_time)
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"There cannot be {self.jobs} proofs at once; give one or more, as in --jobs 2.")
+        if self != CheckOptions():
+            from surgeon.models.model_check import require_options
+
+            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+
+
+def require_run_time(seconds: float) -> None:
+    """Raise UsageError for a time in which nothing can run."""
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"A run cannot take {seconds:g} s; give it some seconds, as in --run-time 600.")
+
+
+def paths_of(given: "str | Path | Sequence[str | Path]") -> Sequence[str | Path]:
+    """Paths as a list, also where one is given by itself."""
+    return (given,) if isinstance(given, (str, Path)) else given

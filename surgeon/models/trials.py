@@ -1,0 +1,253 @@
+"""Trials: sets of inputs and what the original makes of them, run once for any number of models to be held against.
+
+The inputs are the user's, or made to fit the graph: several seeds, several sizes of free dimensions, and values of
+wide range.  What the original refuses is left out; where it refuses everything, `why` says so.
+"""
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.inputs.dims import require_known
+from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
+from surgeon.inputs.user_inputs import InputSet
+from surgeon.models.noise import measure
+from surgeon.models.workload import Workload
+from surgeon.running.away import Away
+from surgeon.running.runtime import SessionError
+from surgeon.running.whole import Whole
+from surgeon.verdicts.compare import TOLERANCES, dtype_name, same_values, tolerance
+
+# Added to the seed, and times which: no second opinion comes of masks, indices and sizes that proofs of sites tried.
+# Always the turn that hides by the least number, beside which a score is lost in any order.  Rows hidden whole are left
+# to the proofs: what ONNX Runtime's kernels make of such is not always what ONNX says.
+_OWN_SEED, _OWN_TURNS = 1000, 6
+_MORE = 2  # added to each free size
+# Of a run, as `Workload` counts it.  A model that computes more is run twice only on its first inputs, and once on
+# wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
+MUCH, VERY_MUCH = 1 << 36, 1 << 39
+# What wide-ranging values to make in turn, and which instead where the original does not stand them.
+_WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """One set of inputs, what the original made of it, and the outputs that a second run did not repeat.
+
+    sizes: of the free dimensions, empty where the user gave the inputs.  wide: values of wide range, of which only
+    what is finite in the original is compared.  source: where the user's inputs came from, empty for made ones.
+    """
+
+    feeds: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    unstable: list[str]
+    sizes: Mapping[str, int]
+    wide: bool = False
+    source: str = ""
+
+
+class Trials:
+    """All trials of one original; `run` makes them.
+
+    made       the trials
+    why        one sentence on why there are none, else empty
+    oracle     what runs the original
+    left_out   why a set of made inputs of wide range tells nothing
+    refused    one sentence on the user's inputs that the original does not run on
+    """
+
+    def __init__(
+        self,
+        original: pathlib.Path | ModelProto,
+        skeleton: ModelProto,
+        *,
+        seed: int,
+        dims: Mapping[str, int],
+        away: Away,
+        given: Sequence[InputSet] = (),
+    ) -> None:
+        """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
+        self.original = original
+        self.away = away
+        self.made: list[Trial] = []
+        self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
+        self.oracle = ""
+        self.left_out = ""
+        self.refused = ""
+        self._given = given
+        self._seed = seed
+        self._dims = dims
+        self._plan: InputPlan | None = None
+        self._refusal = ""  # why the original refused the first inputs that it refused
+        self._work = 0  # of the largest run so far
+        self._noise: dict[int, dict[str, float]] = {}  # by id() of the trial
+        self._done = bool(self.why)
+        if given or self._done:
+            return
+        try:
+            self._plan = InputPlan(skeleton)
+        except InputsUnknown as unknown:
+            self._stop(f"Inputs cannot be made: {unknown.reason}.")
+        else:
+            require_known(self._plan.free, dims)
+
+    def run(self) -> None:
+        """Run the original on everything, the first time that this is called."""
+        if self._done:
+            return
+        self._done = True
+        try:
+            with self.away.open(self.original) as session:
+                self.oracle = session.name
+                self.made.extend(self._trials(session))
+        except InputsUnknown as unknown:
+            self._stop(f"Inputs cannot be made: {unknown.reason}.")
+        except SessionError as refused:
+            self._stop(f"ONNX Runtime does not load the original: {refused.line}")
+        if not self.made and not self.why:
+            self.why = self.refused or f"The original does not run on the inputs made for it: {self._refusal}"
+
+    def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
+        """Return how far each output of the original moves for no reason, by trial; measured once for each."""
+        unknown = [trial for trial in trials if id(trial) not in self._noise]
+        if unknown:
+            measured = measure(self.original, self.away, [(trial.feeds, trial.outputs) for trial in unknown])
+            self._noise.update((id(trial), moved) for trial, moved in zip(unknown, measured, strict=True))
+        return [self._noise[id(trial)] for trial in trials]
+
+    def _stop(self, why: str) -> None:
+        self.made.clear()
+        self.why, self._done = why, True
+
+    def _trials(self, session: Whole) -> Iterator[Trial]:
+        """Yield the trials that the original accepts."""
+        self._load = Workload(self.original)
+        if self._plan is None:
+            yield from self._given_trials(session)
+            return
+        made = list(self._usual_trials(session, self._plan))
+        yield from made
+        if made and self._work <= MUCH:
+            yield from self._own_trials(session, self._plan, made[0])
+        if made and self._plan.widens:
+            yield from self._wide_trials(session, self._plan, made)
+
+    def _given_trials(self, session: Whole) -> Iterator[Trial]:
+        """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
+        for given in self._given:
+            try:
+                outputs = session.run(given.arrays)
+                again = session.run(given.arrays) if self._work < MUCH else outputs
+            except SessionError as refused:
+                self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.line}"
+                continue
+            self._work = max(self._work, self._load.of(given.arrays))
+            yield Trial(given.arrays, outputs, _unrepeated(outputs, again), {}, source=str(given))
+
+    def _usual_trials(self, session: Whole, plan: InputPlan) -> Iterator[Trial]:
+        """Yield the trials that the original accepts: several seeds at the first sizes, one at each of the others."""
+        seeds = range(self._seed, self._seed + plan.seeds())
+        found = 0
+        for sizes in plan.size_sets(self._dims):
+            for seed in seeds:
+                trial = self._trial(session, plan, seed, sizes, repeat=self._work < MUCH)
+                if trial is None:
+                    continue
+                self._work = max(self._work, self._load.of(trial.feeds))
+                found += 1
+                yield trial
+                if self._work > VERY_MUCH:
+                    return
+            seeds = range(seeds.stop, seeds.stop + 1) if found else seeds
+        if found:
+            return
+        for sizes in plan.fallback_sets(self._dims):
+            trials = [self._trial(session, plan, seed, sizes) for seed in seeds]
+            if any(trials):
+                yield from (trial for trial in trials if trial)
+                return
+
+    def _trial(
+        self, session: Whole, plan: InputPlan, seed: int, sizes: Mapping[str, int], *, repeat: bool = True
+    ) -> Trial | None:
+        """Run the original on one set of inputs, on tamer values if it refuses the usual ones or answers NaN alone."""
+        answer: Trial | None = None
+        for values in (Values.USUAL, Values.UNSIGNED, Values.TAME):
+            if values is Values.UNSIGNED and not plan.signed:
+                continue
+            feeds = plan.make(seed, sizes, values)
+            try:
+                outputs = session.run(feeds)
+                again = session.run(feeds) if repeat else outputs
+            except SessionError as refused:
+                self._refusal = self._refusal or refused.line
+                continue
+            answer = Trial(feeds, outputs, _unrepeated(outputs, again), sizes)
+            if not _all_nan(outputs):
+                break
+        return answer
+
+    def _own_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+        """Yield a trial with gaps in masks and other indices, at sizes of its own where the original takes such."""
+        if not (first.sizes or plan.answers_to(Values.GAPS) or plan.answers_to(Values.BACKWARDS)):
+            return
+        larger = {name: size if name in self._dims else size + _MORE for name, size in first.sizes.items()}
+        for sizes in (larger, first.sizes):
+            feeds = plan.make((self._seed + _OWN_SEED) * _OWN_TURNS, sizes, Values.GAPS)
+            try:
+                outputs = session.run(feeds)
+            except SessionError:
+                continue  # of what the original does not take nothing is said
+            if not _all_nan(outputs):
+                yield Trial(feeds, outputs, first.unstable, sizes)
+                return
+
+    def _wide_trials(self, session: Whole, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
+        """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.
+
+        What the original does not stand is left out, and `left_out` says why.
+        """
+        first, unstable = made[0], sorted({name for trial in made for name in trial.unstable})
+        for turn in range(1 if self._work > MUCH else plan.seeds()):
+            why = ""
+            for values in _WIDE_TURNS[turn % len(_WIDE_TURNS)]:
+                feeds = plan.make(self._seed + turn, first.sizes, values)
+                try:
+                    outputs = session.run(feeds)
+                except SessionError as refused:
+                    why = f"the original refuses it ({refused.line.rstrip('.')})"
+                    continue
+                if _tells(outputs, first.outputs, entirely=values is Values.LARGE):
+                    yield Trial(feeds, outputs, unstable, first.sizes, wide=True)
+                    break
+                why = "the original answers it with NaN or infinity"
+            else:
+                self.left_out = why
+
+
+def _unrepeated(outputs: Mapping[str, np.ndarray], again: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the outputs that a second run did not repeat bit for bit (NaN equal to NaN)."""
+    return [name for name in outputs if name not in again or not same_values(outputs[name], again[name])]
+
+
+def _tells(outputs: Mapping[str, np.ndarray], usual: Mapping[str, np.ndarray], *, entirely: bool) -> bool:
+    """Whether some number is finite, and each output that usually holds such holds one here (`entirely`: no other)."""
+    floats = {name: np.isfinite(array) for name, array in outputs.items() if dtype_name(array) in TOLERANCES}
+    for name, finite in floats.items():
+        expected = finite.size and name in usual and bool(np.isfinite(usual[name]).any())
+        if expected and not (finite.all() if entirely else finite.any()):
+            return False
+    return not floats or any(finite.any() for finite in floats.values())
+
+
+def _all_nan(outputs: Mapping[str, np.ndarray]) -> bool:
+    """Whether no output holds a number."""
+    floats = [array for array in outputs.values() if tolerance(dtype_name(array)) != (0.0, 0.0)]
+    return (
+        bool(floats)
+        and len(floats) == len(outputs)
+        and all(bool(np.isnan(array.astype(np.complex128)).all()) for array in floats)
+    )

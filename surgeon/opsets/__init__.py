@@ -1,0 +1,1 @@
+"""What operators mean from one opset to another."""

@@ -1,0 +1,245 @@
+"""Names of rules at the command line, and where they lead: installed packs, files and modules."""
+
+import difflib
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from surgeon.errors import RuleError
+from surgeon.packs import points
+from surgeon.rules.functions import LocalFunction
+from surgeon.rules.rule import Rule
+
+Named = str | Rule | LocalFunction
+
+
+def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
+    """Rules by the name they were asked for, in order; a local function stands for its rule.
+
+    approximate: take rules that change numbers beyond rounding also where their file is named and not they themselves.
+
+    A name is that of a group of an installed pack, of a rule file in it (all its rules), of one rule, `file:rule`,
+    `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with
+    commas, and `-name` leaves rules out again.  A rule that several names lead to runs where the first of them stands.
+    Raises RuleError for a name that leads nowhere, with the nearest ones.
+    """
+    items = [names] if isinstance(names, (str, Rule, LocalFunction)) else list(names)
+    found: dict[str, tuple[Rule, ...]] = {}
+    less: set[Rule] = set()
+    for item in items:
+        if isinstance(item, LocalFunction):
+            item = item.as_rule()
+        if isinstance(item, Rule):
+            found[item.name] = (*found.get(item.name, ()), item)
+            continue
+        for name in (part.strip() for part in item.split(",")):
+            if name.startswith("-"):
+                less.update(_resolve_one(name[1:]))
+            elif name:
+                found[name] = _resolve_one(name)
+    if not found:
+        raise RuleError("No rule is named; `surgeon rules` lists those there are.")
+    if less:
+        found = _without(found, less)
+    return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
+
+
+def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules of a name without the approximate ones that it does not name.  Raises RuleError if none is left."""
+    left = tuple(rule for rule in rules if rule.is_exact or rule.name == name.rpartition(":")[2])
+    if len(left) < len(rules) and name in groups():
+        return rules  # a group holds those that it names
+    if rules and not left:
+        raise RuleError(
+            f"All rules of {name!r} are approximate; name the one you want, as in {name}:{rules[0].name}, or ask for "
+            "approximate rules with --approximate."
+        )
+    return left
+
+
+def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
+    absent = less.difference(*found.values())
+    if absent:
+        raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is left out but was not asked for; drop the -.")
+    left = {name: tuple(rule for rule in rules if rule not in less) for name, rules in found.items()}
+    if not any(left.values()):
+        raise RuleError("Every rule that was asked for is left out again; name one that stays.")
+    return left
+
+
+def packs() -> dict[str, list[str]]:
+    """Modules of rule files by the pack that they come from; of packages, not yet imported."""
+    found: dict[str, list[str]] = {}
+    for point in points():
+        try:
+            spec = importlib.util.find_spec(point.module)
+        except ModuleNotFoundError:  # a package further out is missing
+            spec = None
+        if spec is None:
+            raise RuleError(f"Rule pack {point.name!r} points to {point.module!r}, which is not installed.")
+        if spec.submodule_search_locations is None:
+            found.setdefault(point.name, []).append(point.module)
+            continue
+        folders = importlib.import_module(point.module).__path__  # a package may say itself where its files are
+        modules = sorted(name for folder in folders for name in _modules_in(folder, _changed(folder)))
+        found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules)
+    return found
+
+
+def _changed(folder: str) -> int:
+    return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # a place within an archive stays as it is
+
+
+@cache
+def _modules_in(folder: str, changed: int) -> tuple[str, ...]:
+    """The modules of rules in a folder as it was changed last (ns)."""
+    return tuple(item.name for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
+
+
+def groups() -> dict[str, list[str]]:
+    """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
+    found: dict[str, list[str]] = {}
+    for point in points():
+        for name, members in getattr(_import(point.module), "GROUPS", {}).items():
+            found.setdefault(name, []).extend(members)
+    return found
+
+
+def _members(name: str, known: Mapping[str, Sequence[str]], within: tuple[str, ...] = ()) -> Iterator[Rule]:
+    """The rules of a group, those of groups in it among them; approximate ones only where they are named themselves."""
+    if name in within:
+        way = " > ".join((*within, name))
+        raise RuleError(f"The rule group {name!r} holds itself ({way}); mend the pack's GROUPS.")
+    for member in known[name]:
+        if member in known:
+            yield from _members(member, known, (*within, name))
+        else:
+            yield from (rule for rule in _resolve_one(member) if rule.is_exact or rule.name == member)
+
+
+def all_rules() -> Iterator[tuple[str, str, Rule]]:
+    """(pack, module, rule) for every rule of every installed pack."""
+    for pack, modules in packs().items():
+        for module in modules:
+            for rule in rules_of(importlib.import_module(module)):
+                yield pack, module, rule
+
+
+def rules_of(module: ModuleType) -> tuple[Rule, ...]:
+    """The rules that a module defines, in the order of their definition."""
+    return tuple(
+        value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__
+    )
+
+
+def functions_of(module: ModuleType) -> tuple[Rule, ...]:
+    """The rules of the local functions that a module defines."""
+    functions = dict.fromkeys(value for value in vars(module).values() if isinstance(value, LocalFunction))
+    return tuple(item.as_rule() for item in functions if item.__module__ in ("", module.__name__))
+
+
+def _resolve_one(name: str) -> tuple[Rule, ...]:
+    place, colon, inner = name.rpartition(":")
+    if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
+        place, inner = name, ""
+    if place.endswith(".py") or "/" in place:
+        return _pick(_from_file(Path(place)), inner, place)
+    owners = [module for modules in packs().values() for module in modules if module.rpartition(".")[2] == place]
+    if len(owners) > 1:
+        raise RuleError(f"{place!r} is in several rule packs; write one of {', '.join(owners)}.")
+    if owners:
+        return _pick(importlib.import_module(owners[0]), inner, place)
+    if "." in place:
+        return _pick(_import(place), inner, place)
+    known = groups()
+    if place in known and not inner:
+        return tuple(dict.fromkeys(_members(place, known)))
+    named = [(module, rule) for _, module, rule in all_rules() if rule.name == place]
+    if len(named) > 1:
+        ways = ", ".join(f"{module}:{place}" for module, _ in named)
+        raise RuleError(f"{place!r} names several rules; write one of {ways}.")
+    if not named or inner:
+        raise RuleError(_unknown(place))
+    return (named[0][1],)
+
+
+def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
+    rules = rules_of(module)
+    if inner not in {rule.name for rule in rules} and (inner or not rules):  # local functions are rules where asked for
+        rules = (*rules, *functions_of(module))
+    if not inner:
+        if not rules:
+            raise RuleError(f"{place} defines no rule; decorate a replacement with @surgeon.rule(patterns=[...]).")
+        return rules
+    chosen = tuple(rule for rule in rules if rule.name == inner)
+    if not chosen:
+        raise RuleError(f"{place} has no rule {inner!r}; it has {', '.join(rule.name for rule in rules) or 'none'}.")
+    return chosen
+
+
+def _unknown(name: str) -> str:
+    names = {rule.name for _, _, rule in all_rules()}
+    names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
+    names |= groups().keys()
+    near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"`surgeon rules` lists the {len(names)} that there are."
+    return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise RuleError(f"There is no module {name!r} to take rules from; check the name or install it.") from None
+        raise
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
+    version = path.stat()  # a file that was edited is read again
+    name = f"{_home(path)}surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RuleError(f"{str(path)!r} is no Python file; name it with .py at the end.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    done = False
+    try:
+        spec.loader.exec_module(module)
+        done = True
+    except RuleError:
+        raise
+    except Exception as error:
+        line = getattr(error, "lineno", None)
+        where = f" (line {line})" if line else ""
+        if isinstance(error, ImportError) and "relative import" in str(error):  # a copy of a file of some pack
+            where = ": write the name of its pack before the dot, as in from surgeon.patterns._numbers import no_double"
+        raise RuleError(f"Rule file {str(path)!r} cannot be read: {type(error).__name__}: {error}{where}.") from error
+    finally:
+        if not done:
+            del sys.modules[name]
+    return module
+
+
+def _home(path: Path) -> str:
+    """The pack in which a rule file lies, with a dot behind: what it imports from beside itself is found then."""
+    for point in points():
+        for folder in getattr(_import(point.module), "__path__", ()):
+            if Path(folder).resolve() == path.resolve().parent:
+                return f"{point.module}."
+    return ""
+
+
+def flat(selection: dict[str, tuple[Rule, ...]]) -> Sequence[Rule]:
+    """The rules of a selection, each once, in order."""
+    return list(dict.fromkeys(rule for rules in selection.values() for rule in rules))

@@ -1,0 +1,239 @@
+"""Calls of local functions written out: the nodes of their bodies, with the attributes that a call gives in place."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from surgeon.edit.fragment import FREE
+from surgeon.errors import GraphError, RuleError, require
+from surgeon.file.model import Model
+from surgeon.graph import Graph
+from surgeon.ops.node_check import check_node
+from surgeon.ops.schemas import schema
+from surgeon.ops.walking import all_nodes, free_names, graphs_in
+from surgeon.opsets.lossless import judge
+from surgeon.rules.bodies import first_version
+from surgeon.running.inlining import IR_VERSION
+from surgeon.shapes.indexed import index_of
+
+DEEPEST = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
+SMALL = 1024  # elements of a constant that is written in another dtype
+STRING = TensorProto.STRING
+Find = Callable[[NodeProto], FunctionProto | None]
+
+
+def different(function: FunctionProto, versions: Mapping[str, int]) -> str:
+    """Why the body of a function does not mean the same at these versions of its domains; "" where it does."""
+    own = {("" if item.domain == "ai.onnx" else item.domain): item.version for item in function.opset_import}
+    rewritten: set[str] | None = None  # found out once an op is of another version
+    for node in all_nodes(function.node):
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        before, after = own.get(domain), versions.get(domain, own.get(domain))
+        if before is None or after is None or schema(domain, node.op_type, None) is None:
+            continue
+        first = first_version(domain, node.op_type)
+        there, here = schema(domain, node.op_type, before), schema(domain, node.op_type, after)
+        if there is None:
+            return (
+                f"its body is written at opset {before} and uses {node.op_type}, which exists from opset {first}; "
+                f"write it at opset {first} or later"
+            )
+        if here is None:
+            return f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
+        if there.since_version == here.since_version:
+            continue
+        if rewritten is None:
+            rewritten = _changed(function, own.get("", 0), versions.get("", 0))
+        if domain or node.op_type in rewritten:
+            changed = max(there.since_version, here.since_version)
+            return (
+                f"its body is written at opset {before} and the model has {after}, between which {node.op_type} "
+                f"changed (at {changed}); write it at opset {after}"
+            )
+    return ""
+
+
+def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
+    """The ops of a body of which some node would have to be written in another way at another opset of ai.onnx."""
+    holder = ModelProto(ir_version=IR_VERSION, graph=GraphProto(name="empty"), functions=[function])
+    index = index_of(Model.open(holder))
+    low, high = sorted((before, after))
+    found: set[str] = set()
+    for node in (node for scope in index.scopes for node in scope.nodes if schema("", node.op, low) is not None):
+        change = judge(node, low, high, index.types)
+        if isinstance(change, str) or not change.empty or check_node(node.proto, after, lambda _: None, True):
+            found.add(node.op)
+    return found
+
+
+class Expansion:
+    """The nodes of one call, those of calls inside it among them.
+
+    find: the function that a node calls and that is to be written out, None for any other node.  Names of inner tensors
+    are made apart by a number; those of nodes go.
+    """
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
+        self._count = 0
+
+    def nodes(self, call: NodeProto, function: FunctionProto, depth: int = 0) -> Iterator[NodeProto]:
+        """The body for one call, in terms of the call's inputs and outputs."""
+        name = f"{function.domain}::{function.name}"
+        if depth > DEEPEST:
+            raise GraphError(f"Local function {name} calls itself, which ONNX forbids; mend the model.")
+        if len(call.input) > len(function.input) or len(call.output) > len(function.output):
+            raise GraphError(f"A call of local function {name} has more inputs or outputs than the function; mend it.")
+        given = dict(zip(function.input, [*call.input, *[""] * len(function.input)], strict=False))
+        attributes = _attributes(call, function)
+        names = {"": "", **given}
+        wanted: dict[str, str] = {}
+        for inner, outer in zip(function.output, call.output, strict=False):
+            if outer and inner not in given and inner not in wanted:
+                wanted[inner] = outer
+        names.update(wanted)
+        for node in function.node:
+            yield from self._node(node, names, attributes, depth)
+        for inner, outer in zip(function.output, call.output, strict=False):
+            if outer and wanted.get(inner) != outer:
+                yield helper.make_node("Identity", [names[inner]], [outer])
+
+    def _node(
+        self, node: NodeProto, names: dict[str, str], attributes: Mapping[str, AttributeProto], depth: int
+    ) -> Iterator[NodeProto]:
+        """A node of a body with its names and attributes, or the nodes of the function that it calls."""
+        made = NodeProto(op_type=node.op_type, domain="" if node.domain == "ai.onnx" else node.domain)
+        made.overload = node.overload
+        read = [names[name] for name in node.input]
+        while read and not read[-1]:
+            read.pop()
+        made.input.extend(read)
+        for name in node.output:
+            names[name] = names.get(name) or (self._fresh(name) if name else "")
+        made.output.extend(names[name] for name in node.output)
+        for item in node.attribute:
+            found = attributes.get(item.ref_attr_name) if item.ref_attr_name else item
+            if found is not None:
+                made.attribute.add().CopyFrom(found)
+                made.attribute[-1].name = item.name
+                for graph in graphs_in(made.attribute[-1]):
+                    self._graph(graph, names, attributes, depth)
+        function = self._find(made)
+        if function is None:
+            yield made
+        else:
+            yield from self.nodes(made, function, depth + 1)
+
+    def _graph(
+        self, graph: GraphProto, around: Mapping[str, str], attributes: Mapping[str, AttributeProto], depth: int
+    ) -> None:
+        """Give the tensors of a body names of their own, in place."""
+        tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+        own = [*(value.name for value in graph.input), *(tensor.name for tensor in tensors)]
+        own += [name for node in graph.node for name in node.output if name]
+        names = {**around, **{name: self._fresh(name) for name in own}}
+        for value in (*graph.input, *tensors):
+            value.name = names[value.name]
+        nodes = [made for node in graph.node for made in self._node(node, names, attributes, depth)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+        del graph.value_info[:]
+        for value in graph.output:
+            value.name = names[value.name]
+
+    def _fresh(self, name: str) -> str:
+        self._count += 1
+        return f"{name}#{self._count}"
+
+
+def _attributes(call: NodeProto, function: FunctionProto) -> dict[str, AttributeProto]:
+    """What a call gives for the function's attributes, else the defaults; what has neither is left out."""
+    return {item.name: item for item in (*function.attribute_proto, *call.attribute)}
+
+
+def emit_body(
+    g: Graph,
+    function: FunctionProto,
+    inputs: Sequence[Any],
+    attributes: Mapping[str, AttributeProto],
+    *,
+    find: Find = lambda _: None,
+    outputs: Sequence[bool] = (),
+    settle: bool = False,
+) -> list[Any]:
+    """Add the body of a function to a graph; returns its outputs, of which `outputs` says which are wanted.
+
+    Copies are left out.  settle: a constant that is cast to the type of a tensor whose dtype is known is written in
+    that dtype.  In a pattern constants are found however the model holds them.
+    """
+    call = NodeProto(op_type=function.name, domain=function.domain)
+    call.input.extend("" if item is None else f"in{place}" for place, item in enumerate(inputs))
+    wanted = list(outputs) or [True] * len(function.output)
+    call.output.extend(f"out{place}" if is_wanted else "" for place, is_wanted in enumerate(wanted))
+    call.attribute.extend(attributes.values())
+    tensors: dict[str, Any] = {f"in{place}": item for place, item in enumerate(inputs) if item is not None}
+    tensors[""] = None
+    numbers: dict[str, np.ndarray] = {}
+    for node in Expansion(find).nodes(call, function):
+        if node.op_type == "Identity" and not node.domain:
+            tensors[node.output[0]] = tensors[node.input[0]]
+            continue
+        if _is_number(node):
+            numbers[node.output[0]] = _number(node)
+        if (
+            g.helper_opset() is None
+            and node.op_type in ("Constant", "CastLike")
+            and {*node.input[:1], *node.output} & numbers.keys()
+        ):
+            tensors[node.output[0]] = _looked_for(g, node, numbers)
+            continue
+        if settle and node.op_type == "CastLike" and not node.domain and node.input[0] in numbers:
+            dtype = tensors[node.input[1]].dtype
+            if dtype is not None:
+                value = numbers[node.output[0]] = numbers[node.input[0]].astype(dtype)
+                tensors[node.output[0]] = gs.Constant(node.output[0], value)
+                continue
+        require(not node.overload, f"its body calls {node.domain}::{node.op_type}, of which there are several")
+        free = [name for name in free_names(node) if name not in node.input]
+        values: dict[str, Any] = {item.name: _value(item) for item in node.attribute}
+        if free:
+            values[FREE] = tuple(free)
+        read = [*node.input, *free]
+        made = g.emit(node.domain, node.op_type, [tensors[name] for name in read], values, len(node.output))
+        tensors.update(zip(node.output, made, strict=True))
+    for tensor in tensors.values():
+        if tensor is not None and not isinstance(tensor, gs.Tensor):
+            raise RuleError("A body is written out for tensors alone.")
+    return [tensors[name] for name in call.output if name]
+
+
+def _looked_for(g: Graph, node: NodeProto, numbers: Mapping[str, np.ndarray]) -> Any:
+    """A number of a pattern, by value, whatever its type."""
+    return g.literal(numbers[node.output[0]]) if not node.input else g.maybe_like(g.literal(numbers[node.input[0]]))
+
+
+def _is_number(node: NodeProto) -> bool:
+    """Whether a node is a small Constant of floats, by value or by tensor."""
+    if node.op_type != "Constant" or node.domain or len(node.attribute) != 1 or node.attribute[0].ref_attr_name:
+        return False
+    item = node.attribute[0]
+    return item.name in ("value_float", "value_floats", "value_int", "value_ints") or (
+        item.name == "value" and prod(item.t.dims) <= SMALL and not item.t.external_data and item.t.data_type != STRING
+    )
+
+
+def _number(node: NodeProto) -> np.ndarray:
+    """What such a node holds, in the dtype that it gives it (ONNX spec, Constant-13)."""
+    item = node.attribute[0]
+    if item.name == "value":
+        return numpy_helper.to_array(item.t)
+    return np.asarray(helper.get_attribute_value(item), np.float32 if "float" in item.name else np.int64)
+
+
+def _value(item: AttributeProto) -> Any:
+    """A number as such, for helpers that look at it; anything else as it stands."""
+    return item.i if item.type == AttributeProto.INT and not item.ref_attr_name else item

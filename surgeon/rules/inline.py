@@ -1,0 +1,126 @@
+"""Calls of local functions replaced by their bodies, one step for each call: rules that a search finds the places for.
+
+They run before all other rules.  A function that nobody calls any more afterwards leaves the file.
+"""
+
+import difflib
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from onnx import FunctionProto, NodeProto
+
+from surgeon.errors import GraphError, UsageError, require
+from surgeon.graph import Graph
+from surgeon.indexing.index import Index
+from surgeon.indexing.local import called_by, calls, key_of
+from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.matching.match import Match
+from surgeon.matching.search import Found, Search
+from surgeon.matching.state import Several
+from surgeon.ops.node_check import check_node
+from surgeon.ops.walking import all_nodes
+from surgeon.rules.expansion import different, emit_body
+from surgeon.rules.rule import Rule, rule
+from surgeon.rules.targets import ANY
+
+ALL = "all"
+
+
+def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
+    """One rule for each function to write out, named "inline domain::Name".
+
+    names: of functions of the model, or "all".  Raises UsageError for one that the model does not have.
+    """
+    there = list(dict.fromkeys(qualified(*key[:2]) for key in index.local))
+    for name in names:
+        if name != ALL and name not in there:
+            near = difflib.get_close_matches(name, there, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there) or 'none'}."
+            raise UsageError(f"The model has no local function {name!r} to inline; {hint}")
+    wanted = [name for name in there if name in names or ALL in names]
+    return [_rule(name, frozenset(wanted), is_named=name in names) for name in wanted]
+
+
+def drop_uncalled(index: Index) -> None:
+    """Let go of the functions of the file that are not called any more, and of those that only these called."""
+    functions = {key_of(scope.proto): scope for scope in index.functions if isinstance(scope.proto, FunctionProto)}
+    skeleton = index.model.skeleton
+    nodes = [*skeleton.graph.node, *(node for function in skeleton.functions for node in function.node)]
+    were_called = {called_by(node) for node in all_nodes(nodes)}
+    while True:
+        left = calls(index.scopes, functions)
+        gone = [key for key in functions if key in were_called and not left[key] and not functions[key].is_dropped]
+        if not gone:
+            return
+        for key in gone:
+            functions[key].is_dropped = True
+
+
+def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
+    """The rule for one function.  is_named: it was asked for by its name, so that it is an error where it cannot be."""
+
+    known: dict[Hashable, str] = {}
+
+    def calls_of(index: Index, scope: Scope) -> Iterator[Found]:
+        """Calls of a local function."""
+        while True:  # a body may call the function's like, which is among the nodes then
+            alive = [node for node in scope.by_op.get(name, ()) if node.alive]
+            found = [node for node in alive if index.local.get(called_by(node.proto)) is not None]
+            for node in found:
+                yield Found((node,), _used(index, node), {"inputs": Several(node.inputs)})
+            if all(node.alive for node in found):
+                return
+
+    def write(g: Graph, match: Match) -> Any:
+        node, local = match.root.proto, match.index.local
+
+        def find(inner: NodeProto) -> FunctionProto | None:
+            function = local.get(called_by(inner)) if qualified(inner.domain, inner.op_type) in wanted else None
+            if function is not None:
+                key = key_of(function), tuple(sorted(match.scope.versions.items()))
+                if key not in known:
+                    known[key] = different(function, match.scope.versions) or _broken(function)
+                _require_inlinable(function, match, known[key], is_named)
+            return function
+
+        function = find(node)
+        if function is None:
+            raise GraphError(f"{name} is no local function of the model; name one that it has.")
+        inputs = [item if given else None for item, given in zip(match["inputs"], node.input, strict=True)]
+        given = {item.name: item for item in node.attribute}
+        return emit_body(
+            g, function, inputs, given, find=find, outputs=[name in match.outputs for name in node.output], settle=True
+        )
+
+    write.__doc__ = f"Write out the calls of local function {name}."
+    search = Search(calls_of, f"nothing calls {name}")
+    return rule(search=search, target=ANY, name=f"inline {name}")(write)
+
+
+def _used(index: Index, node: Node) -> tuple[str, ...]:
+    """The outputs of a call that somebody uses; all of them where nobody uses any."""
+    names = tuple(filter(None, node.outputs))
+    used = tuple(name for name in names if node.scope.is_read(name) or index.held(node.scope, name) is not None)
+    return used or names
+
+
+def _broken(function: FunctionProto) -> str:
+    """What breaks the schema of its op in a body, as a clause; written out, it would be a rule's fault."""
+    versions = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    for node in all_nodes(function.node):
+        complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
+        if complaints:
+            return f"its body is broken ({complaints[0].rstrip('.')})"
+    return ""
+
+
+def _require_inlinable(function: FunctionProto, match: Match, why: str, is_named: bool) -> None:
+    """Refuse a body that would not mean the same; take over versions of domains that the caller does not import."""
+    versions = match.scope.versions
+    if why:
+        sentence = f"local function {function.domain}::{function.name} cannot be written out: {why}"
+        if is_named:
+            raise GraphError(f"{sentence[0].upper()}{sentence[1:]}.")
+        require(False, sentence)
+    for item in function.opset_import:
+        versions.setdefault("" if item.domain == "ai.onnx" else item.domain, item.version)

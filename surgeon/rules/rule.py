@@ -1,0 +1,277 @@
+"""A rule: an operation, the patterns it is recognised by, and the form that each target wants.
+
+    @rule(patterns=[exact])
+    def gelu(g: Graph, x: Tensor) -> Tensor:
+        "Fuse the exact GELU into one node."
+        return g.ms_gelu(x)
+
+    @gelu.on("onnx", opset=20)
+    def _(g: Graph, x: Tensor) -> Tensor:
+        return g.gelu(x)
+
+Every form is itself a pattern, so the same rule moves a model from any form to any other.
+"""
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from surgeon.errors import RuleError, SurgeonError
+from surgeon.matching.compile import Compiled, compile_pattern, compile_search
+from surgeon.matching.recording import trace
+from surgeon.matching.search import Search
+from surgeon.rules.targets import ANY, BACKWARDS, DECOMPOSED, KINDS, NON_FINITE, TARGETS
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one kind of target writes an operation.
+
+    opset: the version of ai.onnx from which it can.  pattern: how the same form is recognised, None where it is not.
+    """
+
+    kind: str
+    function: Function
+    opset: int = 1
+    pattern: Function | None = None
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether what is written is also what is looked for."""
+        return self.pattern is self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rule does for a target at an opset: the patterns to look for and the form to write.
+
+    needs: the opset that the form wants where the model's is below it, else None.  others: forms to write where that
+    one will not do, best first.  newer: those that come with newer opsets, oldest first.
+    """
+
+    sources: tuple[Compiled, ...]
+    form: Form
+    needs: int | None
+    others: tuple[Form, ...] = ()
+    newer: tuple[Form, ...] = ()
+
+
+@dataclass(eq=False)
+class Rule:
+    """One operation.  Made by the `rule` decorator."""
+
+    name: str
+    patterns: tuple[Function, ...]
+    forms: list[Form]
+    conditions: tuple[Function, ...]
+    approximate: float
+    doc: str
+    module: str
+    where: str
+    search: Search | None = None
+    differs: Mapping[str, str] = field(default_factory=dict)
+    ep: str | None = None
+    unsuited: Mapping[str, str] = field(default_factory=dict)
+    _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
+
+    def on(
+        self, kind: str, *, opset: int = 1, is_pattern: bool = True, pattern: Function | None = None
+    ) -> Callable[[Function], Function]:
+        """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
+
+        is_pattern=False: the function only writes (it looks at shapes or values, say), so it is no pattern.  pattern:
+        the pattern by which what such a function writes is recognised; it binds what the other forms ask for.
+        """
+        if kind not in KINDS:
+            raise RuleError(f"Rule {self.name} names a form {kind!r}; the kinds are {', '.join(KINDS)}.")
+
+        def add(function: Function) -> Function:
+            recognised = pattern or (function if is_pattern and kind != ANY and self.search is None else None)
+            self.forms.append(Form(kind, function, opset, recognised))
+            return function
+
+        return add
+
+    def plan(self, target: str, opset: int | None) -> Plan | str:
+        """What to do for a target; a sentence where the rule has nothing for it."""
+        wanted = TARGETS[target]
+        if target in self.unsuited:
+            return f"rule {self.name} is not for target {target}: {self.unsuited[target]}"
+        if target == DECOMPOSED and (self.search is not None or all(form.kind == ANY for form in self.forms)):
+            return f"rule {self.name} tidies up for any target, so there is nothing to take apart"
+        usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
+        if not usable:
+            return f"rule {self.name} has no form for target {target}"
+        fitting = [form for form in usable if form.opset <= (opset or 1)]
+        form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
+        functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
+        runs = {other.pattern for other in self.forms if other.kind in wanted.runs}
+        functions += [other.pattern for other in self.forms if other.pattern is not None and other.pattern not in runs]
+        sources = tuple(compiled for function in dict.fromkeys(functions) for compiled in self.compiled(function))
+        if self.search is not None:
+            sources = (self._searched,)
+        if not sources:
+            return f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
+        newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
+        return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
+
+    def compiled(self, function: Function) -> tuple[Compiled, ...]:
+        """A pattern function, traced and compiled once."""
+        if function not in self._compiled:
+            try:
+                self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
+            except SurgeonError:
+                raise
+            except Exception as error:
+                raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
+        return self._compiled[function]
+
+    @cached_property
+    def _searched(self) -> Compiled:
+        """The search in the place of a pattern."""
+        if self.search is None:
+            raise RuleError(f"Rule {self.name} ({self.where}) has no search.")
+        return compile_search(self.search)
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets to tell apart: without those that are like another for this rule."""
+        kinds = {form.kind for form in self.forms}
+        told = kinds | self.unsuited.keys()
+        return [target.name for target in TARGETS.values() if not target.like or target.writes[0] in told]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rule changes numbers by rounding alone, whatever the numbers are: infinity and NaN are none."""
+        return not self.approximate and not set(self.differs) - {NON_FINITE, BACKWARDS}
+
+    @property
+    def reference(self) -> Function:
+        """What the operation means: the decomposed form, by default the first pattern."""
+        return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
+
+    def _all_forms(self) -> list[Form]:
+        if not self.patterns or any(form.kind == DECOMPOSED for form in self.forms):
+            return self.forms
+        return [*self.forms, Form(DECOMPOSED, self.reference, pattern=self.reference)]
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name} ({self.where})>"
+
+
+def broken(rule: "Rule", error: Exception) -> str:
+    """What a rule's own code raised, and where: its last line in the rule's file, else the very last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
+    at = (own or frames)[-1]
+    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {type(error).__name__}: {error})"
+
+
+def _ranked(forms: Sequence[Form], kinds: Sequence[str]) -> list[Form]:
+    return sorted(forms, key=lambda form: (kinds.index(form.kind), -form.opset))
+
+
+def rule(
+    *,
+    patterns: Sequence[Function] = (),
+    search: Search | None = None,
+    conditions: Sequence[Function] = (),
+    target: str | Mapping[str, int] = "ort",
+    opset: int = 1,
+    name: str | None = None,
+    approximate: float = 0.0,
+    differs: Mapping[str, str] | None = None,
+    ep: str | None = None,
+    unsuited: Mapping[str, str] | None = None,
+    is_pattern: bool = True,
+    pattern: Function | None = None,
+) -> Callable[[Function], Rule]:
+    """Make a rule of the decorated replacement.
+
+    patterns: functions that build what to look for; the first is the operation's reference.  conditions: functions of
+    captured tensors (by name, or of the whole `match`) that call `require`.  target: the kind of form that the
+    decorated function writes.  opset: the version of ai.onnx from which it can.  One function may write for several
+    kinds: target={"onnx": 17, "ort": 1} names the opset of each.  is_pattern, pattern: as for `Rule.on`.
+
+    search: what finds the places instead, for a rule that no pattern can say (see `surgeon.searches`); the conditions
+    and the replacement ask for what it binds.  target="any": the result suits every target, and cannot be reversed.
+
+    approximate: how far the rule may change outputs on purpose: by so much, and by so much of their largest magnitude
+    (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked for.
+
+    differs: the kinds of inputs for which the rule changes outputs on purpose, and how: {"zeros": "a row of zeros
+    gives 0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.inputs.requirements.Values` says
+    what they are: zeros, denormals, extreme, magnitudes, non_finite, constant_rows, offset, small; holes and
+    hidden_rows of masks; indices that count backwards).  Such a rule runs as an approximate one, but where it differs
+    for non_finite inputs, or for indices that count backwards from the end of a table, alone.
+
+    ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
+
+    unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
+    four axes only"}.
+
+    Raises RuleError when there is neither a pattern nor a search, or both, the kind or a target is unknown,
+    `approximate` is no such part, or `differs` names inputs that there are not.
+    """
+
+    def decorate(function: Function) -> Rule:
+        code = function.__code__
+        where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+        title = name or function.__name__
+        _require_sense(f"Rule {title} ({where})", patterns, search, approximate, differs or {})
+        if unknown := sorted(set(unsuited or ()) - TARGETS.keys()):
+            raise RuleError(f"Rule {title} ({where}) names a target {unknown[0]!r}; they are {', '.join(TARGETS)}.")
+        made = Rule(
+            title,
+            tuple(patterns),
+            [],
+            tuple(conditions),
+            approximate,
+            inspect.getdoc(function) or "",
+            function.__module__,
+            where,
+            search,
+            dict(differs or {}),
+            ep,
+            dict(unsuited or {}),
+        )
+        for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
+            made.on(kind, opset=since, is_pattern=is_pattern, pattern=pattern)(function)
+        return made
+
+    return decorate
+
+
+def _require_sense(
+    who: str, patterns: Sequence[Function], search: Search | None, approximate: float, differs: Mapping[str, str]
+) -> None:
+    """Raise RuleError for what no rule can be."""
+    if not patterns and search is None:
+        raise RuleError(f"{who} has no pattern; list at least one in patterns=[...].")
+    if patterns and search is not None:
+        raise RuleError(f"{who} has patterns and a search; make it two rules.")
+    if isinstance(approximate, bool) or not 0 <= approximate < 1:
+        raise RuleError(
+            f"{who} says approximate={approximate}; give the part of the output's largest magnitude by which it may "
+            "differ, such as 1e-3."
+        )
+    if differs:
+        _require_edges(who, differs)
+
+
+def _require_edges(who: str, kinds: Iterable[str]) -> None:
+    """Raise RuleError for kinds of inputs that there are not."""
+    from surgeon.inputs.requirements import (
+        DECLARABLE,  # few rules differ, and a rewrite without a check makes no inputs
+    )
+
+    known = sorted(kind.name.lower() for kind in DECLARABLE)
+    for kind in kinds:
+        if kind not in known:
+            raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")

@@ -1,0 +1,205 @@
+"""What a rule sees and says: the facts of tensors, and one node with the facts and values of its inputs."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from onnx import AttributeProto, TensorProto
+
+from surgeon.indexing.scope import Node, Scope
+from surgeon.shapes.symbols import Expr, Size, symbols
+
+Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Shape: TypeAlias = tuple[Size, ...]
+# A shape in the making: None is a dimension of which nothing is known.
+Open: TypeAlias = Sequence[Size | None]
+
+MOST_AXES = 64  # no runtime has tensors of more
+BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
+FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
+INTEGERS = frozenset(
+    {
+        TensorProto.INT8,
+        TensorProto.INT16,
+        TensorProto.INT32,
+        TensorProto.INT64,
+        TensorProto.UINT8,
+        TensorProto.UINT16,
+        TensorProto.UINT32,
+        TensorProto.UINT64,
+    }
+)
+WHOLE = INTEGERS | {BOOL}
+
+
+class Facts(NamedTuple):
+    """dtype: a TensorProto enum value, None where unknown.  shape: None where the rank is unknown."""
+
+    dtype: int | None
+    shape: Shape | None
+
+
+class Draft(NamedTuple):
+    """What a rule says of an output: as `Facts`, where a dimension may also be None, of which nothing is known."""
+
+    dtype: int | None
+    shape: Open | None
+
+
+UNKNOWN = Facts(None, None)
+Rule: TypeAlias = "Callable[[Site], Sequence[Draft | Facts]]"
+ValueRule: TypeAlias = "Callable[[Site], Sequence[Values | None]]"
+
+
+class Evaluator(Protocol):
+    """Where a site gets the facts of its inputs from."""
+
+    def need_facts(self, scope: Scope, name: str) -> Facts:
+        """The facts of a tensor; stops the rule where they are still to be found."""
+        ...
+
+    def need_value(self, scope: Scope, name: str) -> Values | None:
+        """The value of a tensor, elements of which may be None; stops the rule where it is still to be found."""
+        ...
+
+    def floats(self, scope: Scope, name: str) -> list[float] | None:
+        """The elements of a constant, in order; None for what is no constant."""
+        ...
+
+    def attribute(self, node: Node, name: str) -> AttributeProto | None:
+        """An attribute of a node, references to a function's attributes resolved."""
+        ...
+
+
+class Site:
+    """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
+
+    def __init__(self, evaluator: Evaluator, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
+        self._evaluator = evaluator
+        self.scope, self.node, self.inputs = scope, node, inputs
+
+    @cached_property
+    def opset(self) -> int:
+        """The version of ai.onnx in force; 1 where the model imports none."""
+        return self.scope.versions.get("", 1)
+
+    @cached_property
+    def _attributes(self) -> dict[str, Any]:
+        return {item.name: item for item in self.node.proto.attribute}
+
+    def has(self, position: int) -> bool:
+        """Whether the input is given."""
+        return position < len(self.inputs) and bool(self.inputs[position])
+
+    def facts(self, position: int) -> Facts:
+        """The facts of an input; unknown for one that is not given."""
+        return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
+
+    def shape(self, position: int) -> Shape | None:
+        """The shape of an input, None where its rank is unknown."""
+        return self.facts(position).shape
+
+    def dtype(self, position: int) -> int | None:
+        """The element type of an input, None where unknown."""
+        return self.facts(position).dtype
+
+    def value(self, position: int) -> Values | None:
+        """The value of an input: elements are sizes, bools, ratios of sizes, or None for one that is unknown."""
+        return self._evaluator.need_value(self.scope, self.inputs[position]) if self.has(position) else None
+
+    def sizes(self, position: int) -> list[Size] | None:
+        """All elements of an input in order, None where one of them is unknown."""
+        value = self.value(position)
+        found = None if value is None else value.reshape(-1).tolist()
+        return found if found is not None and all(isinstance(item, (int, Expr)) for item in found) else None
+
+    def numbers(self, position: int) -> list[int] | None:
+        """As `sizes`, where all are plain numbers."""
+        found = self.sizes(position)
+        numbers = [item for item in found or () if isinstance(item, int)]
+        return numbers if found is not None and len(numbers) == len(found) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute: an int, a float, a string, a list of those; protobuf's object for all else."""
+        if name not in self._attributes:
+            return default
+        item: Any = self.resolved(name)
+        if item is None:
+            return default
+        kinds = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f"}
+        if item.type in kinds:
+            return getattr(item, kinds[item.type])
+        if item.type == AttributeProto.STRING:
+            return item.s.decode(errors="replace")
+        lists = {AttributeProto.INTS: "ints", AttributeProto.FLOATS: "floats", AttributeProto.STRINGS: "strings"}
+        return list(getattr(item, lists[item.type])) if item.type in lists else item
+
+    def resolved(self, name: str) -> AttributeProto | None:
+        """An attribute as stored, or what it refers to in the call of the function."""
+        item: AttributeProto | None = self._attributes.get(name)
+        return self._evaluator.attribute(self.node, name) if item is not None and item.ref_attr_name else item
+
+    def floats(self, position: int) -> list[float] | None:
+        """The elements of a constant input of floats, in order."""
+        return self._evaluator.floats(self.scope, self.inputs[position]) if self.has(position) else None
+
+    def axes(self, position: int, name: str = "axes") -> list[int] | None:
+        """Axes given as an input or, in older opsets, as an attribute; None where not given or unknown.
+
+        Whether they are given is `gives_axes`.
+        """
+        if self.has(position):
+            return self.numbers(position)
+        found = self.attribute(name)
+        return None if found is None else [int(axis) for axis in found]
+
+    def gives_axes(self, position: int, name: str = "axes") -> bool:
+        """Whether axes are given at all."""
+        return self.has(position) or self.attribute(name) is not None
+
+
+def is_unknown(size: Size) -> bool:
+    """Whether a dimension of which nothing is known has a part in a size."""
+    return not isinstance(size, int) and any(name.startswith("?") for name in symbols(size))
+
+
+def known(shape: Open | None) -> Shape | None:
+    """The shape itself where every dimension is known, else None."""
+    return None if shape is None or any(size is None for size in shape) else tuple(x for x in shape if x is not None)
+
+
+def sane(draft: Draft | Facts) -> Draft | Facts:
+    """A draft as it is, unless odd attributes have made it of other things than sizes, or of negative ones."""
+    dtype, shape = draft
+    listed = shape is None or isinstance(shape, (tuple, list))
+    if not listed or not all(type(x) is Expr or x is None or (type(x) is int and x >= 0) for x in shape or ()):
+        shape = None
+    dtype = dtype if isinstance(dtype, int) else None
+    return draft if shape is draft.shape and dtype == draft.dtype else Draft(dtype, shape)
+
+
+def best(sizes: Sequence[Size | None]) -> Size | None:
+    """The first that says something, rather one without an unknown dimension."""
+    given = [size for size in sizes if size is not None]
+    return next((size for size in given if not is_unknown(size)), given[0] if given else None)
+
+
+def length_of(shape: Shape | None) -> int | None:
+    """The number of elements of a list, such as one of axes or of dimensions; None where it is open or no list."""
+    length = shape[0] if shape is not None and len(shape) == 1 else None
+    return length if isinstance(length, int) and length <= MOST_AXES else None
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front.  Raises IndexError where there is none such."""
+    if not -rank <= axis < rank:
+        raise IndexError("axis out of range")
+    return axis % rank
+
+
+def objects(items: Any, shape: tuple[int, ...] | None = None) -> Values:
+    """An array of sizes from a list, of one axis unless `shape` says otherwise."""
+    made = np.empty(len(items), object)
+    made[:] = items
+    return made if shape is None else made.reshape(shape)

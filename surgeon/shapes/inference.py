@@ -1,0 +1,108 @@
+"""The last resort for an op without a rule: onnx's own inference of one node, and the types of its schema."""
+
+from collections.abc import Sequence
+
+import onnx
+from onnx import TensorProto, TypeProto, defs, helper
+
+from surgeon.indexing.scope import split_op
+from surgeon.ops.schemas import element_type, schema
+from surgeon.shapes.facts import INTEGERS, Draft, Facts, Site
+from surgeon.shapes.rules import RULES
+from surgeon.shapes.symbols import Size
+
+REFUSALS = (
+    defs.SchemaError,
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+    RuntimeError,
+    ArithmeticError,
+    ValueError,
+    TypeError,
+    KeyError,
+)
+
+
+def infer(site: Site) -> Sequence[Draft]:
+    """What onnx infers for the outputs of a node whose op has no rule here; dtypes alone where it does not reach.
+
+    Of an op that has one, onnx is not asked: of what the rule finds odd, its inference of some takes for ever (Expand).
+    """
+    inferred = None if site.node.op in RULES else _by_onnx(site)
+    if inferred is None:
+        inferred = [Draft(None, None)] * len(site.node.outputs)
+    return [Draft(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]
+
+
+def _by_onnx(site: Site) -> Sequence[Draft] | None:
+    domain, name = split_op(site.node.op)
+    if not defs.has(name, domain):
+        return None
+    node = onnx.NodeProto(op_type=name, domain=domain)
+    node.input.extend([f"i{place}" if given else "" for place, given in enumerate(site.inputs)])
+    node.output.extend([f"o{place}" if made else "" for place, made in enumerate(site.node.outputs)])
+    for item in site.node.proto.attribute:
+        resolved = site.resolved(item.name)
+        if resolved is None or resolved.HasField("g") or resolved.graphs:
+            return None
+        node.attribute.append(resolved)
+        node.attribute[-1].name = item.name
+    names: dict[Size, str] = {}
+    imports = [helper.make_opsetid(where, version) for where, version in site.scope.versions.items()]
+    try:
+        types, data = _known(site, names)
+        wanted = defs.get_schema(name, site.scope.versions.get(domain, 1), domain)
+        found = onnx.shape_inference.infer_node_outputs(wanted, node, types, data, opset_imports=imports)
+    except REFUSALS:
+        return None  # onnx refuses what it cannot infer from, which is no error of the model
+    sizes = {text: size for size, text in names.items()}
+    return [_draft(found.get(f"o{place}"), sizes) for place in range(len(site.node.outputs))]
+
+
+def _known(site: Site, names: dict[Size, str]) -> tuple[dict[str, TypeProto], dict[str, TensorProto]]:
+    """The types of all inputs, and the values of those that are plain integers; `names` is filled on the way."""
+    types, data = {}, {}
+    for place in range(len(site.inputs)):
+        if site.has(place):
+            types[f"i{place}"] = _type(site.facts(place), names)
+            numbers, value, dtype = site.numbers(place), site.value(place), site.dtype(place)
+            if numbers is not None and value is not None and dtype in INTEGERS:
+                data[f"i{place}"] = helper.make_tensor(f"i{place}", int(dtype or 0), value.shape, numbers)
+    return types, data
+
+
+def _type(facts: Facts, names: dict[Size, str]) -> TypeProto:
+    """A tensor type in which each open size stands under a short name."""
+    if facts.shape is None:
+        return helper.make_tensor_type_proto(facts.dtype or 0, None)
+    dims = [size if isinstance(size, int) else names.setdefault(size, f"d{len(names)}") for size in facts.shape]
+    return helper.make_tensor_type_proto(facts.dtype or 0, dims)
+
+
+def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> Draft:
+    if kind is None or not kind.HasField("tensor_type"):
+        return Draft(None, None)
+    tensor = kind.tensor_type
+    if not tensor.HasField("shape"):
+        return Draft(tensor.elem_type or None, None)
+    dims = [dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param) for dim in tensor.shape.dim]
+    if sizes:  # some of onnx's inference functions take an open size for 0, and compute with it
+        dims = [None if size == 0 else size for size in dims]
+    return Draft(tensor.elem_type or None, dims)
+
+
+def _by_schema(site: Site, place: int) -> int | None:
+    """The dtype of an output: the one type that its schema allows, or that of an input of the same type variable."""
+    domain, name = split_op(site.node.op)
+    known = schema(domain, name, site.scope.versions.get(domain))
+    formal = known.output_at(place) if known is not None else None
+    if known is None or formal is None:
+        return None
+    if formal.type.startswith("tensor("):
+        return element_type(formal.type)
+    for position in range(len(site.inputs)):
+        beside = known.input_at(position)
+        dtype = site.dtype(position) if beside is not None and beside.type == formal.type else None
+        if dtype:
+            return dtype
+    return None

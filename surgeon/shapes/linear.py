@@ -1,0 +1,195 @@
+"""Rules for products: MatMul, Gemm, Einsum, convolutions and pools."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from surgeon.shapes.broadcasting import broadcast, equal
+from surgeon.shapes.facts import INT32, INT64, Draft, Facts, Open, Rule, Shape, Site
+from surgeon.shapes.symbols import Size, floor_div, smallest
+
+
+def product_shape(left: Shape | None, right: Shape | None) -> Open | None:
+    """The shape of numpy.matmul; None where a rank is unknown."""
+    if left is None or right is None or not left or not right:
+        return None
+    rows, columns = list(left[-2:-1]), list(right[-1:]) if len(right) > 1 else []
+    return [*broadcast(left[:-2], right[:-2]), *rows, *columns]
+
+
+def _swapped(shape: Shape | None, swap: object) -> Shape | None:
+    return (*shape[:-2], shape[-1], shape[-2]) if shape is not None and swap and len(shape) > 1 else shape
+
+
+def _matmul(site: Site) -> Sequence[Draft]:
+    return [Draft(site.dtype(0) or site.dtype(1), product_shape(site.shape(0), site.shape(1)))]
+
+
+def _fused_matmul(site: Site) -> Sequence[Draft]:
+    if site.attribute("transBatchA") or site.attribute("transBatchB"):
+        return [Draft(site.dtype(0), None)]
+    left = _swapped(site.shape(0), site.attribute("transA"))
+    right = _swapped(site.shape(1), site.attribute("transB"))
+    return [Draft(site.dtype(0), product_shape(left, right))]
+
+
+def _integer_matmul(site: Site) -> Sequence[Draft]:
+    return [Draft(INT32, product_shape(site.shape(0), site.shape(1)))]
+
+
+def _matmul_to_float(site: Site) -> Sequence[Draft]:
+    """The scales, which come after both operands, are of the type of the result."""
+    return [Draft(site.dtype(2), product_shape(site.shape(0), site.shape(1)))]
+
+
+def _quantized_matmul(site: Site) -> Sequence[Draft]:
+    return [Draft(site.dtype(7), product_shape(site.shape(0), site.shape(3)))]
+
+
+def _matmul_n_bits(site: Site) -> Sequence[Draft]:
+    shape, columns = site.shape(0), site.attribute("N")
+    return [Draft(site.dtype(0), None if shape is None else [*shape[:-1], columns])]
+
+
+def _gemm(site: Site) -> Sequence[Facts]:
+    left = _swapped(site.shape(0), site.attribute("transA"))
+    right = _swapped(site.shape(1), site.attribute("transB"))
+    dtype = site.dtype(0) or site.dtype(1)
+    return [Facts(dtype, None if left is None or right is None else (left[0], right[1]))]
+
+
+def _einsum(site: Site) -> Sequence[Draft]:
+    """Labels bind sizes; an ellipsis stands for axes that broadcast."""
+    dtype = site.dtype(0)
+    equation = site.attribute("equation", "").replace(" ", "").replace("...", ".")
+    given, arrow, result = equation.partition("->")
+    if not arrow:
+        labels = [label for label in given if label not in ",."]
+        once = sorted(label for label in set(labels) if labels.count(label) == 1)
+        result = ("." if "." in given else "") + "".join(once)
+    sizes: dict[str, Size] = {}
+    rest: Open = []
+    for position, term in enumerate(given.split(",")):
+        shape = site.shape(position)
+        if shape is None:
+            return [Draft(dtype, None)]
+        before, dots, after = term.partition(".")
+        end = len(shape) - len(after)
+        if dots:
+            rest = broadcast(rest, shape[len(before) : end])
+        for label, size in zip(before + after, (*shape[: len(before)], *(shape[end:] if after else ())), strict=True):
+            old = sizes.get(label, 1)
+            sizes[label] = size if old == 1 else old if size == 1 else equal(old, size)
+    spread = [(list(rest) if label == "." else [sizes[label]]) for label in result]
+    return [Draft(dtype, [size for part in spread for size in part])]
+
+
+class _Windows:
+    """The attributes of a convolution or pool, one number for each spatial axis."""
+
+    def __init__(self, site: Site, kernel: Sequence[Size], rank: int) -> None:
+        self.kernel = kernel
+        self.strides: list[int] = site.attribute("strides") or [1] * rank
+        self.dilations: list[int] = site.attribute("dilations") or [1] * rank
+        self.pads: list[int] = site.attribute("pads") or [0] * 2 * rank
+        self.auto: str = site.attribute("auto_pad", "NOTSET")
+        self.rank = rank
+
+    def extent(self, axis: int) -> Size:
+        """What the dilated kernel covers."""
+        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
+
+    def padding(self, axis: int) -> int:
+        """The padding at both ends together; none of those that are chosen automatically."""
+        return self.pads[axis] + self.pads[axis + self.rank] if self.auto in ("NOTSET", "") else 0
+
+    def size(self, axis: int, size: Size, ceil: bool = False) -> Size:
+        """The number of places of the kernel along an axis of a convolution or pool."""
+        stride = self.strides[axis]
+        if self.auto.startswith("SAME"):
+            return floor_div(size + stride - 1, stride)
+        room = size + self.padding(axis) - self.extent(axis)
+        if not ceil or stride == 1:
+            return floor_div(room, stride) + 1
+        # A last window that would start in the padding at the end does not count.
+        last = floor_div(size + self.pads[axis] - 1, stride)
+        return smallest(-floor_div(-room, stride), last) + 1
+
+    def transposed(self, axis: int, size: Size, extra: int) -> Size:
+        """The size along an axis of the output of a transposed convolution."""
+        if self.auto.startswith("SAME"):
+            return size * self.strides[axis]
+        return (size - 1) * self.strides[axis] + extra + self.extent(axis) - self.padding(axis)
+
+
+def _convolved(site: Site, data: Shape | None, weight: Shape | None) -> Open | None:
+    if data is None or weight is None:
+        return None
+    spatial = data[2:]
+    windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], len(spatial))
+    return [data[0], weight[0], *(windows.size(axis, size) for axis, size in enumerate(spatial))]
+
+
+def _convolution(site: Site) -> Sequence[Draft]:
+    return [Draft(site.dtype(0), _convolved(site, site.shape(0), site.shape(1)))]
+
+
+def _integer_convolution(site: Site) -> Sequence[Draft]:
+    return [Draft(INT32, _convolved(site, site.shape(0), site.shape(1)))]
+
+
+def _quantized_convolution(site: Site) -> Sequence[Draft]:
+    return [Draft(site.dtype(7), _convolved(site, site.shape(0), site.shape(3)))]
+
+
+def _transposed_convolution(site: Site) -> Sequence[Draft]:
+    data, weight = site.shape(0), site.shape(1)
+    if data is None or weight is None:
+        return [Draft(site.dtype(0), None)]
+    rank = len(data) - 2
+    windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], rank)
+    extra: list[int] = site.attribute("output_padding") or [0] * rank
+    stated: list[int] = site.attribute("output_shape") or []
+    spatial: list[Size] = list(stated[-rank:]) or [
+        windows.transposed(axis, size, extra[axis]) for axis, size in enumerate(data[2:])
+    ]
+    return [Draft(site.dtype(0), [data[0], weight[1] * site.attribute("group", 1), *spatial])]
+
+
+def _pool(site: Site) -> Sequence[Draft]:
+    dtype, data = site.facts(0)
+    kernel: Any = site.attribute("kernel_shape")
+    if data is None or kernel is None:
+        return [Draft(dtype, None), Draft(INT64, None)]
+    windows = _Windows(site, kernel, len(data) - 2)
+    ceil = bool(site.attribute("ceil_mode", 0))
+    shape = [*data[:2], *(windows.size(axis, size, ceil) for axis, size in enumerate(data[2:]))]
+    return [Draft(dtype, shape), Draft(INT64, shape)]
+
+
+def _global_pool(site: Site) -> Sequence[Facts]:
+    dtype, data = site.facts(0)
+    return [Facts(dtype, None if data is None else (*data[:2], *[1] * (len(data) - 2)))]
+
+
+RULES: dict[str, Rule] = {
+    "MatMul": _matmul,
+    "MatMulInteger": _integer_matmul,
+    "QLinearMatMul": _quantized_matmul,
+    "com.microsoft::FusedMatMul": _fused_matmul,
+    "com.microsoft::TransposeMatMul": _fused_matmul,
+    "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
+    "com.microsoft::DynamicQuantizeMatMul": _matmul,
+    "com.microsoft::GemmFastGelu": _matmul,
+    "com.microsoft::FusedGemm": _gemm,
+    "com.microsoft::MatMulNBits": _matmul_n_bits,
+    "Gemm": _gemm,
+    "Einsum": _einsum,
+    "Conv": _convolution,
+    "com.microsoft::FusedConv": _convolution,
+    "ConvInteger": _integer_convolution,
+    "QLinearConv": _quantized_convolution,
+    "ConvTranspose": _transposed_convolution,
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
+}
+BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)

@@ -1,0 +1,143 @@
+"""Rules for ops that make tensors of shapes and numbers: constants, ranges, shapes, random numbers, resizes."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto
+
+from surgeon.shapes.facts import BOOL, FLOAT, INT64, Draft, Facts, Rule, Site, length_of
+from surgeon.shapes.symbols import Size, floor_div, largest
+
+STRING = 8  # TensorProto.STRING
+
+
+def constant(site: Site) -> AttributeProto | None:
+    """The attribute of a Constant, references to a function's attributes resolved."""
+    names = [item.name for item in site.node.proto.attribute]
+    return None if len(names) != 1 else site.resolved(names[0])
+
+
+def _constant(site: Site) -> Sequence[Facts]:
+    item = constant(site)
+    if item is None:
+        return [Facts(None, None)]
+    if item.name == "value" or item.type == AttributeProto.TENSOR:
+        return [Facts(item.t.data_type, tuple(item.t.dims))]
+    if item.name == "sparse_value" or item.type == AttributeProto.SPARSE_TENSOR:
+        return [Facts(item.sparse_tensor.values.data_type, tuple(item.sparse_tensor.dims))]
+    lists = {AttributeProto.INTS: item.ints, AttributeProto.FLOATS: item.floats, AttributeProto.STRINGS: item.strings}
+    numbers: Any = lists.get(item.type)
+    kinds = {AttributeProto.INT: INT64, AttributeProto.INTS: INT64, AttributeProto.FLOAT: FLOAT}
+    dtype = {**kinds, AttributeProto.FLOATS: FLOAT}.get(item.type, STRING)
+    return [Facts(dtype, () if numbers is None else (len(numbers),))]
+
+
+def shape_range(site: Site, rank: int) -> range:
+    """The axes that a Shape lists (ONNX, Shape-15: start and end are clamped)."""
+    return range(*slice(site.attribute("start", 0), site.attribute("end", rank)).indices(rank))
+
+
+def _shape(site: Site) -> Sequence[Draft]:
+    shape = site.shape(0)
+    return [Draft(INT64, [None if shape is None else len(shape_range(site, len(shape)))])]
+
+
+def _size(site: Site) -> Sequence[Facts]:
+    return [Facts(INT64, ())]
+
+
+def _filled(site: Site) -> Sequence[Draft]:
+    filling = site.attribute("value")
+    dtype = FLOAT if filling is None else filling.t.data_type
+    target = site.value(0)
+    if target is not None:
+        return [Draft(dtype, target.reshape(-1).tolist())]
+    rank = length_of(site.shape(0))
+    return [Draft(dtype, None if rank is None else [None] * rank)]
+
+
+def range_length(start: Size, limit: Size, delta: Size) -> Size | None:
+    """How many numbers a Range of integers holds (ONNX, Range: max(ceil((limit - start) / delta), 0))."""
+    if not isinstance(delta, int) or delta == 0:
+        return None
+    steps = -floor_div(start - limit, delta)
+    return largest(steps, 0)
+
+
+def _range(site: Site) -> Sequence[Draft]:
+    dtype = site.dtype(0) or site.dtype(1) or site.dtype(2)
+    bounds = [site.sizes(position) for position in range(3)]
+    if all(bounds):
+        start, limit, delta = (bound[0] for bound in bounds if bound)
+        return [Draft(dtype, [range_length(start, limit, delta)])]
+    floats = [site.floats(position) for position in range(3)]
+    if not all(floats):
+        return [Draft(dtype, [None])]
+    first, last, step = (numbers[0] for numbers in floats if numbers)
+    return [Draft(dtype, [max(ceil((last - first) / step), 0)])]
+
+
+def _random(site: Site) -> Sequence[Draft]:
+    return [Draft(site.attribute("dtype", FLOAT), site.attribute("shape"))]
+
+
+def _resize(site: Site) -> Sequence[Draft]:
+    """Sizes as given, or each size times its scale; axes left out keep theirs."""
+    dtype, shape = site.facts(0)
+    if shape is None:
+        return [Draft(dtype, None)]
+    axes = [axis % len(shape) for axis in site.attribute("axes") or range(len(shape))]
+    given: Sequence[Size | None] | None = None
+    if site.has(3) and site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch":
+        target = site.value(3)
+        given = None if target is None else target.reshape(-1).tolist()
+    elif not site.has(3):
+        position = 1 if site.node.op == "Upsample" or site.opset < 11 else 2
+        scales = site.floats(position) if site.has(position) else site.attribute("scales")
+        scaled = zip(axes, scales or (), strict=False)
+        given = None if scales is None else [_scaled(shape[axis], scale) for axis, scale in scaled]
+    sizes: list[Size | None] = list(shape)
+    for place, axis in enumerate(axes):
+        sizes[axis] = None if given is None or place >= len(given) else given[place]
+    return [Draft(dtype, sizes)]
+
+
+def _scaled(size: Size, scale: float) -> Size:
+    """floor(size · scale), in single precision where the size is a number."""
+    if isinstance(size, int):
+        return int(np.float32(size) * np.float32(scale))
+    ratio = Fraction(scale).limit_denominator(10_000)
+    return floor_div(size * ratio.numerator, ratio.denominator)
+
+
+def _frames(site: Site) -> Sequence[Draft]:
+    """STFT: [batch, frames, bins, 2] of a signal [batch, length, 1 or 2]."""
+    dtype, signal = site.facts(0)
+    step, length = site.sizes(1), site.sizes(3) if site.has(3) else site.shape(2)
+    if signal is None or not step or not length:
+        return [Draft(dtype, None if signal is None else [signal[0], None, None, 2])]
+    window = length[0]
+    bins = floor_div(window, 2) + 1 if site.attribute("onesided", 1) else window
+    return [Draft(dtype, [signal[0], floor_div(signal[1] - window, step[0]) + 1, bins, 2])]
+
+
+def _truth(site: Site) -> Sequence[Facts]:
+    return [Facts(BOOL, ())]
+
+
+RULES: dict[str, Rule] = {
+    "Constant": _constant,
+    "Shape": _shape,
+    "Size": _size,
+    "ConstantOfShape": _filled,
+    "Range": _range,
+    "RandomNormal": _random,
+    "RandomUniform": _random,
+    "STFT": _frames,
+    "OptionalHasElement": _truth,
+    "Resize": _resize,
+    "Upsample": _resize,
+}

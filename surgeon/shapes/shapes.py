@@ -1,0 +1,399 @@
+"""Facts and values of the tensors of the source, evaluated on demand and remembered.
+
+Order of trust: inputs and initializers; what was learned by running the model; what the file states in numbers and
+in free dimensions of the inputs; the op's own rule; whatever else the file states; onnx's inference of the one node.
+A dimension of which nothing is known is a symbol of its own, `?name[axis]`.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from itertools import count
+from math import prod
+from typing import Any, TypeAlias
+
+from onnx import AttributeProto
+
+from surgeon.errors import SurgeonError
+from surgeon.indexing.origin import Origin
+from surgeon.indexing.scope import Node, Scope
+from surgeon.shapes import bodies, values
+from surgeon.shapes.facts import BOOL, FLOATS, INTEGERS, UNKNOWN, Draft, Facts, Open, Site, Values, best, sane
+from surgeon.shapes.frame import Frame
+from surgeon.shapes.inference import infer
+from surgeon.shapes.repeats import Repeats
+from surgeon.shapes.rules import ODD, RULES
+from surgeon.shapes.stated import UNSTATED, Stated
+from surgeon.shapes.symbols import Size, symbol
+
+DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
+MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
+Key: TypeAlias = tuple[Scope, str]
+Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
+
+
+class _Missing(Exception):
+    """Tensors that must be evaluated before a rule can go on."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = tasks
+
+
+class Shapes:
+    """Dtypes, shapes and values of the tensors of the source.  Nothing here raises for an odd graph.
+
+    Scopes may be those of the index or of the origin.
+    """
+
+    def __init__(self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None) -> None:
+        self.origin = origin
+        self._frame, self._outer = frame, outer
+        self._stated: Stated = Stated(origin) if outer is None else outer._stated
+        self._facts: dict[Key, Facts] = {}
+        self._values: dict[Key, Values | None] = {}
+        self._learned: dict[Key, Facts] = {}
+        self._insides: dict[Node, Shapes] = {}
+        self._calls: Iterator[int] = count() if outer is None else outer._calls
+        self._learned_inside: dict[Node, dict[Key, Facts]] = {}
+        self._functions: bodies.Functions = bodies.functions_of(origin) if outer is None else outer._functions
+        self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
+
+    def facts(self, scope: Scope, name: str) -> Facts:
+        """The dtype and shape of a tensor, seen from a scope."""
+        home = self.origin.scope(scope).home(name)
+        if home is None:
+            return UNKNOWN
+        found = self._at_hand(home, name)
+        if found is None:
+            self._solve((False, home, name))
+            found = self._facts[home, name]
+        return found
+
+    def value(self, scope: Scope, name: str) -> Values | None:
+        """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
+
+        Given for tensors of integers and truths of at most `values.LIMIT` elements.
+        """
+        home = self.origin.scope(scope).home(name)
+        if home is None:
+            return None
+        found = self._solved_value(home, name)
+        if found is None or any(item is None for item in found.flat) or self.facts(scope, name).dtype in FLOATS:
+            return None
+        return found.copy()
+
+    def inside(self, call: Node) -> "Shapes | None":
+        """The evaluator of the function that a node calls, for this one call; None where it calls none.
+
+        Ask it with the function's scope and the bodies in it.  Its inputs have the facts and values of the call's.
+        """
+        scope = self._called(call)
+        if scope is None:
+            return None
+        home = self.origin.scope(call.scope)
+        for name in filter(None, self.origin.inputs(call)):
+            self.facts(home, name)
+            self.value(home, name)
+        return self._inside(home, call, scope)
+
+    def attribute(self, node: Node, name: str) -> AttributeProto | None:
+        """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
+        item = node.attribute(name)
+        if item is None or not item.ref_attr_name:
+            return item
+        return self.given(item.ref_attr_name)
+
+    def given(self, name: str) -> AttributeProto | None:
+        """What the call of the function gives for an attribute of the function; None outside of functions."""
+        return None if self._frame is None else self._frame.attributes.get(name)
+
+    @cached_property
+    def call(self) -> Hashable:
+        """What a call of the function gives it: calls of which this is equal see the same inside."""
+        return None if self._frame is None else self._frame.key()
+
+    def learn(self, scope: Scope, name: str, dtype: int | None, shape: tuple[int, ...]) -> None:
+        """Take in a fact found by running the model; it goes before all but inputs and initializers."""
+        home = self.origin.scope(scope).home(name)
+        if home is not None:
+            self._learned[home, name] = Facts(dtype, tuple(shape))
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop what may rest on less than is known now; also in the callers."""
+        self._facts.clear()
+        self._values.clear()
+        self._insides.clear()
+        if self._outer is not None:
+            self._outer._forget()
+
+    # What rules ask for
+
+    def need_facts(self, scope: Scope, name: str) -> Facts:
+        """The facts of a tensor for a rule, which is stopped where they are still to be found."""
+        home = scope.home(name)
+        if home is None:
+            return UNKNOWN
+        found = self._at_hand(home, name)
+        if found is None:
+            raise _Missing([(False, home, name)])
+        return found
+
+    def need_value(self, scope: Scope, name: str) -> Values | None:
+        """The value of a tensor for a rule, elements of which may be None; as `need_facts`."""
+        home = scope.home(name)
+        if home is None:
+            return None
+        if (home, name) not in self._values:
+            raise _Missing([(True, home, name)])
+        return self._values[home, name]
+
+    def floats(self, scope: Scope, name: str) -> list[float] | None:
+        """The elements of a constant of numbers, in order."""
+        found = self.origin.constants.get(scope, name)
+        return None if found is None or found.array.dtype.kind in "OSU" else [float(x) for x in found.array.flat]
+
+    # Evaluation without recursion: a rule that misses something is run again once that is there
+
+    def _solve(self, task: Task) -> None:
+        waiting, begun = [task], set[Task]()
+        while waiting:
+            task = waiting[-1]
+            is_value, home, name = task
+            if (home, name) in (self._values if is_value else self._facts):
+                waiting.pop()
+                continue
+            try:
+                missing = self._find_value(home, name) if is_value else self._find_facts(home, name)
+            except _Missing as stopped:
+                missing = stopped.tasks
+            if missing:
+                begun.add(task)
+                waiting.extend(missing)
+                for other in begun.intersection(missing):
+                    self._give_up(other)
+
+    def _give_up(self, task: Task) -> None:
+        """A tensor that needs itself: a circle in a broken graph."""
+        is_value, home, name = task
+        known: dict[Key, Any] = self._values if is_value else self._facts
+        known[home, name] = None if is_value else UNKNOWN
+
+    def _at_hand(self, home: Scope, name: str) -> Facts | None:
+        """Facts that are remembered or stated, without a look at the nodes before."""
+        found = self._facts.get((home, name))
+        if found is None:
+            found = self._given(home, name)
+            if found is not None:
+                self._facts[home, name] = found
+        return found
+
+    def _given(self, home: Scope, name: str) -> Facts | None:
+        if name in home.inputs:
+            given = self._given_input(home, name)
+            if given is not None and given.shape is not None:
+                return given
+        else:
+            stored: Any = home.initializers.get(name)
+            if stored is None and name in home.sparse:
+                stored = home.sparse[name]
+                return Facts(stored.values.data_type, tuple(stored.dims))
+            if stored is not None:
+                return self._repeats.one(Facts(stored.data_type, tuple(stored.dims)))
+        if self._learned and (home, name) in self._learned:
+            return self._learned[home, name]
+        _, complete = self._stated.draft(home, name)
+        return complete if complete is not None and home.function is None else None
+
+    def _given_input(self, home: Scope, name: str) -> Facts | None:
+        if self._frame is not None and home is self._frame.scope:
+            return self._frame.facts.get(name, UNKNOWN)
+        return self._stated.inputs.get(name) if home.parent is None and not home.is_function else None
+
+    def _find_facts(self, home: Scope, name: str) -> Sequence[Task]:
+        """Find the facts of a tensor that are not at hand; returns what must be found before that, if anything."""
+        node = home.producers.get(name)
+        if node is None:
+            self._facts[home, name] = self._settled(home, name, self._input_draft(home, name), Draft(*UNKNOWN))
+            return ()
+        inputs = self.origin.inputs(node)
+        given, missing = self._facts_of(home, inputs)
+        if missing:
+            return missing
+        may_repeat = self._stated.draft(home, name) is UNSTATED
+        found = self._repeats.find(home, node, given) if may_repeat else None
+        if found is None:
+            self._apply(Site(self, home, node, inputs))
+            found = self._facts[home, name]
+            if may_repeat:
+                found = self._repeats.keep(home, node, given, found)
+        self._facts[home, name] = found
+        return ()
+
+    def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[Facts], list[Task]]:
+        """The facts of a node's inputs, and what is still to be found."""
+        given, missing = [], []
+        for name in names:
+            found = self._facts.get((home, name))
+            if found is None:
+                source = home.home(name) if name else None
+                found = UNKNOWN if source is None else self._at_hand(source, name)
+                if found is None and source is not None:
+                    missing.append((False, source, name))
+                    continue
+            given.append(found or UNKNOWN)
+        return given, missing
+
+    def _apply(self, site: Site) -> None:
+        """Find the facts of all outputs of a node, those of whose inputs are known."""
+        home, node = site.scope, site.node
+        drafts = self._by_rule(site)
+        inferred: Sequence[Draft] = ()
+        for place, output in enumerate(node.outputs):
+            if not output or self._at_hand(home, output) is not None:
+                continue
+            draft = sane(drafts[place]) if place < len(drafts) else Draft(*UNKNOWN)
+            if not inferred and self._is_bare(home, output, draft):
+                inferred = infer(site)
+            other = sane(inferred[place]) if inferred else Draft(*UNKNOWN)
+            self._facts[home, output] = self._settled(home, output, draft, other)
+
+    def _by_rule(self, site: Site) -> Sequence[Draft | Facts]:
+        try:
+            called = self._called(site.node)
+            if called is not None:
+                inner = self._inside(site.scope, site.node, called)
+                outputs: Any = called.proto.output
+                return [] if inner is None else [inner.facts(called, name) for name in outputs]
+            if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
+                return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
+            rule = RULES.get(site.node.op)
+            return rule(site) if rule is not None else []
+        except (*ODD, SurgeonError):
+            return []  # a graph that breaks the rules of its ops: nothing is known
+
+    def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
+        """Whether neither the rule nor the file tells dtype and rank."""
+        stated, _ = self._stated.draft(home, name)
+        return (draft.shape is None and stated.shape is None) or not (draft.dtype or stated.dtype)
+
+    def _settled(self, home: Scope, name: str, draft: Draft | Facts, inferred: Draft | Facts) -> Facts:
+        """Facts from the rule, the file and onnx's inference, in this order; what is unknown gets a name."""
+        stated, _ = self._stated.draft(home, name)
+        if stated.shape is None and isinstance(draft, Facts) and draft.dtype and draft.shape is not None:
+            return draft
+        shapes: list[Open] = [found.shape for found in (draft, stated, inferred) if found.shape is not None]
+        dtype = draft.dtype or stated.dtype or inferred.dtype
+        if not shapes:
+            return Facts(dtype, None)
+        rank = len(shapes[0])
+        fitting = [shape for shape in shapes if len(shape) == rank]
+        sizes = [best([shape[axis] for shape in fitting]) for axis in range(rank)]
+        return Facts(dtype, tuple(self._named(home, name, axis, size) for axis, size in enumerate(sizes)))
+
+    def _named(self, home: Scope, name: str, axis: int, size: Size | None) -> Size:
+        if size is not None:
+            return size
+        where = "" if self._frame is None else f"{self._frame.label}/"
+        where += "" if home.parent is None else f"{home.label}/"
+        return symbol(f"?{where}{name}[{axis}]")
+
+    def _input_draft(self, home: Scope, name: str) -> Draft:
+        """An input of a body, as the node that holds the body has it."""
+        owner = home.owner
+        if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
+            return Draft(*UNKNOWN)
+        site = Site(self, home.parent, owner, self.origin.inputs(owner))
+        try:
+            return bodies.input_draft(site, home, name)
+        except (*ODD, SurgeonError):
+            return Draft(*UNKNOWN)
+
+    # Local functions
+
+    def _called(self, node: Node) -> Scope | None:
+        overloads = self._functions.get(node.op)
+        if overloads is None or (self._frame is not None and self._frame.depth >= DEEPEST_CALLS):
+            return None
+        return overloads.get(node.proto.overload)
+
+    def _inside(self, home: Scope, call: Node, scope: Scope) -> "Shapes | None":
+        """As `inside`, once the facts and values of the call's inputs are there, else they are asked for."""
+        if call not in self._insides:
+            if next(self._calls) >= MOST_CALLS:
+                return None
+            proto: Any = scope.proto
+            pairs = zip(proto.input, self.origin.inputs(call), strict=False)
+            named = [(formal, name) for formal, name in pairs if name]
+            facts = {formal: self.need_facts(home, name) for formal, name in named}
+            found = {formal: self.need_value(home, name) for formal, name in named}
+            attributes = {item.name: item for item in proto.attribute_proto}
+            given = [(item.name, self.attribute(call, item.name)) for item in call.proto.attribute]
+            attributes.update({name: item for name, item in given if item is not None})
+            outer, depth = ("", 0) if self._frame is None else (f"{self._frame.label}/", self._frame.depth)
+            made = Shapes(self.origin, Frame(scope, facts, found, attributes, outer + call.label, depth + 1), self)
+            made._learned = self._learned_inside.setdefault(call, {})
+            self._insides[call] = made
+        return self._insides[call]
+
+    # Values
+
+    def _solved_value(self, home: Scope, name: str) -> Values | None:
+        if (home, name) not in self._values:
+            self._solve((True, home, name))
+        return self._values[home, name]
+
+    def _find_value(self, home: Scope, name: str) -> Sequence[Task]:
+        dtype, shape = self.need_facts(home, name)
+        numbers = [size for size in shape or () if isinstance(size, int)]
+        fixed = shape is not None and len(numbers) == len(shape)
+        is_whole = dtype in (*INTEGERS, BOOL, None)
+        # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
+        if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > values.LIMIT):
+            self._values[home, name] = None
+            return ()
+        blank = values.blank(dtype, numbers) if fixed else None
+        node = home.producers.get(name)
+        if node is None or name in home.inputs:
+            found = self._value_of_input(home, name)
+            self._values[home, name] = found if found is not None else blank
+            return ()
+        site = Site(self, home, node, self.origin.inputs(node))
+        results = self._by_value_rule(site)
+        for place, output in enumerate(node.outputs):
+            if output == name:
+                found = results[place] if place < len(results) else None
+                if found is None and node.op in ("Constant", "Cast"):
+                    found = self._constant(home, name)
+                if found is not None and (found.size > values.LIMIT or (fixed and found.shape != tuple(numbers))):
+                    found = None
+                self._values[home, name] = found if found is not None else blank
+        return ()
+
+    def _by_value_rule(self, site: Site) -> Sequence[Values | None]:
+        try:
+            called = self._called(site.node)
+            if called is not None:
+                inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
+                if inner is None:
+                    return []
+                return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
+            if site.node.op == "If":
+                chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
+                proto: Any = None if chosen is None else chosen.proto
+                return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
+            rule = values.RULES.get(site.node.op)
+            return rule(site) if rule is not None else []
+        except (*ODD, SurgeonError):
+            return []  # as for facts
+
+    def _value_of_input(self, home: Scope, name: str) -> Values | None:
+        if self._frame is not None and home is self._frame.scope:
+            return self._frame.values.get(name)
+        return self._constant(home, name)
+
+    def _constant(self, home: Scope, name: str) -> Values | None:
+        try:
+            found = self.origin.constants.get(home, name)
+        except (*ODD, SurgeonError):
+            return None  # its data cannot be read, which whoever needs the data will say, or its op makes no sense
+        return None if found is None else values.of_array(found.array)

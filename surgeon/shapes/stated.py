@@ -1,0 +1,80 @@
+"""What a file states of its tensors: the types of graph inputs and outputs, and value_info."""
+
+from typing import Any
+
+import onnx
+
+from surgeon.indexing.origin import Origin
+from surgeon.indexing.scope import Scope
+from surgeon.indexing.types import Infos
+from surgeon.ops.attributes import DTYPES
+from surgeon.shapes.facts import UNKNOWN, Draft, Facts, known
+from surgeon.shapes.symbols import Size, parse, symbol, symbols
+
+
+class Stated:
+    """The stated types of all scopes; a proto is looked at when its tensor is asked for."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._infos: dict[Scope, Infos] = {}
+        self._by_type: dict[bytes, tuple[Draft, Facts | None]] = {}
+        graph = origin.model.skeleton.graph
+        self._parsed: dict[str, Size] = {}
+        self.inputs = {value.name: self._input(value) for value in graph.input}
+        """Facts of the inputs of the main graph; a free dimension without a name is called `input[axis]`."""
+        shapes = [facts.shape for facts in self.inputs.values() if facts.shape is not None]
+        self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
+        """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
+
+    def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
+        """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
+        if home not in self._infos:
+            self._infos[home] = Infos(home.proto)
+        info = self._infos[home].get(name)
+        if info is None:
+            return UNSTATED
+        key = info.type.SerializeToString()
+        if key not in self._by_type:
+            self._by_type[key] = self._read(info.type)
+        return self._by_type[key]
+
+    def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
+        dtype, shape = _tensor(kind)
+        if shape is None:
+            return Draft(dtype, None), None
+        sizes = [self._size(dim) for dim in shape.dim]
+        closed = known(sizes)
+        # No dimensions at all are looked into: writers that mean "any shape" state that too.
+        complete = closed and all(symbols(size) <= self.symbols for size in closed)
+        return Draft(dtype, sizes), Facts(dtype, closed) if complete and dtype is not None else None
+
+    def _input(self, value: onnx.ValueInfoProto) -> Facts:
+        dtype, shape = _tensor(value.type)
+        if shape is None:
+            return Facts(dtype, None)
+        sizes = [self._size(dim) for dim in shape.dim]
+        named = [symbol(f"{value.name}[{axis}]") if size is None else size for axis, size in enumerate(sizes)]
+        return Facts(dtype, tuple(named))
+
+    def _size(self, dim: onnx.TensorShapeProto.Dimension) -> Size | None:
+        if dim.HasField("dim_value"):
+            return int(dim.dim_value) if dim.dim_value >= 0 else None
+        text = dim.dim_param.strip()
+        if not text:
+            return None
+        if text not in self._parsed:
+            self._parsed[text] = parse(text)
+        size = self._parsed[text]
+        return None if isinstance(size, int) and size < 0 else size
+
+
+UNSTATED: tuple[Draft, Facts | None] = (Draft(*UNKNOWN), None)
+
+
+def _tensor(kind: onnx.TypeProto) -> tuple[int | None, Any]:
+    """Element type and shape of a tensor or sparse tensor; nothing for a sequence, map or optional."""
+    field = kind.WhichOneof("value")
+    if field not in ("tensor_type", "sparse_tensor_type"):
+        return None, None
+    tensor: Any = getattr(kind, field)
+    return tensor.elem_type if tensor.elem_type in DTYPES else None, tensor.shape if tensor.HasField("shape") else None

@@ -1,0 +1,327 @@
+"""Values of small integer tensors, computed from shapes and constants: the arithmetic that exporters do on sizes.
+
+Each rule gives an object array for each output: ints, bools and sizes, None for an element that is unknown.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from surgeon.shapes import ratios
+from surgeon.shapes.facts import BOOL, FLOATS, INTEGERS, Site, ValueRule, Values, axis_of, known, objects
+from surgeon.shapes.layout import reshaped, split_sizes
+from surgeon.shapes.making import constant, range_length, shape_range
+from surgeon.shapes.selecting import slice_parameters
+from surgeon.shapes.symbols import Size, at_least, exact_quotient, floor_div, largest, product, smallest
+
+LIMIT = 64  # elements; a larger tensor holds data, not sizes
+
+
+def of_array(array: np.ndarray) -> Values | None:
+    """A small constant as a value; None for a large one, and for what are no numbers."""
+    if array.size > LIMIT or array.dtype.kind not in "iubf":
+        return None
+    items = array.reshape(-1).tolist()
+    return objects(list(map(ratios.of_float, items)) if array.dtype.kind == "f" else items, array.shape)
+
+
+def blank(dtype: int | None, sizes: Sequence[int]) -> Values | None:
+    """A value of which only the number of elements is known; None for what holds no sizes."""
+    count = prod(sizes)
+    return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
+
+
+def _each(function: Callable[..., Any], *arrays: Values) -> Values:
+    """The function on each element of arrays that broadcast; None where an element is unknown."""
+
+    def on_known(*items: Any) -> Any:
+        return None if any(item is None for item in items) else function(*items)
+
+    return np.asarray(np.frompyfunc(on_known, len(arrays), 1)(*arrays), object)
+
+
+def _elementwise(function: Callable[..., Any]) -> ValueRule:
+    def compute(site: Site) -> Sequence[Values | None]:
+        arrays = [site.value(position) for position in range(len(site.inputs))]
+        given = [array for array in arrays if array is not None]
+        return [_each(function, *given) if len(given) == len(arrays) else None]
+
+    return compute
+
+
+def _divide(a: Size, b: Size) -> Size | None:
+    """Integer division of ONNX, towards zero; of open sizes where the division is exact or both are not negative."""
+    if isinstance(a, int) and isinstance(b, int):
+        return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    exact = exact_quotient(a, b)
+    return floor_div(a, b) if exact is not None or (at_least(a, 0) and at_least(b, 0)) else None
+
+
+def _division(site: Site) -> Sequence[Values | None]:
+    a, b = site.value(0), site.value(1)
+    if a is None or b is None:
+        return [None]
+    return [_each(ratios.quotient if site.dtype(0) in FLOATS else _divide, a, b)]
+
+
+def _modulo(site: Site) -> Sequence[Values | None]:
+    """ONNX Mod: the sign of the divisor, or with fmod that of the dividend."""
+    a, b = site.value(0), site.value(1)
+    if a is None or b is None:
+        return [None]
+    if site.attribute("fmod", 0):
+        return [_each(lambda x, y: None if (q := _divide(x, y)) is None else x - y * q, a, b)]
+    return [_each(lambda x, y: None if y == 0 else x - y * floor_div(x, y), a, b)]
+
+
+def equals(a: Size, b: Size) -> bool | None:
+    """Whether two sizes are equal; None where the symbols decide."""
+    if a == b:
+        return True
+    apart = (isinstance(a, int) and isinstance(b, int)) or isinstance(a - b, int)
+    return False if apart or at_least(a, b + 1) or at_least(b, a + 1) else None
+
+
+def _less(a: Size, b: Size) -> bool | None:
+    return True if at_least(b, a + 1) else False if at_least(a, b) else None
+
+
+def _less_or_equal(a: Size, b: Size) -> bool | None:
+    return _less(a, b + 1)
+
+
+def _sign_of(a: Size) -> int | None:
+    return 1 if at_least(a, 1) else 0 if a == 0 else -1 if at_least(-1, a) else None
+
+
+def _where(site: Site) -> Sequence[Values | None]:
+    condition, first, second = site.value(0), site.value(1), site.value(2)
+    if condition is None or first is None or second is None:
+        return [None]
+
+    def choose(truth: bool | None, a: Any, b: Any) -> Any:
+        return a if truth is True or (truth is None and a == b) else b if truth is False else None
+
+    return [np.asarray(np.frompyfunc(choose, 3, 1)(condition, first, second), object)]
+
+
+def _is_small(sizes: Sequence[int]) -> bool:
+    """Whether an array of these sizes can be made, and is small enough to be kept."""
+    return all(0 <= size <= LIMIT for size in sizes) and prod(sizes) <= LIMIT
+
+
+def _same(site: Site) -> Sequence[Values | None]:
+    return [site.value(0)]
+
+
+def _cast(site: Site) -> Sequence[Values | None]:
+    value, target = site.value(0), site.attribute("to")
+    if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
+        return [None]
+    if site.dtype(0) in FLOATS:
+        return [_each(ratios.truncated, value) if target in INTEGERS else value if target in FLOATS else None]
+    if target == BOOL:
+        return [_each(lambda item: item if isinstance(item, bool) else _not(equals(item, 0)), value)]
+    return [_each(lambda item: int(item) if isinstance(item, bool) else item, value)]
+
+
+def _not(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+def _constant(site: Site) -> Sequence[Values | None]:
+    """A Constant whose value comes by reference from the call of a function."""
+    item = constant(site)
+    if item is None or item.name == "value" or not (item.ints or item.HasField("i")):
+        return [None]
+    return [objects([int(x) for x in item.ints]) if item.ints else objects([int(item.i)], ())]
+
+
+def _shape(site: Site) -> Sequence[Values | None]:
+    shape = site.shape(0)
+    return [None if shape is None else objects([shape[axis] for axis in shape_range(site, len(shape))])]
+
+
+def _size(site: Site) -> Sequence[Values | None]:
+    shape = site.shape(0)
+    return [None if shape is None else objects([product(shape)], ())]
+
+
+def _gather(site: Site) -> Sequence[Values | None]:
+    value, indices = site.value(0), site.value(1)
+    if value is None or indices is None or not all(isinstance(item, int) for item in indices.reshape(-1)):
+        return [None]
+    return [_array(np.take(value, indices.astype(np.int64), axis=site.attribute("axis", 0)))]
+
+
+def _array(value: Any) -> Values:
+    """As an object array; numpy gives the bare object for one of no axes."""
+    if isinstance(value, np.ndarray):
+        return value
+    return objects([value], ())
+
+
+def _slice(site: Site) -> Sequence[Values | None]:
+    value, found = site.value(0), slice_parameters(site)
+    if value is None or found is None:
+        return [None]
+    for start, end, axis, step in zip(*found, strict=True):
+        if not isinstance(start, int) or not isinstance(end, int):
+            return [None]
+        cut = [slice(None)] * value.ndim
+        # The end of a slice that runs backwards past the first element has no number in Python.
+        last = None if step < 0 and end < -value.shape[axis] else end
+        cut[axis_of(axis, value.ndim)] = slice(start, last, step)
+        value = value[tuple(cut)]
+    return [value]
+
+
+def _concat(site: Site) -> Sequence[Values | None]:
+    arrays = [site.value(position) for position in range(len(site.inputs))]
+    given = [array for array in arrays if array is not None]
+    if len(given) < len(arrays):
+        return [None]
+    return [np.concatenate(given, axis=site.attribute("axis", 0))]
+
+
+def _reshape(site: Site) -> Sequence[Values | None]:
+    value = site.value(0)
+    target = site.numbers(1) if site.has(1) else site.attribute("shape")
+    if value is None or target is None:
+        return [None]
+    sizes = known(reshaped(value.shape, target, bool(site.attribute("allowzero", 0))))
+    return [None if sizes is None else value.reshape([int(str(size)) for size in sizes])]
+
+
+def _unsqueeze(site: Site) -> Sequence[Values | None]:
+    value, axes = site.value(0), site.axes(1)
+    return [None if value is None or axes is None else np.expand_dims(value, tuple(axes))]
+
+
+def _squeeze(site: Site) -> Sequence[Values | None]:
+    value, axes = site.value(0), site.axes(1)
+    if value is None or (axes is None and site.gives_axes(1)):
+        return [None]
+    return [_array(np.squeeze(value, None if axes is None else tuple(axes)))]
+
+
+def _transpose(site: Site) -> Sequence[Values | None]:
+    value = site.value(0)
+    return [None if value is None else np.transpose(value, site.attribute("perm"))]
+
+
+def _split(site: Site) -> Sequence[Values | None]:
+    value, count = site.value(0), len(site.node.outputs)
+    if value is None:
+        return [None] * count
+    axis = axis_of(site.attribute("axis", 0), value.ndim)
+    sizes = split_sizes(site, value.shape[axis], count)
+    if not all(isinstance(size, int) for size in sizes):
+        return [None] * count
+    return np.split(value, np.cumsum([int(str(size)) for size in sizes])[:-1], axis=axis)
+
+
+def _expand(site: Site) -> Sequence[Values | None]:
+    value, target = site.value(0), site.numbers(1)
+    if value is None or target is None or not _is_small(target):
+        return [None]
+    return [np.broadcast_to(value, np.broadcast_shapes(value.shape, tuple(target)))]
+
+
+def _tile(site: Site) -> Sequence[Values | None]:
+    value, repeats = site.value(0), site.numbers(1)
+    if value is None or repeats is None or not _is_small([value.size, *repeats]):
+        return [None]
+    return [np.tile(value, repeats)]
+
+
+def _filled(site: Site) -> Sequence[Values | None]:
+    sizes, filling = site.numbers(0), site.attribute("value")
+    if sizes is None or filling is None or not _is_small(sizes):
+        return [None]  # it is filled with floats unless told otherwise
+    item = np.frombuffer(filling.t.raw_data, np.int64) if filling.t.raw_data else [*filling.t.int64_data]
+    if filling.t.data_type != 7 or len(item) != 1:
+        return [None]
+    return [np.full(sizes, int(item[0]), object)]
+
+
+def _range(site: Site) -> Sequence[Values | None]:
+    bounds = [site.sizes(position) for position in range(3)]
+    if any(not bound for bound in bounds):
+        return [None]
+    start, limit, delta = (bound[0] for bound in bounds if bound)
+    length = range_length(start, limit, delta)
+    if not isinstance(length, int) or length > LIMIT:
+        return [None]
+    return [objects([start + step * delta for step in range(length)])]
+
+
+def _reducing(reduce: Callable[..., Size]) -> ValueRule:
+    def compute(site: Site) -> Sequence[Values | None]:
+        items = site.sizes(0)
+        if items is None:
+            return [None]
+        value = site.value(0)
+        axes = site.axes(1)
+        flat = value is not None and value.ndim == 1 and (axes in ([0], [-1], []) or not site.gives_axes(1))
+        if not flat or (not axes and site.attribute("noop_with_empty_axes", 0)):
+            return [None]
+        return [objects([reduce(items)], (1,) if site.attribute("keepdims", 1) else ())]
+
+    return compute
+
+
+def _total(items: Sequence[Size]) -> Size:
+    total: Size = 0
+    for item in items:
+        total = total + item
+    return total
+
+
+RULES: dict[str, ValueRule] = {
+    "Constant": _constant,
+    "Identity": _same,
+    "Cast": _cast,
+    "CastLike": _same,
+    "Shape": _shape,
+    "Size": _size,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Split": _split,
+    "Expand": _expand,
+    "Tile": _tile,
+    "ConstantOfShape": _filled,
+    "Range": _range,
+    "Where": _where,
+    "Mod": _modulo,
+    "Add": _elementwise(lambda a, b: a + b),
+    "Sub": _elementwise(lambda a, b: a - b),
+    "Mul": _elementwise(lambda a, b: a * b),
+    "Div": _division,
+    "Floor": _elementwise(ratios.floor),
+    "Ceil": _elementwise(ratios.ceil),
+    "Neg": _elementwise(lambda a: -a),
+    "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None),
+    "Sign": _elementwise(_sign_of),
+    "Min": _elementwise(smallest),
+    "Max": _elementwise(largest),
+    "Equal": _elementwise(equals),
+    "Less": _elementwise(_less),
+    "LessOrEqual": _elementwise(_less_or_equal),
+    "Greater": _elementwise(lambda a, b: _less(b, a)),
+    "GreaterOrEqual": _elementwise(lambda a, b: _less_or_equal(b, a)),
+    "Not": _elementwise(lambda a: not a),
+    "And": _elementwise(lambda a, b: a and b),
+    "Or": _elementwise(lambda a, b: a or b),
+    "ReduceProd": _reducing(product),
+    "ReduceSum": _reducing(_total),
+    "ReduceMax": _reducing(lambda items: largest(*items)),
+    "ReduceMin": _reducing(lambda items: smallest(*items)),
+}

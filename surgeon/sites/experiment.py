@@ -1,0 +1,185 @@
+"""An experiment: all that running both sides of a region needs, as a plain value that can go to another process.
+
+It knows no index, no cut and no node of the source: mini-models, sizes and numbers alone.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from surgeon.indexing.scope import qualified
+from surgeon.models.loads import Load
+from surgeon.ops.records import likened_node
+from surgeon.shapes.symbols import Size, SizeError, symbols
+
+Shape = tuple[Size, ...]
+
+# What is run, in the words of a sentence.
+ORIGINAL, REPLACEMENT = "the original", "the replacement"
+REFERENCE = "the original in higher precision"
+
+
+@dataclass(frozen=True, slots=True)
+class ProofOptions:
+    """How regions are proved.
+
+    dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
+    ops; implementations: all that the user's process knows of those, as `surgeon.implementations` ships it.
+    proof_time: seconds of processor time that one proof may take.  jobs: how many are made at once, 0 for as many as
+    there are cores, at most four.
+    """
+
+    seed: int = 0
+    dims: Mapping[str, int] = field(default_factory=dict)
+    custom_ops: Sequence[str | Path] = ()
+    implementations: bytes = field(default=b"", repr=False)
+    rtol: float | None = None
+    atol: float | None = None
+    proof_time: float = 10.0
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MiniModels:
+    """Both sides of a region with the same inputs and outputs.
+
+    dims: what each free dimension of the inputs stands for, by its name in the models.
+    """
+
+    before: ModelProto
+    after: ModelProto
+    dims: dict[str, Size]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of both mini-models, by its name there.
+
+    value: a small tensor of integers that follows from the sizes of the free dimensions alone.  weight: whether it
+    stands for a constant too large to read.
+    """
+
+    name: str
+    shape: Shape
+    value: np.ndarray | None = None
+    weight: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
+
+    likely: they need not be equal, but mostly are where the node runs.
+    """
+
+    one: Size
+    other: Size
+    at_least: bool = False
+    likely: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum over a tensor: each number made adds up as many of those given as there are of them to one made."""
+
+    given: Shape
+    made: Shape = ()
+
+    def terms(self, size: Callable[[Size], int]) -> int:
+        """How many numbers it adds up where `size` gives the sizes.  Raises SizeError for one that has no value."""
+        return max(1, math.prod(map(size, self.given)) // max(1, math.prod(map(size, self.made))))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run of a whole model on made inputs, for what nothing else tells of some tensors of its main graph.
+
+    model: as ONNX Runtime gets it.  skeleton: the same without large payloads.
+    """
+
+    model: Path | ModelProto
+    skeleton: ModelProto
+    names: Sequence[str]
+    options: ProofOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What one run showed: dtype (of TensorProto) and shape by the tensor's name, and why others are missing."""
+
+    tensors: Mapping[str, tuple[int, tuple[int, ...]]]
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What a proof of one region runs, and what it judges by.
+
+    bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
+    outputs: that the region hands on; empty: those of them without elements whatever the inputs.  added: constants
+    that the replacement alone reads.  pinned: numbers that constants and attributes speak of; values: those of them
+    that are not but dims of constants.  loads: what the original nodes compute.  wishes: what nodes want of
+    sizes.  most: of free dims that count what is looked up in a table, its rows.  sums: of the original nodes.
+    picks_by_products: whether a softmax of products is among those.  weights: the bytes of those that inputs stand
+    for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for another of the same form is proved
+    in full.  slack, apart: as in a Region.
+    """
+
+    minis: MiniModels
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+    options: ProofOptions
+    bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
+    bodies_after: Mapping[str, FunctionProto] = field(default_factory=dict)
+    empty: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
+    pinned: frozenset[int] = frozenset()
+    values: frozenset[int] = frozenset()
+    loads: tuple[Load, ...] = ()
+    wishes: tuple[Wish, ...] = ()
+    most: Mapping[str, int] = field(default_factory=dict)
+    sums: tuple[Sum, ...] = ()
+    picks_by_products: bool = False
+    weights: int = 0
+    takes_empty: bool = True
+    brief: bool = False
+    slack: float = 0.0
+    apart: frozenset[str] = frozenset()
+
+    @property
+    def ops(self) -> frozenset[str]:
+        """The operators of both sides."""
+        models = (self.minis.before, self.minis.after)
+        return frozenset(qualified(node.domain, node.op_type) for model in models for node in model.graph.node)
+
+    @property
+    def squares(self) -> bool:
+        """Whether either side multiplies numbers by themselves."""
+        models = (self.minis.before, self.minis.after)
+        return any(_squares(node) for model in models for node in model.graph.node)
+
+    @property
+    def free(self) -> list[str]:
+        """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
+        found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
+        return sorted(name for name in found if not name.startswith("?"))
+
+    def longest_sum(self, size: Callable[[Size], int]) -> int:
+        """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""
+        found = 1
+        for item in self.sums:
+            try:
+                found = max(found, item.terms(size))
+            except SizeError:
+                continue  # it hangs on a size that has no value in this run
+        return found
+
+
+def _squares(node: NodeProto) -> bool:
+    known = likened_node(node)
+    is_product = known.family == "product" and known.signs == (1, 1)
+    return known.squares or (is_product and bool(node.input[0] == node.input[1]))

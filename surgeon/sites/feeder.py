@@ -1,0 +1,114 @@
+"""Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.indexing.scope import qualified
+from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.ops.record import Op, Slots
+from surgeon.ops.records import record
+from surgeon.sites.experiment import Experiment
+from surgeon.sites.kinds import ENDS, SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.sites.pins import LARGE_PIN, sprinkle
+from surgeon.sites.sizes import Setting
+
+Feeds = dict[str, np.ndarray]
+
+
+class Feeder:
+    """Makes the inputs of one experiment.
+
+    plain: float inputs of no special role, by name.  Raises InputsUnknown for inputs that cannot be made.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        minis = experiment.minis
+        self._experiment, self._seed, self._apart = experiment, experiment.options.seed, experiment.apart
+        self._plan = InputPlan(minis.before, names=False)
+        self.plain = self._plan.edged
+        self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
+        self._beside = inputs_beside_softmax(minis.before)
+        self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
+        self._constants = {tensor.name: tensor for tensor in minis.before.graph.initializer}
+
+    def tries(self, values: Values, turn: int) -> bool:
+        """Whether inputs of a kind tell something here."""
+        if values is Values.NON_FINITE and turn == ENDS - 1:
+            return False
+        if self._is_beside_alone(values):
+            is_apart = values is Values.LOUD and self._spares_scores
+            return not is_apart and not self._beside.isdisjoint(self._plan.edged)
+        return is_tried(self._plan, values, self._seed + turn, self._apart)
+
+    def _is_beside_alone(self, values: Values) -> bool:
+        """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
+        if values is Values.LOUD:
+            return self._experiment.picks_by_products
+        return values is Values.ROWS_OF_FACTORS and self._spares_scores
+
+    @property
+    def _spares_scores(self) -> bool:
+        """Whether the rule differs for extreme numbers: then those that no softmax hangs on are so alone."""
+        return name_of_kind(Values.EXTREME) in self._apart
+
+    def make(self, setting: Setting, values: Values, turn: int) -> Feeds:
+        """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
+        sizes = self._sizes(setting)
+        feeds = self._plan.make(self._seed + turn, sizes, values, leave=self.weights)
+        # Of what attention picks by, infinity leaves NaN alone of what it picks from.
+        if self._is_beside_alone(values) or (values is Values.NON_FINITE and turn and self._beside):
+            feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
+        if values is Values.ROWS_OF_FACTORS:  # nothing that overflows is made of what is beside a softmax
+            scores = feeds.keys() - self._beside
+            seed = self._seed + 1 - turn  # first all values of a batch of one magnitude, for they are mixed
+            feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
+        if self.weights:
+            shrunk = frozenset(setting.shrunk.items())
+            if shrunk not in self._made:
+                self._made.clear()
+                self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
+            feeds.update(self._made[shrunk])
+        if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
+            most, added = self._largest_pin(), self._experiment.added
+            seed = self._seed + turn
+            sprinkle(feeds, self._plan, self._constants, seed, most=most, added=added, ties=turn == TIES)
+        for item in self._experiment.inputs:
+            if item.value is not None:
+                feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
+        return feeds
+
+    def weighed(self, setting: Setting, values: Values) -> Feeds:
+        """Usual inputs, but weights of a kind."""
+        feeds = self.make(setting, Values.USUAL, 0)
+        feeds.update(self._plan.make(self._seed, self._sizes(setting), values, leave=feeds.keys() - self.weights))
+        return feeds
+
+    def _sizes(self, setting: Setting) -> Mapping[str, int]:
+        return {text: setting.size(size) for text, size in self._experiment.minis.dims.items()}
+
+    def _largest_pin(self) -> float:
+        """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
+        if name_of_kind(Values.EXTREME) in self._apart:
+            return LARGE_PIN
+        return float(np.finfo(np.float64).max) if name_of_kind(Values.NON_FINITE) in self._apart else np.inf
+
+
+def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
+    """The inputs of a graph that no softmax of it hangs on, as the values of an attention; none without a softmax."""
+    hanging: set[str] = set()
+    for node in reversed(model.graph.node):  # which are sorted
+        values = _beside(record(qualified(node.domain, node.op_type)))
+        if not hanging.isdisjoint(node.output):
+            hanging.update(node.input)
+        elif values is not None:
+            hanging.update(name for place, name in enumerate(node.input) if place not in values)
+    return frozenset(port.name for port in model.graph.input if port.name not in hanging) if hanging else frozenset()
+
+
+def _beside(known: Op) -> Slots | None:
+    """Which inputs of an operator with a softmax inside it does not hang on: values; None for any other operator."""
+    if known.attends is not None:
+        return [slot for slot in (known.attends.value, known.attends.past_value) if slot is not None]
+    return () if known.softmax else None

@@ -1,0 +1,91 @@
+"""Sizes that must fit one another: what nodes want of them, solved for as few as are free."""
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from math import gcd
+
+from surgeon.shapes.symbols import (
+    Expr,
+    Size,
+    SizeError,
+    evaluate,
+    exact_quotient,
+    lower_bound,
+    substitute,
+    symbol,
+    symbols,
+)
+from surgeon.sites.experiment import Wish
+
+
+class Fitting:
+    """Which sizes follow from others, where all wishes are to be met: those for equal ones first.
+
+    follows: free sizes by name, as expressions of those that stay free.  A wish that contradicts others is left out.
+    """
+
+    def __init__(self, wishes: Iterable[Wish]) -> None:
+        self.follows: dict[str, Size] = {}
+        for wish in sorted(wishes, key=lambda wish: (wish.at_least, wish.likely)):
+            try:
+                self._settle(wish)
+            except SizeError:
+                continue  # too long to compute with: the sizes are tried as they are
+
+    def sizes(self, given: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
+        """Sizes of symbols such that all fit.  given: one for each.  chosen: sizes that stay, by name.
+
+        Raises SizeError where one cannot be computed.
+        """
+        base = {**given, **chosen}
+        return {**base, **{name: evaluate(size, base) for name, size in self.follows.items()}, **chosen}
+
+    def _settle(self, wish: Wish) -> None:
+        """Let one size follow from others, so that a wish is met, if any can."""
+        excess = substitute(wish.one - wish.other, self.follows)
+        if not isinstance(excess, int):
+            excess = exact_quotient(excess, gcd(*(factor for _, factor in excess.terms))) or excess
+        if isinstance(excess, int) or (wish.at_least and _is_never_negative(excess)):
+            return
+        found = _solution(excess, wish.at_least)
+        if found is None or not _is_never_negative(found[1]):
+            for name, other in combinations(sorted(symbols(excess)), 2):  # b·n - c·n is zero where b and c are equal
+                fewer = substitute(excess, {name: symbol(other)})
+                better = None if isinstance(fewer, int) else _solution(fewer, wish.at_least)
+                if better is not None and _is_never_negative(better[1]):
+                    self._let(name, symbol(other))
+                    found = better
+                    break
+        if found is not None:
+            self._let(*found)
+
+    def _let(self, name: str, value: Size) -> None:
+        """Let a size follow from others."""
+        self.follows = {known: substitute(size, {name: value}) for known, size in self.follows.items()}
+        self.follows[name] = value
+
+
+def _solution(excess: Expr, at_least: bool) -> tuple[str, Size] | None:
+    """The symbol that can be had from `excess` being 0, and what it is then; None where none can.
+
+    Rather one that is never below zero, and where the excess need only not be negative, one that makes up for it.
+    """
+    values = {name: value for name in sorted(symbols(excess)) if (value := _solved(excess, name)) is not None}
+
+    def oddity(name: str) -> tuple[bool, bool, bool, str]:
+        takes = at_least and excess != symbol(name) - values[name]
+        return not _is_never_negative(values[name]), not name.startswith("?"), takes, name
+
+    found = min(values, key=oddity, default=None)
+    return None if found is None else (found, values[found])
+
+
+def _solved(excess: Expr, name: str) -> Size | None:
+    """What a symbol is where `excess` is 0; None where it does not stand alone in one term, times 1 or -1."""
+    rest, alone = substitute(excess, {name: 0}), symbol(name)
+    return -rest if excess == alone + rest else rest if excess == rest - alone else None
+
+
+def _is_never_negative(size: Size) -> bool:
+    least = lower_bound(size)
+    return least is not None and least >= 0

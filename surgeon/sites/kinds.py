@@ -1,0 +1,155 @@
+"""Which kinds of inputs a region is run on, in which order, and which of them tell something of it."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import numpy as np
+from onnx import GraphProto
+
+from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.inputs.masks import hides_endlessly
+from surgeon.inputs.requirements import MASKED_KINDS
+from surgeon.ops.record import Op
+from surgeon.ops.records import likened, likened_node
+from surgeon.verdicts.magnitudes import reach
+
+SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
+ENDS = 3  # turns of infinite values: the last is for those that stand for them beside a maximum
+# At the first sizes, and at the others.
+FIRST = (
+    *((Values.USUAL, turn) for turn in range(4)),
+    (Values.WIDE, 0),
+    (Values.LARGE, 1),
+    (Values.ZEROS, 0),
+    (Values.DENORMALS, 0),
+    (Values.CONSTANT_ROWS, 0),
+    *((Values.OFFSET, turn) for turn in range(2)),
+    (Values.SMALL, 0),
+    (Values.FAR, 0),
+    *((Values.EXTREME, turn) for turn in range(2)),
+    *((Values.NON_FINITE, turn) for turn in range(ENDS)),
+    *((Values.MAGNITUDES, turn) for turn in range(2)),
+    (Values.FAINT, 0),
+    (Values.LOUD, 0),
+    *((Values.HOLES, turn) for turn in range(3)),
+    *((Values.HIDDEN_ROWS, turn) for turn in range(4)),
+    (Values.BACKWARDS, 0),
+    (Values.LIMITS, 0),
+)
+# The same where one run computes much: each kind once, and usual values for what is special about them.
+_TOO = ((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1), (Values.HIDDEN_ROWS, 1))
+_LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes tell most of what they do
+COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
+OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
+FURTHER = ((Values.USUAL, 0),)
+WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
+_TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+_OF_MAGNITUDES = frozenset(
+    (Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD)
+)
+_TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
+
+
+def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
+    return any(is_so(likened(op)) for op in ops)
+
+
+def adds_products(ops: Iterable[str]) -> bool:
+    """Whether one of these operators adds up products: of large ones the order decides which of them overflow."""
+    return _some(ops, lambda op: op.product)
+
+
+def products_of(graph: GraphProto) -> list[str]:
+    """The tensors of a graph that are products of matrices, those of its nodes' bodies left out."""
+    known = ((node, likened_node(node)) for node in graph.node)
+    return [name for node, op in known if op.product in ("matrices", "equation") for name in node.output]
+
+
+def _adds_up(ops: Iterable[str]) -> bool:
+    """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
+    return _some(ops, lambda op: op.adds_up)
+
+
+def _hides_small(ops: Iterable[str]) -> bool:
+    """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
+    return _some(ops, lambda op: op.adds_up or op.picks)
+
+
+def _orders(ops: Iterable[str], *, squares: bool) -> bool:
+    """Whether of numbers that are large throughout it hangs on the order of terms and factors what overflows."""
+    return squares or adds_products(ops) or _hides_small(ops)
+
+
+def reads_places(ops: Iterable[str]) -> bool:
+    """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
+    return _some(ops, lambda op: op.reads_places)
+
+
+def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
+    """Whether one of these operators is computed to an absolute precision."""
+    return _some(ops, lambda op: op.of_one)
+
+
+def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
+    """What part of one kernels of these operators may err by: in all elements of a result of `shape`, or in each."""
+    if not errs_by_a_part_of_one(ops) and not reads_places(ops):
+        return 0.0
+    part = reach(shape, feeds) if err_to_scale(ops) else None
+    return 1.0 if part is None else part
+
+
+def err_to_scale(ops: Collection[str]) -> bool:
+    """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
+    return not _some(ops, lambda op: not op.to_scale)
+
+
+def name_of_kind(values: Values) -> str:
+    """What rules and reports call a kind of inputs."""
+    return values.name.lower()
+
+
+def spoken(values: Values) -> str:
+    """A kind of inputs in words."""
+    return name_of_kind(values).replace("_", " ")
+
+
+def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) -> Values | None:
+    """The kind that tells something of a region of these operators in the place of another; None where none does.
+
+    picks: whether there is a softmax of products, of which the order picks one where they overflow.  squares: whether
+    numbers are multiplied by themselves, which overflow from a half of the exponents on.
+    """
+    if picks and values in (Values.OFFSET, Values.EXTREME):
+        return Values.NEAR if values is Values.OFFSET else None
+    if values is Values.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
+        return Values.ENDLESS  # of NaN, ONNX Runtime's kernels see the first of a row alone
+    if values is Values.MAGNITUDES:
+        if reads_places(ops):
+            return None
+        if picks or _hides_small(ops):
+            return Values.ROWS_OF_FACTORS if picks or squares or adds_products(ops) else Values.ROWS
+        return Values.FACTORS if adds_products(ops) else values
+    if values is Values.LOUD and (reads_places(ops) or (not picks and _orders(ops, squares=squares))):
+        return None
+    if values is Values.LIMITS:
+        if _adds_up(ops):
+            return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
+        return None if _some(ops, lambda op: op.divisors) else values  # what is divided may be taken past the limits
+    return values
+
+
+def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str]) -> bool:
+    """Whether inputs of a kind tell something: they differ from the usual ones, and no rule differs there on purpose.
+
+    apart: the kinds for which a rule does.
+    """
+    if name_of_kind(values) in apart:
+        return False
+    if values is Values.ENDLESS and name_of_kind(Values.NON_FINITE) in apart:
+        return False
+    if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
+        return False
+    if values is Values.FAINT and any(kind in apart for kind in _TINY):
+        return False
+    if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
+        return False
+    return values in _TELLING or plan.answers_to(values)

@@ -1,0 +1,146 @@
+"""Experiments run in children, and what it means where one ends its child."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from onnx import ModelProto
+
+from surgeon.implementations import bound
+from surgeon.ops.walking import nodes_of
+from surgeon.running import children, crew
+from surgeon.running.children import FAULTS, Answer, Failure, Result, Task, by_the_clock, memory_limit
+from surgeon.running.plain import from_plain
+from surgeon.sites.experiment import REPLACEMENT, Experiment, ProofOptions, Trace, Traced
+from surgeon.sites.largest import largest, of_note
+from surgeon.sites.proof import SiteProof
+from surgeon.verdicts.result import Outcome
+
+MODULE = "surgeon.sites.in_child"
+LESS_MEMORY = "use a machine with more"
+MORE = 6  # times the limit are proposed where a proof takes longer, and given to a run of the whole model
+MOST_SENT = (1 << 31) - 1  # bytes of a model that protobuf writes
+_TRACE_WITHOUT = {
+    "time": "took too long",
+    "clock": "took too long",
+    "memory": "takes more memory than there is",
+}
+
+
+def start() -> None:
+    """Let a child start, if none is there: it is ready when there is something to prove."""
+    children.start(MODULE)
+
+
+def stays(experiment: Experiment) -> bool:
+    """Whether an operator of either side has an implementation that runs in this process and in no other."""
+    return _is_computed_here((experiment.minis.before, experiment.minis.after), experiment.options)
+
+
+def _is_computed_here(models: Iterable[ModelProto], options: ProofOptions) -> bool:
+    own = bound(options.custom_ops)
+    return bool(own) and any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
+
+
+def run_here(experiment: Experiment) -> SiteProof:
+    """The proof of an experiment that stays: without limits, and what ends it ends this process."""
+    from surgeon.sites.site_run import run_experiment  # not at the top: what runs models is for children
+
+    return run_experiment(experiment)
+
+
+def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
+    """The proofs of experiments, in order; they are asked for one by one, while children run those before."""
+    asked: list[Experiment] = []
+
+    def tasks() -> Iterator[Task]:
+        for experiment in experiments:
+            asked.append(experiment)
+            yield _task(experiment)
+
+    results = crew.run(tasks(), jobs or crew.usual_jobs())
+    again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
+    if again:  # some kernels crash on a tensor without elements: what else was tried still counts
+        without = [replace(asked[place], takes_empty=False) for place in again]
+        more = crew.run((_task(experiment) for experiment in without), jobs or crew.usual_jobs())
+        for place, result in zip(again, more, strict=True):
+            results[place] = result
+    return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
+
+
+def _task(experiment: Experiment) -> Task:
+    return Task(f"{MODULE}:prove", experiment, experiment.options.proof_time)
+
+
+def _ended_on_empty(result: Result) -> bool:
+    """Whether an experiment ended its child on a tensor without elements."""
+    return isinstance(result, Failure) and isinstance(result.noted, dict) and bool(result.noted.get("empty"))
+
+
+def traced(trace: Trace) -> Traced:
+    """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
+    if _is_computed_here([trace.skeleton], trace.options):
+        from surgeon.sites.in_child import found_by  # not at the top: what runs models is for children
+
+        return found_by(trace)
+    if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
+        return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
+    seconds = trace.options.proof_time * MORE
+    (result,) = crew.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
+    if isinstance(result, Answer):
+        with suppress(ValueError):
+            return from_plain(Traced, result.value)
+    why = _TRACE_WITHOUT.get(result.why) if isinstance(result, Failure) else None
+    how = f" with {result.how}" if isinstance(result, Failure) and result.how else ""
+    return Traced({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
+
+
+def _proof(experiment: Experiment, result: Result) -> SiteProof:
+    if isinstance(result, Failure):
+        return _without_answer(experiment, result)
+    try:
+        return from_plain(SiteProof, result.value)
+    except ValueError as error:
+        return SiteProof(Outcome.UNPROVED, f"the process that ran its nodes gave no proof: {error}")
+
+
+def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
+    noted = failure.noted if isinstance(failure.noted, dict) else {}
+    side = str(noted.get("side") or "its proof")
+    if failure.why in ("time", "clock"):
+        return SiteProof(Outcome.UNPROVED, _too_long(experiment, failure, noted))
+    if failure.why == "memory":
+        told = _largest(experiment, noted)
+        why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory{f' ({told})' if told else ''}"
+        cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
+        return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
+    why = f"{side} ends the process that runs it{f' with {failure.how}' if failure.how else ''}"
+    if side == REPLACEMENT and failure.how in FAULTS:
+        return SiteProof(Outcome.FAILED, f"{why}, where the original does not")
+    return SiteProof(Outcome.UNPROVED, why)
+
+
+def _too_long(experiment: Experiment, failure: Failure, noted: dict[str, Any]) -> str:
+    """What was reached in the time, and what to do."""
+    seconds, agreed = experiment.options.proof_time, noted.get("agreed")
+    took = f"{seconds:g} s" if failure.why == "time" else f"{by_the_clock(seconds):g} s by the clock"
+    until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
+    cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
+    return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
+
+
+def _largest(experiment: Experiment, noted: dict[str, Any]) -> str:
+    """The largest tensor of what was run at last, if it is known at which sizes that was."""
+    at = noted.get("at")
+    if not isinstance(at, dict):
+        return ""
+    minis = experiment.minis
+    side = minis.after if noted.get("side") == REPLACEMENT else minis.before
+    return largest(experiment, side, of_note(at))
+
+
+def _smaller(experiment: Experiment) -> list[str]:
+    """Which dims can be given sizes, as a cure; none where none is free."""
+    names = experiment.free[:2]
+    return [f"smaller sizes ({' '.join(f'--dim {name}=2' for name in names)})"] if names else []

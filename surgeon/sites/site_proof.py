@@ -1,0 +1,398 @@
+"""Both mini-models of a region on the same inputs, their answers held against a higher-precision reference."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import onnx
+from onnx import FunctionProto
+
+from surgeon.inputs.dims import kind_of
+from surgeon.inputs.inputs import InputsUnknown, Values
+from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
+from surgeon.models.exposing import exposing
+from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
+from surgeon.running.precision import Reference
+from surgeon.running.runtime import SessionError
+from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
+from surgeon.sites.feeder import Feeder, Feeds
+from surgeon.sites.kinds import (
+    COSTLY,
+    FIRST,
+    FURTHER,
+    OTHERS,
+    WEIGHED,
+    adds_products,
+    name_of_kind,
+    part_of_one,
+    products_of,
+    spoken,
+    suited,
+)
+from surgeon.sites.largest import line_of, to_note
+from surgeon.sites.proof import CannotCut
+from surgeon.sites.sizes import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Setting, Sizes
+from surgeon.verdicts.compare import same_values
+from surgeon.verdicts.judge import TensorError, judge
+from surgeon.verdicts.movement import Movement
+from surgeon.verdicts.moves import Moves
+from surgeon.verdicts.result import Outcome
+from surgeon.verdicts.tensor_error import as_doubted, as_lost
+
+MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
+LOSING = frozenset(
+    (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.LOUD)
+)  # of which products overflow
+
+
+class Attempt:
+    """One way of running an experiment: the steps, and what they share.
+
+    is_evaluated: by onnx's ReferenceEvaluator alone.  once: on one set of inputs.
+    """
+
+    def __init__(
+        self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False, once: bool = False
+    ) -> None:
+        self._once = once
+        self._note_down, self._agreed, self._is_empty = note, 0, False
+        self._at: Setting | None = None  # the sizes of the run
+        self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
+        self.reference: Reference | None = None
+        self.oracle, self.independent, self.against = "", True, "the original's own result"
+        self.worst: dict[str, TensorError] = {}
+        self.runs = 0
+        self.is_of_weights = False  # it fails for other weights than the usual ones alone
+        self.refusal = ""
+        self._telling: set[str] = set()
+        self._noisy: dict[str, TensorError] = {}  # outputs of which rounding left nothing to be judged
+        self._doubted: TensorError | None = None  # by a kernel that errs where the original runs
+        self._ran_at: Setting | None = None  # all kinds of inputs
+        self._tells = False  # some run was at sizes other than 1
+        self._ops, self._squares = experiment.ops, experiment.squares
+        self._terms = 1  # of the longest sum, at the sizes of the run
+        self._kinds: dict[str, None] = {}
+        self._tried: list[Setting] = []
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether ONNX Runtime loads both sides, and runs the original at no sizes that tell anything."""
+        return bool(self.refusal) and not self._tells and self.oracle in KERNELS
+
+    @property
+    def kinds(self) -> Iterable[str]:
+        """The kinds of inputs on which both sides agreed."""
+        return self._kinds
+
+    @property
+    def sizes(self) -> Iterable[str]:
+        """The sets of sizes at which they did, in words."""
+        return (setting.told for setting in self._tried if setting.by_symbol)
+
+    def take(self, other: "Attempt") -> None:
+        """Count the runs of another proof of the same region among these, and keep what was worst in either."""
+        self.runs += other.runs
+        for name, error in other.worst.items():
+            if name not in self.worst or error.severity > self.worst[name].severity:
+                self.worst[name] = error
+
+    def judged(self) -> tuple[Outcome, str]:
+        """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
+        try:
+            return self._judged()
+        except CannotCut as error:
+            return Outcome.UNPROVED, str(error)
+        except InputsUnknown as error:
+            return Outcome.UNPROVED, error.reason
+
+    def _judged(self) -> tuple[Outcome, str]:
+        minis = self.experiment.minis
+        self._feeder = Feeder(self.experiment)
+        bodies = self.experiment.bodies_before
+        self._note(ORIGINAL)
+        try:
+            first = self._oracle(minis.before, bodies)
+        except SessionError as error:
+            return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
+        with first:
+            self._note(REPLACEMENT)
+            try:
+                second = self._oracle(minis.after, self.experiment.bodies_after)
+            except SessionError as error:
+                if error.missing:
+                    return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
+                return Outcome.FAILED, f"the replacement does not load: {error.line.rstrip('.')}"
+            with second, ExitStack() as stack:
+                self.oracle, self.independent = second.name, first.independent and second.independent
+                if first.name not in (second.name, *KERNELS):
+                    self.oracle += f", the original under {first.name}"
+                self.reference = self._reference(minis.before, bodies)
+                if self.reference is not None:
+                    stack.enter_context(self.reference)
+                custom_ops = self.options.custom_ops
+                moves = Moves(minis.before, bodies, custom_ops, self.reference, first.run, self._feeder.plain)
+                self._moves = stack.enter_context(moves)
+                self._first, self._second = first, second
+                failure = self._run_all()
+                if self.reference is not None:
+                    self.against = self.reference.name  # it may have turned to another engine on the way
+        if failure:
+            return Outcome.FAILED, failure
+        if not self.runs and not self.refusal:
+            return (
+                Outcome.UNPROVED,
+                "its inputs are too large to make, or one of their dims is 0 whatever the others are",
+            )
+        if not self.runs:
+            why = f"the original nodes run on no input made for them: {self.refusal}"
+            return Outcome.UNPROVED, f"{why}{self._cure()}"
+        if not self._tells:
+            why = "the original nodes run where all free dims are 1, and at no other sizes tried"
+            return Outcome.UNPROVED, f"{why}{self._cure()}"
+        if self.experiment.inputs and not self._telling:
+            return (
+                Outcome.UNPROVED,
+                "no output tells anything: empty, NaN, or lost in rounding wherever it was computed",
+            )
+        if self._doubted is not None:
+            return Outcome.UNPROVED, as_doubted(self._doubted, self.against)
+        lost = [error for name, error in self._noisy.items() if name not in self._telling]
+        if lost:
+            return Outcome.UNPROVED, as_lost(lost[0])
+        apart = " and ".join(sorted(self.experiment.apart))
+        return Outcome.PROVED, f"for all inputs but {apart}, where the rule differs on purpose" if apart else ""
+
+    def _cure(self) -> str:
+        """How to let the nodes run, as a clause: sizes that they take; empty where none is free."""
+        dims = " ".join(f"--dim {name}=N" for name in self.experiment.free[:3])
+        return f"; give sizes that they take ({dims})" if dims else ""
+
+    def _note(self, side: str) -> None:
+        """Say what runs next, for whoever has to tell why it never ended."""
+        at = to_note(self._at)
+        self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty, "at": at})
+
+    def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
+        return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
+
+    def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Reference | None:
+        """The original in higher precision; None where nothing computes it."""
+        self._note(REFERENCE)
+        try:
+            return Reference(model, bodies, custom_ops=self.options.custom_ops)
+        except SessionError:
+            return None
+
+    def _run_all(self) -> str:
+        """Run all sets of inputs; returns what is wrong, worst first, or an empty string."""
+        sizes, failure = Sizes(self.experiment, self.options.dims), ""
+        for group in sizes.groups():
+            if failure and group[0].elements > MOST_AGAIN:
+                continue
+            before = self.worst, self.runs, self._telling
+            self.worst, self.runs, self._telling = {}, 0, set()
+            found = self._run_group(group)
+            if not self.runs:
+                self.worst, self.runs, self._telling = before
+                continue
+            failure = found
+            if not failure and not self._tells:
+                continue
+            if not (failure and group[0].shrunk) or self.experiment.weights:
+                break  # else: what fails with dims made smaller may be right as they are
+        if not self.runs or failure or not self._tells or self._once:
+            return failure
+        at = self._ran_at or group[0]
+        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else None
+        further: Iterable[Setting] = () if full is None else (full,)
+        if not self.experiment.brief:
+            failure, further = self._run_weighed(at), (*further, *sizes.further(at))
+        for setting in () if failure else further:
+            if self._adds_nothing(setting):
+                continue
+            failure = self._run_at(setting, FURTHER)
+            if failure:
+                break
+        return failure
+
+    def _adds_nothing(self, setting: Setting) -> bool:
+        """Whether a sum of products may have no terms: some kernels hand on whatever is in memory then."""
+        empty = [name for name, size in setting.by_symbol.items() if not size]
+        return setting.is_empty and adds_products(self._ops) and any(kind_of(name) != "past" for name in empty)
+
+    def _run_weighed(self, setting: Setting) -> str:
+        """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
+        for values in WEIGHED if self._feeder.weights else ():
+            if name_of_kind(values) in self.experiment.apart:
+                continue
+            failure = self._run(self._feeder.weighed(setting, values), values)
+            if failure:
+                self.is_of_weights = True
+                return f"{failure} (weights {spoken(values)})"
+            self._kinds[f"weights {spoken(values)}"] = None
+        return ""
+
+    def _run_group(self, group: Sequence[Setting]) -> str:
+        """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
+        for setting in group:
+            has_run = bool(self.runs)
+            failure = self._run_at(setting, self._kinds_at(setting, has_run))
+            if self.runs and not has_run:
+                self._ran_at = setting
+            if failure or ((self.experiment.brief or self._once) and self._tells):
+                return failure
+        return ""
+
+    def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
+        """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
+        if self._once:
+            return FURTHER
+        if has_run or self.experiment.brief:
+            return OTHERS
+        return FIRST if setting.work <= COSTLY_WORK else COSTLY
+
+    def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
+        """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
+        self._at = setting
+        self._terms = self.experiment.longest_sum(setting.size)
+        self._is_empty = setting.is_empty
+        before = self.runs
+        for kind, turn in kinds:
+            values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self._squares)
+            if values is None or not self._feeder.tries(values, turn):
+                continue
+            feeds, runs = self._feeder.make(setting, values, turn), self.runs
+            failure = self._run(feeds, values)
+            self._tells = self._tells or (self.runs > 0 and setting.tells)
+            if failure:
+                return f"{failure}{_where(values, feeds)}"
+            if self.runs > runs:
+                self._kinds[spoken(values)] = None
+            elif self.runs == before and setting.elements > PLENTY:
+                break  # what refuses much refuses its sizes: it is not made again with other numbers
+        if self.runs > before:
+            self._tried.append(setting)
+        return ""
+
+    def _run(self, feeds: Feeds, values: Values) -> str:
+        """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
+        self._note(ORIGINAL)
+        try:
+            original = self._first.run(feeds)
+        except SessionError as error:
+            self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
+            return ""
+        if not self.runs:
+            again = self._first.run(feeds)
+            for name, answer in original.items():
+                if not same_values(answer, again[name]):
+                    raise CannotCut(f"two runs of the original nodes differ in {name!r}")
+        self.runs += 1
+        self._note(REPLACEMENT)
+        try:
+            rewritten = self._second.run(feeds)
+        except SessionError as error:
+            if error.missing:
+                why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
+                raise CannotCut(f"nothing here runs the replacement: {why}") from error
+            if self._is_empty:  # kernels differ in whether they take tensors without elements
+                return ""
+            return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
+        exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
+        for name, answer in original.items():
+            if self._is_empty and not answer.size and not rewritten[name].size:
+                continue  # which shape a tensor without elements has, kernels tell differently too
+            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
+            if found is None:
+                return ""
+            self._keep(found, answer)
+            if not found.ok:
+                return f"{name!r} {found.why}"
+        self._agreed += 1
+        return ""
+
+    def _keep(self, found: TensorError, answer: np.ndarray) -> None:
+        """Keep the worst error of each output, and whether it tells something: of what rounding blurs, neither."""
+        name = found.name
+        if found.doubted:
+            self._doubted = self._doubted or found
+        if not found.telling and found.ok:
+            self._noisy.setdefault(name, found)
+            return
+        if name not in self.worst or found.severity >= self.worst[name].severity:
+            self.worst[name] = found
+        if not _all_nan(answer) if answer.size else name in self.experiment.empty:
+            self._telling.add(name)
+
+    def _overflows(self, feeds: Feeds) -> bool:
+        """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
+
+        The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
+        """
+        if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
+            return False
+        before = self.experiment.minis.before
+        products = products_of(before.graph)
+        try:
+            with exposing(before, products) as shown, self._oracle(cast(onnx.ModelProto, shown), {}) as oracle:
+                made = oracle.run(feeds)
+        except SessionError:
+            return False
+        return any(name in made and not np.isfinite(made[name]).all() for name in products)
+
+    def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
+        """The reference's answer, nothing where it has none."""
+        self._note(REFERENCE)
+        if self.reference is None:
+            return {}
+        try:
+            return self.reference.run(feeds)
+        except SessionError:
+            return {}  # judged against the original itself, as the proof then says
+
+    def _judge(
+        self,
+        name: str,
+        original: np.ndarray,
+        rewritten: np.ndarray,
+        exact: np.ndarray | None,
+        feeds: Feeds,
+        large: bool,
+        loses: bool,
+    ) -> TensorError | None:
+        """Judge one output; how far the reference moves with its inputs is asked only where that decides.
+
+        loses: products of such inputs may overflow; None where they do and it differs, of which nothing is held
+        against a rule that differs there.
+        """
+        rtol, atol, slack = self.options.rtol, self.options.atol, self.experiment.slack
+        settled = partial(
+            judge,
+            name,
+            original,
+            rewritten,
+            exact,
+            rtol=rtol,
+            atol=atol,
+            slack=slack,
+            overflowing=large,
+            by_ones=part_of_one(self._ops, original.shape, feeds),
+        )
+        answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
+        if loses:
+            found = asked(Movement.alike(0.0))
+            if found.ok or self._overflows(feeds):
+                return found if found.ok else None
+        return self._moves.settle(asked, name, answer, original.dtype, feeds)
+
+
+def _all_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind in "fc" and bool(np.isnan(array).all())
+
+
+def _where(values: Values, feeds: Feeds) -> str:
+    """What the inputs were like, for a sentence."""
+    shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
+    return f" (inputs {spoken(values)}, shapes {shapes})"

@@ -1,0 +1,394 @@
+"""Sizes for the free dimensions of a cut: several small ones, 1 included, so that dims that follow from others fit."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, numpy_helper
+
+from surgeon.inputs.dims import SIZES, is_total, kind_of
+from surgeon.shapes.facts import WHOLE
+from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
+from surgeon.sites.experiment import Experiment
+from surgeon.sites.fitting import Fitting
+
+if TYPE_CHECKING:
+    from surgeon.sites.cut import Cut
+
+OTHERS = (3, 4, 6, 7, 9, 11)  # of dims about which nothing is known: no two alike, so that a mix-up shows
+SMALL_OTHERS = (2, 3, 2, 3, 2, 3)
+PLENTY = 1 << 15  # elements of all inputs: from here on fixed dims are made smaller too
+TOO_MANY = 1 << 25
+SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
+LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
+ALIKE = (4, 3)
+KEPT = 16  # fixed dims up to here stay
+FEW = 4  # the same where there is much to compute
+# Multiplications, as `Load` counts them.
+MUCH = 1 << 25  # from here on fixed dims are made smaller too, small ones as well
+COSTLY_WORK = 1 << 27  # from here on fewer kinds of inputs are tried, and no sizes beside constants
+MOST_LONG = 1 << 27  # up to which one dim is long, or several are larger at once
+MOST_FURTHER = 1 << 29  # up to which any other setting beside the first is run
+MOST_FULL = 1 << 30  # up to which one with all dims as they are is
+MOST_AT_ONCE = 1 << 16  # elements up to which several free dims are made larger at once
+FULL = 1 << 19  # elements up to which a region is looked at with all dims as they are
+LONG = ((1025, 1 << 15), (144, 1 << 20))  # of one free dim alone (144: windows leave 129), up to how many elements
+LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one beside which all others are small, but not alone in a mean
+ROUND = 8  # of all free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
+BESIDE = (4, 64)  # constants of the region that free dims are tried beside of: larger and smaller ones are no lengths
+MOST_BESIDE = 3  # such constants
+MOST_SUMS = 2  # of free dims, that are made a round size
+MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing where it is small
+_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
+# Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
+_LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
+
+
+_Given: TypeAlias = Mapping[str, int]
+
+
+class Sizes:
+    """What each dim of an experiment's inputs is in one run: by size as the source states it."""
+
+    def __init__(self, experiment: Experiment, chosen: Mapping[str, int]) -> None:
+        self._most = experiment.most
+        self._wishes, self._takes_empty = experiment.wishes, experiment.takes_empty
+        self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
+        self._shapes = [item.shape for item in experiment.inputs]
+        self._by_value = [item.value for item in experiment.inputs if item.value is not None]
+        values = [item for value in self._by_value for item in value.reshape(-1)]
+        self._symbols = list(dict.fromkeys(name for size in (*self._dims, *values) for name in sorted(symbols(size))))
+        self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
+        self._fitting: Fitting | None = None
+        self._pinned, self._values = experiment.pinned, experiment.values
+        self._loads = experiment.loads
+        fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
+        may_shrink = [size for size in fixed if size not in self._pinned and not self._is_spoken_of(size)]
+        self._shrinkable = [size for size in may_shrink if size > KEPT]
+        self._small = [size for size in may_shrink if size <= KEPT]
+
+    def groups(self) -> Iterator[list["Setting"]]:
+        """Groups of settings; a later group is for a region that runs at none of the former.
+
+        Those with fixed dims made smaller come first: what fails there may be right at its true sizes.  Free dims that
+        differ come before those that fit one another as the nodes want it, and free dims that are alike, as they may
+        have to be.  Dims of size 0 or less that nobody asked for, and inputs too large to make, are left out.
+        """
+        seen: list[dict[Size, int]] = []
+        usual, small = self._by_kind(0, OTHERS), self._by_kind(1, SMALL_OTHERS)
+        larger = {name: size * 16 for name, size in usual.items()}
+        ones, *alike = (dict.fromkeys(self._symbols, size) for size in (1, *ALIKE))
+        for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
+            for sets in self._sets(usual, small, ones, alike, larger):
+                group: list[Setting] = []
+                for by_symbol in (self._totalled({**sizes, **self._chosen}) for sizes in sets):
+                    setting, dims = self._settled(by_symbol, shrunk)
+                    if setting is not None and dims not in seen:
+                        seen.append(dims)
+                        group.append(setting)
+                if group:
+                    yield group
+
+    def _sets(
+        self, usual: _Given, small: _Given, ones: _Given, alike: Sequence[_Given], larger: _Given
+    ) -> Iterator[Sequence[_Given]]:
+        """Sizes by symbol for each group; those that are made to fit are looked for only where the first do not run."""
+        yield usual, small, ones
+        if len(self._symbols) > 1:
+            yield tuple(self._fitted(sizes) for sizes in (usual, small))
+        yield *alike, ones
+        yield (larger,)
+        if len(self._symbols) > 1:
+            yield (self._fitted(larger),)
+        yield tuple(self._raised(sizes) for sizes in (usual, small))
+
+    def _fitted(self, sizes: _Given) -> _Given:
+        """The same with those that follow from others; as they are where one cannot be computed."""
+        if self._fitting is None:
+            self._fitting = Fitting(self._wishes)
+        try:
+            return self._fitting.sizes(sizes, self._chosen)
+        except SizeError:
+            return sizes
+
+    def _raised(self, sizes: _Given) -> _Given:
+        """The same with those doubled of which nothing is left, as of 5 samples behind a window of 256.
+
+        The first of each dim that grows; as they are where no size up to `MOST_RAISED` leaves something.
+        """
+        raised = {**sizes, **self._chosen}
+        try:
+            while (lacking := self._lacking(raised)) is not None:
+                names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
+                growing = (name for name in names if raised[name] < MOST_RAISED and self._grows(lacking, name))
+                found = next(growing, None)
+                if found is None:
+                    return sizes
+                raised[found] = max(1, raised[found] * 2)
+        except SizeError:
+            return sizes
+        return raised
+
+    def _lacking(self, sizes: dict[str, int]) -> Size | None:
+        """A dim of which nothing is left, if there is one.  Raises SizeError where one cannot be computed."""
+        setting = Setting(self._totalled(sizes), {})
+        return next((size for size in self._dims if setting.size(size) <= 0), None)
+
+    def _grows(self, size: Size, name: str) -> bool:
+        """Whether a size is larger where one symbol is much larger."""
+        ones = dict.fromkeys(symbols(size), 1)
+        return evaluate(size, {**ones, name: MOST_RAISED}) > evaluate(size, ones)
+
+    def _is_spoken_of(self, size: int) -> bool:
+        """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
+        return any(size % part == 0 and part >= LEAST_PART for part in self._pinned if 0 < size <= part * MOST_PARTS)
+
+    def usual(self) -> "Setting | None":
+        """The first setting that is tried; None where there is none."""
+        group = next(self.groups(), None)
+        return group[0] if group else None
+
+    def full(self, most: int) -> "Setting | None":
+        """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
+        setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
+        fits = setting is not None and setting.elements <= most and setting.work <= MOST_FULL
+        return setting if fits else None
+
+    def further(self, first: "Setting") -> Iterator["Setting"]:
+        """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
+
+        All free dims that have a name one larger, where what was even is odd; all at a round size, and so that a sum
+        of several is one; all at, and one beside, constants that the region speaks of, where that costs little; each
+        alone at 1, at a length that no small buffer holds, and last at 0.  What other sizes follow from is changed for
+        all; dims without a name may follow from others, and stay.
+        """
+        base = dict(first.by_symbol)
+        named = [name for name in self._symbols if not name.startswith("?") and name not in self._chosen]
+        alone = [name for name in named if not is_total(name)]
+        sets: list[dict[str, int]] = [{name: base[name] + 1 for name in named}, dict.fromkeys(named, ROUND)]
+        sets += self._round_sums(base, frozenset(alone))
+        spoken = sorted({number for number in self._pinned if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
+        if first.work <= COSTLY_WORK:
+            sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
+        sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
+        sets += [{name: 1} for name in alone]
+        for name in alone:
+            sets += self._long(name, base, first)
+        if self._takes_empty:
+            sets += [{name: 0} for name in alone]
+        seen = [base]
+        for sizes in sets if named else ():
+            bounded = {name: min(size, self._most.get(name, size)) for name, size in sizes.items()}
+            by_symbol = self._totalled({**base, **bounded, **self._chosen})
+            if 0 in bounded.values():  # kernels take what does not fit beside what is empty, and answer anything
+                by_symbol = dict(self._fitted(by_symbol))
+                if 0 not in by_symbol.values():
+                    continue
+            setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
+            if setting is not None and by_symbol not in seen and setting.work <= max(MOST_FURTHER, first.work):
+                seen.append(by_symbol)
+                yield setting
+
+    def _long(self, name: str, base: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+        """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
+
+        def fits(sizes: Mapping[str, int], most: int) -> bool:
+            setting, _ = self._settled(self._totalled({**base, **sizes}), lambda _: first.shrunk)
+            return setting is not None and setting.elements <= most and setting.work <= max(MOST_LONG, first.work)
+
+        for size, most in LONG:
+            if size <= self._most.get(name, size) and fits({name: size}, most):
+                yield {name: size}
+                break
+        size, most = LONG_LINE
+        line = {**{other: BESIDE_LONG for other in self._symbols if not is_total(other)}, name: size}
+        if not fits({name: size}, LONG[0][1]) and size <= self._most.get(name, size) and fits(line, most):
+            yield line
+
+    def _round_sums(self, base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
+        """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""
+        made = (size for load in self._loads for size in load.each)
+        sums = [
+            size for size in dict.fromkeys((*self._dims, *made)) if len(symbols(size)) > 1 and symbols(size) <= names
+        ]
+        found: list[dict[str, int]] = []
+        for size in sums:
+            for name in sorted(symbols(size)):
+                try:
+                    changed = {name: base[name] + ROUND - evaluate(size, base)}
+                    is_round = changed[name] > 0 and evaluate(size, {**base, **changed}) == ROUND
+                except SizeError:
+                    continue  # no sum: something in it is divided by what is 0 there
+                if is_round:
+                    found.append(changed)
+                    break
+        return found[:MOST_SUMS]
+
+    def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+        """Sizes to change together; where that makes much to compute, one by one."""
+        setting, _ = self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=True)
+        is_little = setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= MOST_LONG
+        yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
+
+    def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
+        """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
+        total = [name for name in self._symbols if is_total(name) and name not in self._chosen]
+        if not total:
+            return sizes
+        past = next((name for name in self._symbols if kind_of(name) == "past" and not is_total(name)), None)
+        new = next((name for name in self._symbols if kind_of(name) == "sequence" and not is_total(name)), None)
+        if past is not None and new is not None:
+            return {**sizes, **dict.fromkeys(total, sizes[past] + sizes[new])}
+        fitted = self._fitted(sizes)
+        return {**sizes, **{name: fitted[name] for name in total}}
+
+    def _settled(
+        self,
+        by_symbol: dict[str, int],
+        shrunk: Callable[[dict[str, int]], Mapping[int, int]],
+        *,
+        empty: bool = False,
+    ) -> tuple["Setting | None", dict[Size, int]]:
+        """A setting and the dims that it gives; None where some dim is none, or all of them are too much.
+
+        empty: dims may be 0 that nobody asked for.
+        """
+        try:
+            setting = Setting(by_symbol, shrunk(by_symbol))
+            dims = {size: setting.size(size) for size in self._dims}
+            for leaf in self._by_value:
+                setting.value(leaf, np.dtype(object))
+        except SizeError:
+            return None, {}
+        setting.elements, setting.work = self._elements(setting), self._work(setting)
+        setting.is_empty = 0 in dims.values()
+        free = by_symbol.keys() - self._chosen.keys()
+        setting.tells = not free or any(by_symbol[name] != 1 for name in free)
+        asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
+        good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in dims.items())
+        return (setting if good and self._given(setting) <= TOO_MANY else None), dims
+
+    def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
+        """A size for each symbol: that of its kind, or one of the others in turn."""
+        turn = cycle(others)
+        kinds = {name: kind_of(name) for name in self._symbols}
+        return {name: next(turn) if kind == "other" else SIZES[kind][place] for name, kind in kinds.items()}
+
+    def _elements(self, setting: "Setting") -> int:
+        """How many elements all inputs have, or the largest tensor that the nodes make of them where that is larger."""
+        return max(self._given(setting), *(load.elements(setting.size) for load in self._loads), 0)
+
+    def _given(self, setting: "Setting") -> int:
+        return sum(math.prod(map(setting.size, shape)) for shape in self._shapes)
+
+    def _work(self, setting: "Setting") -> int:
+        return sum(load.at(setting.size) for load in self._loads)
+
+    def _shrunk(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
+        """Smaller stand-ins for large fixed dims that no constant and no attribute speaks of.
+
+        A stand-in stays above every smaller number that is spoken of: a Slice of the first 100 must not become all.
+        """
+        true = Setting(symbol_sizes, {})
+        is_much = self._work(true) > MUCH
+        if self._elements(true) <= PLENTY and not is_much:
+            return {}
+        return self._stand_ins(self._values, [*self._small, *self._shrinkable] if is_much else self._shrinkable)
+
+    def _shrunk_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
+        """The same where that is still too much: only numbers that are no dims themselves are stayed above."""
+        if self._given(Setting(symbol_sizes, self._shrunk(symbol_sizes))) <= TOO_MANY:
+            return self._shrunk(symbol_sizes)
+        values = self._values.difference(size for size in self._dims if isinstance(size, int))
+        return self._stand_ins(values, self._shrinkable)
+
+    def _with_one_kept(self) -> "Iterator[Callable[[dict[str, int]], dict[int, int]]]":
+        """The same but for one dim, for each: what fails with it made smaller may hang on its true size."""
+
+        def shrunk_but(kept: int) -> Callable[[dict[str, int]], dict[int, int]]:
+            return lambda sizes: {size: now for size, now in self._shrunk(sizes).items() if size != kept}
+
+        yield from (shrunk_but(size) for size in self._shrinkable)
+
+    def _stand_ins(self, spoken_of: frozenset[int], sizes: Iterable[int]) -> dict[int, int]:
+        """A smaller number for each dim that may have one: no two alike, and none like a dim that stays."""
+        found: dict[int, int] = {}
+        taken = {size for size in self._dims if isinstance(size, int)} | self._pinned
+        for size in sizes:
+            least = max((number for number in spoken_of if number < size), default=0)
+            numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if least < number < size)
+            found[size] = next((number for number in numbers if number not in taken), size)
+            taken.add(found[size])
+        return found
+
+
+class Setting:
+    """The sizes of one run: of symbols, and of fixed dims that are made smaller.
+
+    elements: how many all inputs have, or the largest tensor made of them.  work: what the nodes compute, in
+    multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
+    not 1, where everything broadcasts.
+    """
+
+    def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
+        self.by_symbol, self.shrunk = by_symbol, shrunk
+        self.elements, self.work = 0, 0
+        self.tells = True
+        self.is_empty = False
+
+    @property
+    def told(self) -> str:
+        """The sizes of symbols that have names, in words."""
+        return ", ".join(f"{name} {size}" for name, size in sorted(self.by_symbol.items()) if not name.startswith("?"))
+
+    def size(self, size: Size) -> int:
+        """The number that a size is here."""
+        return self.shrunk.get(size, size) if isinstance(size, int) else evaluate(size, self.by_symbol)
+
+    def value(self, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """A tensor of sizes in numbers."""
+        flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
+        return np.asarray(flat, dtype=dtype).reshape(value.shape)
+
+
+def pinned(cut: "Cut") -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of, as dims or as values."""
+    groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
+    return values_of(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
+
+
+def values_of(cut: "Cut") -> frozenset[int]:
+    """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
+    found: set[int] = set()
+    for tensor in cut.constants.values():
+        if math.prod(tensor.dims) > 64:
+            continue
+        if tensor.data_type in WHOLE:
+            numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
+            found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
+        elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
+            found.update(meant(numpy_helper.to_array(tensor)))
+    for leaf in cut.leaves.values():
+        if leaf.value is not None:
+            found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
+    for node in (*cut.prefix, *cut.before, *cut.after):
+        for item in node.proto.attribute:
+            if item.name in _OF_CHANNELS:
+                continue
+            found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
+            found.update(meant(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
+    return frozenset(abs(number) for number in found)
+
+
+def meant(numbers: np.ndarray) -> Iterator[int]:
+    """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
+    near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
+    for number in numbers.reshape(-1):
+        size = abs(float(np.real(number)))
+        if not _LEAST < size < 1 / _LEAST:
+            continue
+        for guess in (size, 1 / size, size * size, 1 / (size * size)):
+            if guess > KEPT and abs(guess - round(guess)) <= near * guess:
+                yield round(guess)

@@ -1,0 +1,95 @@
+"""What a check found, as a value that the console and the report share."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from surgeon.verdicts.compare import OutputError, jsonable
+
+
+class Outcome(enum.Enum):
+    """What a check found.  There is no fourth, and no silence."""
+
+    PROVED = "proved"
+    FAILED = "failed"
+    UNPROVED = "unproved"
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Inner tensors compared: those that the nodes of both main graphs make under one name.
+
+    compared         how many
+    first_different  the first in topological order that leaves tolerance, empty if none does
+    errors           those of the worst few, and of the first different one, in topological order
+    left_out         one sentence on why none could be compared, else empty
+    """
+
+    compared: int
+    first_different: str
+    errors: tuple[OutputError, ...]
+    left_out: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            "compared": self.compared,
+            "first_different": self.first_different,
+            "errors": [error.to_dict() for error in self.errors],
+            "left_out": self.left_out,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The outcome of comparing two models, with one sentence of reason where it is not plainly proved.
+
+    `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`
+    the rtol and atol in force by dtype; `layers` what comparing inner tensors gave, None if that was not asked for or
+    the models could not be compared at all.  The layers have no part in the outcome.  `oracle` names what ran the
+    models, empty where nothing did.
+    """
+
+    outcome: Outcome
+    reason: str
+    outputs: tuple[OutputError, ...]
+    seconds: float
+    runs: int
+    tolerance: Mapping[str, float]
+    layers: Layers | None = None
+    oracle: str = ""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the two agree in all that was compared, and that told something."""
+        return self.outcome is Outcome.PROVED
+
+    def __bool__(self) -> bool:
+        """As `proved`, so that `assert surgeon.compare(a, b)` means what it says."""
+        return self.proved
+
+    @property
+    def first_different(self) -> str:
+        """The first inner tensor in topological order that leaves tolerance; empty if none does or none was asked."""
+        return self.layers.first_different if self.layers is not None else ""
+
+    @property
+    def worst(self) -> OutputError | None:
+        """The output that comes nearest to its tolerance, or lies furthest beyond; None if nothing was compared."""
+        return max(self.outputs, key=lambda error: (not error.ok, error.severity), default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "outputs": [error.to_dict() for error in self.outputs],
+            "worst": self.worst.name if self.worst else None,
+            "seconds": round(self.seconds, 3),
+            "runs": self.runs,
+            "oracle": self.oracle,
+            "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
+            "first_different": self.first_different,
+            "layers": self.layers.to_dict() if self.layers is not None else None,
+        }
