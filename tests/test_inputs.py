@@ -12,6 +12,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 from surgeon.errors import UsageError
 from surgeon.inputs.dims import evaluate, require_dims, wanted_inputs
 from surgeon.inputs.inputs import InputsUnknown, synthesise
+from surgeon.inputs.roles import read_role
+from surgeon.inputs.use_def import Scopes
 from surgeon.running.runtime import Session, SessionError
 from surgeon.verdicts.result import Outcome
 from tests import exports
@@ -183,6 +185,7 @@ def test_conditions_take_both_values() -> None:
         "g (int64[b] x) => (float[b, 4] y) <int64 d = {4}, float[2] v = {0, 1}> { y = OneHot(x, d, v) }",
         "g (float[5, b, 3] x, int64[b] n) => (float[5, b, 3] y) { y = ReverseSequence(x, n) }",
         "g (float x, int64 i) => (float y) <float[3] t = {1, 2, 3}> { u = Gather(t, i) y = Mul(x, u) }",
+        "g (float[2, 3] x, int64[1] axes) => (float[a, b] y) { y = ReduceSum(x, axes) }",
         "g (string[2] x) => (string[2] y) { y = Identity(x) }",
         "g (uint8[b, 3, 8, 8] x) => (float[b, 3, 8, 8] y) { y = Cast<to = 1>(x) }",
         "g (bfloat16[b] x, float16[b] z, double[b] w) => (bfloat16[b] y) { y = Identity(x) }",
@@ -195,6 +198,25 @@ def test_shapes_counts_and_dtypes_that_run(text: str) -> None:
     for entry in model.graph.input:
         elem_type = entry.type.tensor_type.elem_type
         assert feeds[entry.name].dtype == np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
+
+
+def test_places_in_a_batch_stay_below_it() -> None:
+    """RoiAlign says of each region which of the batch it lies in."""
+    text = "g (float[3, 1, 8, 8] x, float[9, 4] r, int64[9] i) => (float[9, 1, 1, 1] y) { y = RoiAlign(x, r, i) }"
+    found = np.concatenate([synthesise(read(text), seed=seed, dims={})["i"] for seed in range(8)])
+    assert set(found) == {0, 1, 2}
+
+
+def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
+    """Input 5 is added to the scores of com.microsoft::Attention, and holds past values in ONNX's own."""
+    call = "y = {}Attention(q, k, v, m, a, b)"
+    own, contrib = (
+        read(f"g (float[2] q, float[2] k, float[2] v, float[2] m, float[2] a, float[2] b) => (float[2] y) {{ {text} }}")
+        for text in (call.format(""), call.format("com.microsoft."))
+    )
+    assert "scores" in read_role(Scopes(contrib), "b").flags
+    assert "scores" in read_role(Scopes(own), "m").flags
+    assert not read_role(Scopes(own), "b").flags
 
 
 def test_loops_turn_a_few_times() -> None:

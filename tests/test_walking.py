@@ -3,7 +3,7 @@
 import onnx
 from onnx import parser
 
-from surgeon.ops.randomness import is_random
+from surgeon.ops.records import is_random
 from surgeon.ops.walking import all_nodes, free_names, graphs_of, nodes_of
 
 NESTED = """

@@ -13,8 +13,8 @@ from onnx import NodeProto
 from surgeon.diagnosis.finding import Findings, place_of
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.records import WITH_BODIES
 from surgeon.ops.schemas import Schema, learn_dtypes, schema, type_string
-from surgeon.ops.walking import WITH_BODIES
 from surgeon.shapes.shapes import Shapes
 
 NAMES = {"float": "float32", "double": "float64"}

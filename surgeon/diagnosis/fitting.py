@@ -10,13 +10,9 @@ from typing import NamedTuple
 from surgeon.diagnosis.dtypes import Dtypes, spelled
 from surgeon.diagnosis.finding import Findings, place_of
 from surgeon.indexing.scope import Node
+from surgeon.ops.records import BROADCASTING
 from surgeon.shapes.facts import Shape
 from surgeon.shapes.shapes import Shapes
-
-BROADCASTING = (
-    "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "PRelu", "Sub", "Sum", "Where", "Xor",
-)  # fmt: skip
 
 
 class Misfit(NamedTuple):

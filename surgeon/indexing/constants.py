@@ -11,6 +11,7 @@ from onnx import AttributeProto, helper
 
 from surgeon.file.model import Model
 from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.records import COPYING
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -72,7 +73,7 @@ class Constants:
             return False
         if node.op == "Constant":
             return not any(item.ref_attr_name for item in node.proto.attribute)
-        if node.op == "Identity":
+        if node.op in COPYING:
             return self.is_constant(home, node.inputs[0])
         return node.op in FOLDS and (self.get(scope, name) is not None or self._spread(home, node) is not None)
 
@@ -92,7 +93,7 @@ class Constants:
         node = home.producers.get(name)
         if node is not None and node.op == "Constant":
             return self._of_node(node, limit=None)
-        if node is not None and node.op == "Identity":
+        if node is not None and node.op in COPYING:
             return self.array(home, node.inputs[0])
         spread = self._spread(home, node) if node is not None else None
         return None if spread is None or node is None else np.full(spread, _number_of(node))
@@ -109,7 +110,7 @@ class Constants:
         node = home.producers.get(name) if home is not None else None
         if home is None or node is None:
             return None
-        if node.op == "Identity":
+        if node.op in COPYING:
             return self.shape(home, node.inputs[0])
         return _written(node) if node.op == "Constant" else self._spread(home, node)
 

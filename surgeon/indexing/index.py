@@ -18,6 +18,7 @@ from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified, spli
 from surgeon.indexing.soundness import require_sound, require_types
 from surgeon.indexing.types import Types
 from surgeon.ops.attributes import DTYPES
+from surgeon.ops.records import RETYPING
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import circle
 
@@ -149,7 +150,7 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                         f"The attribute {item.name} of node {node.label!r} ({op}) is of kind {kind} and has to be "
                         f"{other}; mend the model or export it again."
                     )
-                if op == "Cast" and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
+                if op in RETYPING and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
                     raise GraphError(f"Node {node.label!r} casts to dtype {item.i}, which is none; export it again.")
         for node in nodes:
             if len(node.inputs) < inputs or len(node.outputs) < outputs:

@@ -9,6 +9,7 @@ from onnx import TensorProto
 from surgeon.indexing.constants import Constants
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import DTYPES
+from surgeon.ops.records import ONE_TYPE, RETYPING
 from surgeon.ops.schemas import schema
 
 Dim = int | str | None
@@ -16,7 +17,6 @@ Inferred = Callable[[Scope, str], tuple[int | None, tuple[Dim, ...] | None]]
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
 FLOAT_STRINGS = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)", "tensor(bfloat16)"})
 UNKNOWN = frozenset({"unknown"})
-ONE_TYPE = frozenset({"Add", "Sub", "Mul", "Div", "MatMul"})  # all inputs of one type (ONNX spec, T)
 TIED_LIMIT = 256  # tensors looked at for the dtype of one
 
 
@@ -131,7 +131,7 @@ class Types:
         info = self._infos(home).get(name)
         if info is not None and info.type.tensor_type.elem_type in DTYPES:
             return int(info.type.tensor_type.elem_type)
-        if node is not None and node.op == "Cast":
+        if node is not None and node.op in RETYPING:
             target = node.attribute("to")
             known = target is not None and not target.ref_attr_name and target.i in DTYPES
             return int(target.i) if target is not None and known else None

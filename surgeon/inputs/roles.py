@@ -11,69 +11,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from surgeon.inputs.use_def import Scope, Scopes
+from surgeon.ops.record import Lookup, Op
+from surgeon.ops.records import RECORDS, likened_node
 
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
 
-# Operators that hand values on unchanged, by the slots that carry the values (None: all).
-_MOVES: dict[str, tuple[int, ...] | None] = {
-    "Cast": (0,), "CastLike": (0,), "Identity": (0,), "Reshape": (0,), "Unsqueeze": (0,), "Squeeze": (0,),
-    "Expand": (0,), "Transpose": (0,), "Slice": (0,), "Concat": None, "Flatten": (0,), "Tile": (0,), "Gather": (0,),
-    "GatherND": (0,), "GatherElements": (0,), "Split": (0,), "Dropout": (0,), "Clip": (0,), "Where": (1, 2),
-    "Pad": (0,), "Trilu": (0,), "ScatterND": (0, 2), "ScatterElements": (0, 2), "Max": None, "Min": None,
-    "Floor": (0,), "Ceil": (0,), "Round": (0,), "Not": (0,), "And": None, "Or": None, "ConcatFromSequence": (0,),
-    "SequenceConstruct": None, "SequenceAt": (0,), "SplitToSequence": (0,), "ReduceMax": (0,), "ReduceMin": (0,),
-}  # fmt: skip
-# op, with its domain where several have it -> slot of the indices, slot of the table; the axis is the node's `axis` (0
-# where it has none).
-_INDEXED: dict[str, tuple[tuple[int, int], ...]] = {
-    "Gather": ((1, 0),),
-    "GatherElements": ((1, 0),),
-    "ScatterElements": ((1, 0),),
-    "GatherBlockQuantized": ((1, 0),),
-    "EmbedLayerNormalization": ((0, 2), (1, 4), (8, 3)),
-    "com.microsoft::RotaryEmbedding": ((1, 2),),
-    "::RotaryEmbedding": ((3, 1),),
-    "SoftmaxCrossEntropyLoss": ((1, 0),),
-    "NegativeLogLikelihoodLoss": ((1, 0),),
+# By operator, slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or
+# takes for ever.
+_DECIDING = {
+    op.name: frozenset(
+        (
+            *(*op.counts, *op.sizes_at, *op.zeros, *op.lengths, *op.trips, *op.deciding),
+            *(lookup.indices for lookup in op.lookups),
+            *(() if op.axes is None else (op.axes.slot,)),
+            *(() if op.below is None else op.below[:1]),
+        )
+    )
+    for op in RECORDS.values()
 }
-_CLASS_AXIS = frozenset(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"))  # labels index axis 1 of the scores
-# op -> slots that take a mask.
-_MASKED: dict[str, tuple[int, ...]] = {
-    "Where": (0,), "Compress": (1,), "EmbedLayerNormalization": (7,), "Attention": (3,), "MultiHeadAttention": (4,),
-    "Xor": (0, 1),
-}  # fmt: skip
-# op -> slots of scores, and of what is added to them.
-_SCORED: dict[str, tuple[int, ...]] = {
-    "Softmax": (0,), "MultiHeadAttention": (5,), "GroupQueryAttention": (10,), "Attention": (3, 5),
-}  # fmt: skip
-# op -> slots that take sizes, counts or steps: small positive numbers.
-_COUNTED: dict[str, tuple[int, ...]] = {
-    "Expand": (1,), "Tile": (1,), "ConstantOfShape": (0,), "Range": (0, 1, 2), "Slice": (2, 4), "Resize": (2, 3),
-    "Upsample": (1,), "TopK": (1,), "Split": (1,), "OneHot": (1,), "NonMaxSuppression": (2,), "Pad": (1,),
-    "SplitToSequence": (1,), "BlackmanWindow": (0,), "HannWindow": (0,), "HammingWindow": (0,),
-}  # fmt: skip
-_ZERO = {("Slice", 1), ("Slice", 3), ("Range", 0), ("Unsqueeze", 1), ("Squeeze", 1), ("Trilu", 1), ("CumSum", 1)}
-_LENGTHS: dict[str, tuple[int, ...]] = {
-    "ReverseSequence": (1,), "RNN": (4,), "GRU": (4,), "LSTM": (4,), "Attention": (6,), "GroupQueryAttention": (5, 6),
-}  # fmt: skip
-_COMPARES = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
-# Slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or takes for ever.
-_DECIDING = frozenset(
-    {(op, slot) for table in (_COUNTED, _LENGTHS) for op, slots in table.items() for slot in slots}
-    | {(op, indices) for op, pairs in _INDEXED.items() for indices, _ in pairs}
-    | _ZERO
-    | {("GatherND", 1), ("ScatterND", 1), ("OneHot", 0), ("Reshape", 1), ("Loop", 0), ("RoiAlign", 1), ("RoiAlign", 2)}
-    | {("MaxUnpool", 1)}
-)
-# What these make stays small whatever the value is; behind the second row nothing of the value is left.
-_BOUNDED = _COMPARES | {
-    "IsNaN", "IsInf", "Not", "And", "Or", "Xor", "NonZero", "ArgMax", "ArgMin", "NonMaxSuppression", "SequenceLength"
-}  # fmt: skip
-_ENDS = frozenset(("Shape", "Size", "RandomNormalLike", "RandomUniformLike", "EyeLike"))
-_RANKED = frozenset(("TopK", "Unique", "MaxPool"))  # all outputs but the first are positions in the input
+_NONE: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -123,54 +82,44 @@ def read_role(scopes: Scopes, name: str) -> Role:
     return role
 
 
-def _named(node: NodeProto) -> str:
-    """An operator with its domain, where that tells two of one name apart."""
-    return f"{node.domain}::{node.op_type}"
-
-
 def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
     """Write down what `node` makes of the value in this slot."""
-    op = node.op_type
-    for indices, table in _INDEXED.get(_named(node), _INDEXED.get(op, ())):
-        if slot == indices and len(node.input) > table and node.input[table]:
-            axis = _attribute(node, "gather_axis" if op == "GatherBlockQuantized" else "axis", int(op in _CLASS_AXIS))
-            role.limits.append((_table_size(scopes, place, node.input[table], axis), place.shift))
-    if op in ("GatherND", "ScatterND") and slot == 1:
-        role.limits.append((_smallest_axis(scopes, place, node), place.shift))
-    if op == "OneHot" and slot == 0:
-        depth = scopes.constant(place.scope, node.input[1])
+    op = likened_node(node)
+    for lookup in op.lookups:
+        if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
+            role.limits.append((_reach(scopes, place, node, lookup), place.shift))
+    if op.below is not None and slot == op.below[0]:
+        depth = scopes.constant(place.scope, node.input[op.below[1]])
         role.limits.append((int(depth.ravel()[0]) if depth is not None and depth.size else None, place.shift))
-    if slot in _MASKED.get(op, ()) or (op == "Cast" and _attribute(node, "to", 0) == 9):
+    if slot in op.mask or (op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL):
         role.flags.add("mask")
-    if slot in _SCORED.get(op, ()):
-        role.flags.add("scores")
-    if slot in _COUNTED.get(op, ()):
-        role.flags.add("count")
-    if (op, slot) in _ZERO:
+    if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
         role.flags.add("zero")
-    if op == "Reshape" and slot == 1:
+    if slot in op.sizes_at and slot not in op.counts:
         role.flags.add("target")
-    if slot in _LENGTHS.get(op, ()):
-        role.flags.add("length")
-    if op == "If" or (op == "Loop" and slot == 1):
-        role.flags.add("condition")
-    if op == "Loop" and slot == 0:
-        role.flags.add("trip")
-    if op in _COMPARES:
+    told = (
+        *(("scores", op.scores), ("count", op.counts), ("length", op.lengths)),
+        *(("condition", op.conditions), ("trip", op.trips), ("divisor", op.divisors)),
+    )
+    role.flags.update(flag for flag, slots in told if slot in slots)
+    if op.compares:
         other = node.input[1 - slot]
         role.flags.add("compared" if scopes.constant(place.scope, other) is not None else "length")
-    if op in ("Div", "Mod") and slot == 1:
-        role.flags.add("divisor")
-    if op == "Sub" and slot == 1 and _is_one(scopes.constant(place.scope, node.input[0])):
+    if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
         role.flags.add("mask")
-    if op in ("LabelEncoder", "CategoryMapper", "TfIdfVectorizer", "StringNormalizer", "OneHotEncoder"):
-        for attribute in node.attribute:
-            if attribute.name in ("keys_strings", "cats_strings", "pool_strings", "classes_strings"):
-                role.words.extend(text.decode("utf-8", "replace") for text in attribute.strings)
+    for attribute in node.attribute if op.words else ():
+        if attribute.name in op.words:
+            role.words.extend(text.decode("utf-8", "replace") for text in attribute.strings)
+
+
+def _sign(op: Op, slot: int) -> int:
+    """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
+    return op.signs[slot] if op.family == "sum" and len(op.signs) == 2 else 0
 
 
 def _onwards(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
     """Yield the tensors that carry the value behind `node`: its outputs, a function's or a body's inputs."""
+    op = likened_node(node)
     called = scopes.function(node)
     if called is not None:
         recursion = len(place.calls) > 32
@@ -179,20 +128,17 @@ def _onwards(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Pla
         return
     for attribute, body in place.scope.bodies.get(id(node), ()):
         # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
-        if attribute == "body" and slot < len(body.inputs) and (node.op_type != "Loop" or slot >= 2):
+        if attribute == "body" and slot < len(body.inputs) and slot not in (*op.trips, *op.conditions):
             yield _Place(body, body.inputs[slot], place.calls, place.shift)
     shift = place.shift
-    if node.op_type in ("Add", "Sub"):
-        added = _added(scopes, node, slot, place)
+    sign = _sign(op, slot)
+    if sign:
+        added = _added(scopes, node, slot, sign, place)
         if added is None:
             return
         shift += added
-    elif node.op_type not in _MOVES:
+    elif slot not in op.carried:
         return
-    else:
-        slots = _MOVES[node.op_type]
-        if slots is not None and slot not in slots:
-            return
     for output in node.output:
         if output:
             yield _Place(place.scope, output, place.calls, shift)
@@ -210,7 +156,7 @@ def _outwards(place: _Place) -> Iterator[_Place]:
         parent = place.scope.parent
         for node in parent.makers.values():
             for _, body in parent.bodies.get(id(node), ()):
-                if body is place.scope and node.op_type == "If":
+                if body is place.scope and likened_node(node).chooses:
                     position = place.scope.outputs.index(place.name)
                     yield _Place(parent, node.output[position], place.calls, place.shift)
                     return
@@ -233,12 +179,13 @@ def decides(scopes: Scopes, name: str, harmless: set[tuple[int, str, bool]]) -> 
             continue
         seen.add(key)
         for node, slot, place in scope.uses.get(tensor, ()):
-            if not bounded and not _DECIDING.isdisjoint(((node.op_type, slot), (_named(node), slot))):
+            op = likened_node(node)
+            if not bounded and slot in _DECIDING.get(op.name, _NONE):
                 return True
-            if node.op_type not in _ENDS:
+            if not op.reads_shape:
                 pending.extend(_computed(scopes, node, slot, place, bounded))
         if scope.node is not None and scope.parent is not None and tensor in scope.outputs:
-            if scope.node.op_type == "Loop" and tensor == scope.outputs[0]:
+            if likened_node(scope.node).trips and tensor == scope.outputs[0]:
                 return True
             pending.extend((scope.parent, output, bounded) for output in scope.node.output)
             pending.extend((scope, carried, bounded) for carried in scope.inputs)
@@ -253,18 +200,18 @@ def _computed(scopes: Scopes, node: NodeProto, slot: int, place: Scope, bounded:
         yield called, called.inputs[slot], bounded
     for _, body in place.bodies.get(id(node), ()):
         yield from ((body, given, bounded) for given in body.inputs)
-    op = node.op_type
-    bounded = bounded or op in _BOUNDED or (op in ("Where", "If") and slot == 0)
+    op = likened_node(node)
+    bounded = bounded or op.places or op.truths or slot in op.chooses
     for position, output in enumerate(node.output):
         if output:
-            yield place, output, bounded or (position > 0 and op in _RANKED)
+            yield place, output, bounded or (position > 0 and op.further_places)
 
 
-def _added(scopes: Scopes, node: NodeProto, slot: int, place: _Place) -> int | None:
-    """Return what Add or Sub adds to the value at most; None if the value does not go on as an index."""
+def _added(scopes: Scopes, node: NodeProto, slot: int, sign: int, place: _Place) -> int | None:
+    """Return what a sum or difference adds to the value at most; None if the value does not go on as an index."""
     other = scopes.constant(place.scope, node.input[1 - slot])
-    if node.op_type == "Sub":
-        if slot == 1 or other is None or other.size == 0 or other.dtype.kind not in "iu":
+    if likened_node(node).signs[1] < 0:
+        if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
             return None
         return -int(other.min())
     if other is None:
@@ -289,12 +236,15 @@ def _table_size(scopes: Scopes, place: _Place, table: str, axis: int) -> int | s
         table = node.input[position]
 
 
-def _smallest_axis(scopes: Scopes, place: _Place, node: NodeProto) -> int | str | None:
-    """Return the smallest known size among the axes that a GatherND's index tuples may reach."""
-    last = scopes.dim(place.scope, node.input[1], -1)
+def _reach(scopes: Scopes, place: _Place, node: NodeProto, lookup: Lookup) -> int | str | None:
+    """Return the size of a table along the axis that indices go over; the smallest known where they are tuples."""
+    table = node.input[lookup.table]
+    if not lookup.by_tuples:
+        return _table_size(scopes, place, table, _attribute(node, lookup.axis, lookup.usual))
+    last = scopes.dim(place.scope, node.input[lookup.indices], -1)
     first = _attribute(node, "batch_dims", 0)
     count = last if isinstance(last, int) else 1
-    sizes = [_table_size(scopes, place, node.input[0], first + axis) for axis in range(count)]
+    sizes = [_table_size(scopes, place, table, first + axis) for axis in range(count)]
     numbers = [size for size in sizes if isinstance(size, int)]
     return min(numbers) if numbers else (sizes[0] if sizes else None)
 

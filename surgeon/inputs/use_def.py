@@ -8,7 +8,8 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.inputs.dims import input_dims
-from surgeon.ops.walking import WITH_BODIES, graphs_in
+from surgeon.ops.records import WITH_BODIES, likened_node
+from surgeon.ops.walking import graphs_in
 
 Key = tuple[str, str, str]  # domain, name, overload of a local function
 
@@ -130,7 +131,7 @@ class Scopes:
                 if not -len(perm) <= axis < len(perm):
                     return None
                 axis = perm[axis]
-            elif node.op_type not in ("Identity", "Cast", "CastLike", "DequantizeLinear", "Dropout"):
+            elif not likened_node(node).keeps or name != node.output[0]:
                 return None
             scope, name = owner, node.input[0]
         return None

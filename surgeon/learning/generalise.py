@@ -8,16 +8,16 @@ import numpy as np
 from onnx import AttributeProto
 
 from surgeon.errors import UsageError
-from surgeon.indexing.scope import Node, split_op
+from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.learning.terms import Anything, Array, Example, Fixed, Hole, HoleKind, Result, Step, Term
 from surgeon.matching.state import State, plain
 from surgeon.ops.naming import snake_case
+from surgeon.ops.records import record
 from surgeon.ops.schemas import history, schema
 
 FIXED_SIZE = 16  # elements of a constant that a person reads as part of a formula
 ALIASES = {"eps": "epsilon", "input": "x", "g": "g_"}  # as torch says it, and as ONNX does
 ROLES = {"B": "bias", "W": "weight", "R": "recurrent_weight", "K": "k"}  # of inputs that schemas call by a letter
-SIZES = frozenset({("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)})  # inputs that only say sizes
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 Names = tuple[str, ...]
@@ -66,7 +66,7 @@ class _Comparison:
 
     def term(self, names: Names, step: tuple[str, str] = ("", ""), place: int = 0) -> Term:
         """The tensors of these names, one of each example.  step, place: the node that reads them, and where."""
-        if (step[1], place) in SIZES and not step[0] and any(self._varies(names)):
+        if place in record(qualified(step[0], step[1])).sizes_at and any(self._varies(names)):
             return Anything()
         names = tuple(state.canonical(name) for state, name in zip(self.states, names, strict=True))
         if names not in self.terms:

@@ -6,7 +6,8 @@ from surgeon.errors import SurgeonError
 from surgeon.learning.lessons import Form, Lesson
 from surgeon.learning.terms import Example
 from surgeon.matching.match import Match
-from surgeon.matching.state import TRANSPARENT, State
+from surgeon.matching.state import State
+from surgeon.ops.records import TRANSPARENT
 from surgeon.rewriting.rewrite import find
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Rule

@@ -18,13 +18,14 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.chain import Chain, Folded
 from surgeon.matching.chain_nodes import operands_of
-from surgeon.matching.flatten import PRODUCT, SUM
-from surgeon.matching.state import TRANSPARENT, VIRTUAL, State
+from surgeon.matching.flatten import NEGATIONS, PRODUCT, SUM
+from surgeon.matching.state import VIRTUAL, State
+from surgeon.ops.records import TRANSPARENT
 
 Law = Literal["factor", "tanh", "sigmoid"]
 Signed = tuple[str, int]
 
-SUMS = frozenset({"Add", "Sub"})
+SUMS = SUM - NEGATIONS
 OPENS: dict[Law, frozenset[str]] = {"factor": SUMS, "tanh": frozenset({"Sigmoid"}), "sigmoid": SUMS}
 LAST: dict[Law, frozenset[str]] = {  # ops that may stand where the pattern has the other function
     "factor": frozenset(),
@@ -261,7 +262,7 @@ def _factors(state: State, name: str) -> dict[str, Factor]:
             if node is None or node.op not in PRODUCT:
                 continue
             operands = operands_of(node, way.sign, PRODUCT)
-            minus = ((_number(state, -1.0), 1),) if node.op == "Neg" else ()
+            minus = ((_number(state, -1.0), 1),) if node.op in NEGATIONS else ()
             for place, (operand, sign) in enumerate(operands):
                 others = (*way.beside, *operands[:place], *operands[place + 1 :], *minus)
                 operand, _, passed = _behind(state, operand)
@@ -318,7 +319,7 @@ def _scaled(state: State, name: str, sign: int) -> Scaled:
             plain = known[3] and not known[2]
             return Scaled(number * known[0], "", eps + known[1], tuple(nodes)) if plain else _whole(name, sign)
         name, node, passed = _behind(state, name)
-        if node is None or node.op not in ("Mul", "Div", "Neg"):
+        if node is None or node.op not in PRODUCT:
             break
         operands = operands_of(node, 1, PRODUCT)
         numbers = [(state.scalar(item), its_sign) for item, its_sign in operands]
@@ -330,7 +331,7 @@ def _scaled(state: State, name: str, sign: int) -> Scaled:
             if known is None or known[2] or not known[3] or not known[0]:
                 return _whole(name, sign)
             number, eps = number * known[0] ** its_sign, eps + known[1]
-        number = -number if node.op == "Neg" else number
+        number = -number if node.op in NEGATIONS else number
         nodes += [*passed, node]
         name = operands[place][0]
     return Scaled(number, name, eps, tuple(nodes))

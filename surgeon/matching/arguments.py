@@ -18,12 +18,9 @@ from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
 from surgeon.matching.trace import Finding, Kind
+from surgeon.ops.records import BROADCASTING, COMMUTATIVE, record
 from surgeon.ops.schemas import moved, schema
 
-COMMUTATIVE = frozenset(
-    {"And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Sum", "Mean"}
-)
-BROADCASTING = COMMUTATIVE | {"Pow", "Mod", "PRelu", "Where", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
 PERMUTED_INPUTS = 5
 AXES = frozenset({"axis", "axes"})
 
@@ -221,7 +218,7 @@ def attributes_matcher(operation: Operation) -> Callable[[State, Node], Finding 
         for place, name in _moved_parameters(operation).items()
         if place < len(given_in) and given_in[place] is not None
     }
-    parts = operation.outputs if label_of(operation) == "Split" else 0
+    parts = operation.outputs if record(label_of(operation)).outputs_in else 0
 
     def wrong(state: State, node: Node) -> Iterator[Finding]:
         given = node.proto.attribute
@@ -280,7 +277,7 @@ def _shown(item: AttributeProto) -> str:
 
 
 def _is_default(node: Node, name: str, state: State) -> bool:
-    if name == "num_outputs" and node.op == "Split":
+    if name == record(node.op).outputs_in:
         return True  # from opset 18 it says what the number of outputs says before
     known, found = state.attribute_value(node, name)
     domain, _, op = node.op.rpartition("::")
@@ -329,7 +326,8 @@ def _held_axes(state: State, node: Node, name: str, var: Var, found: Any) -> boo
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:
     """Axes counted from the front; their order means something where other inputs run along with them."""
     given = axes if isinstance(axes, list) else [axes]
-    if node.op == "Unsqueeze":
-        rank += len(given)  # its axes are those of the result (ONNX spec, Unsqueeze-13)
+    known = record(node.op).axes
+    if known is not None and known.of_result:
+        rank += len(given)
     found = [axis + rank if axis < 0 else axis for axis in given]
-    return found if node.op == "Slice" else sorted(found)
+    return found if known is not None and known.in_order else sorted(found)

@@ -7,8 +7,9 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import and_more
 from surgeon.matching.advice import fewer_uses
 from surgeon.matching.compile import Compiled
-from surgeon.matching.state import TRANSPARENT, Several, State
+from surgeon.matching.state import Several, State
 from surgeon.matching.trace import Finding, Kind
+from surgeon.ops.records import TRANSPARENT
 
 
 def is_closed(

@@ -7,8 +7,9 @@ from typing import Any
 from surgeon.matching.advice import other_value
 from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Var
-from surgeon.matching.state import TRANSPARENT, VIRTUAL, State, close
+from surgeon.matching.state import VIRTUAL, State, close
 from surgeon.matching.trace import Finding
+from surgeon.ops.records import TRANSPARENT
 
 
 def var_matcher(var: Var) -> Matcher:

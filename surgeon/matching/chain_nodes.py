@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.chain import Chain, Folded, Term
-from surgeon.matching.flatten import SUM
-from surgeon.matching.state import TRANSPARENT, State, least_rtol
+from surgeon.matching.flatten import DIVISIONS, NEGATIONS, PRODUCT, SIGNS, SUM
+from surgeon.matching.state import State, least_rtol
+from surgeon.ops.records import TRANSPARENT
 
 CANCELS = 100.0
 
@@ -26,11 +27,10 @@ def producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -
 def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[str, int], ...]:
     inputs = node.inputs
     op = node.op if node.op in family else split_op(node.op)[1]
-    if op in ("Mul", "Add"):
-        return ((inputs[0], sign), (inputs[1], sign))
-    if op in ("Div", "Sub"):
-        return ((inputs[0], sign), (inputs[1], -sign))
-    return ((inputs[0], -sign if op == "Reciprocal" or family is SUM else sign),)
+    signs = SIGNS[op]
+    if len(signs) == 2:
+        return ((inputs[0], sign), (inputs[1], sign * signs[1]))
+    return ((inputs[0], sign if family is PRODUCT and op in NEGATIONS else -sign),)
 
 
 def may_fold(producers: dict[str, Node], node: Node) -> bool:
@@ -61,7 +61,7 @@ def divides_as_floats(
     """Division is no multiplication in integers; sums and products wrap the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
         return True
-    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op == "Div":
+    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op in DIVISIONS:
         return True
     types = state.index.types
     return any(types.is_float(state.scope, name) for name, _ in leaves)
@@ -93,7 +93,7 @@ def is_namesake(chain: Chain, node: Node | None) -> bool:
 
 
 def is_fit(node: Node) -> bool:
-    return len(node.inputs) == (1 if split_op(node.op)[1] in ("Neg", "Reciprocal") else 2)
+    return len(node.inputs) == len(SIGNS[split_op(node.op)[1]])
 
 
 def could_stand_in(state: State, chain: Chain, node: Node) -> bool:

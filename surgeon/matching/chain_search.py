@@ -39,8 +39,9 @@ from surgeon.matching.chain_nodes import (
     producer,
     raises_rank,
 )
-from surgeon.matching.flatten import PRODUCT, combine
-from surgeon.matching.state import STEP_LIMIT, TRANSPARENT, State, close
+from surgeon.matching.flatten import NEGATIONS, PRODUCT, SIGNS, combine
+from surgeon.matching.state import STEP_LIMIT, State, close
+from surgeon.ops.records import TRANSPARENT
 
 LEGACY = 7  # from this opset on operands broadcast as in NumPy
 
@@ -64,7 +65,7 @@ def chain_matcher(chain: Chain) -> Matcher:
         if single is not None and _one_operand(state, chain, single, node, then):
             return True
         pending = operands_of(node, 1, chain.family)
-        constants = (FLIP,) if node.op == "Neg" and chain.family is PRODUCT else ()
+        constants = (FLIP,) if node.op in NEGATIONS and chain.family is PRODUCT else ()
         if _cut(state, chain, pending, (), constants, then):
             return True
         del state.nodes[mark:]
@@ -141,7 +142,7 @@ def _opened(
     """Go on with the operands of a node of another domain in its place."""
     state.nodes.append(node)
     mark = len(state.nodes)
-    if split_op(node.op)[1] == "Neg" and chain.family is PRODUCT:
+    if split_op(node.op)[1] in NEGATIONS and chain.family is PRODUCT:
         constants = (*constants, FLIP)
     if _cut(state, chain, (*operands_of(node, sign, chain.family), *pending), leaves, constants, then):
         return True
@@ -154,7 +155,7 @@ def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next)
     if len(node.inputs) != 2:
         return False
     first, second = node.inputs
-    minus = -1 if node.op in ("Div", "Sub") else 1
+    minus = SIGNS[node.op][-1]
     found, operand, sign, its_sign = state.scalar(second), first, minus, 1
     if found is None:
         found, operand, sign, its_sign = state.scalar(first), second, 1, minus
@@ -220,7 +221,7 @@ def _cut(
             state.nodes.extend(passed)
             state.nodes.append(node)
             inner = constants
-            if node.op == "Neg" and chain.family is PRODUCT:
+            if node.op in NEGATIONS and chain.family is PRODUCT:
                 inner = (*constants, FLIP)
             if _cut(state, chain, (*operands_of(node, sign, chain.family), *pending), leaves, inner, then):
                 return True

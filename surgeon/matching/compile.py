@@ -17,9 +17,9 @@ from surgeon.matching.needs import Needs, Spelling
 from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
 from surgeon.matching.standing_in import other_op
-from surgeon.matching.state import TRANSPARENT, State
+from surgeon.matching.state import State
 from surgeon.matching.trace import Finding
-from surgeon.ops.randomness import RANDOM
+from surgeon.ops.records import RANDOM, TRANSPARENT
 
 Attributes = Callable[[State, Node], Finding | None]
 

@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 
 from surgeon.matching.pattern import Literal, Output, Value, Var
+from surgeon.ops.records import named, record
 
-PRODUCT = frozenset({"Mul", "Div", "Neg", "Reciprocal"})
-SUM = frozenset({"Add", "Sub", "Neg"})
-FAMILY = {"Mul": PRODUCT, "Div": PRODUCT, "Reciprocal": PRODUCT, "Add": SUM, "Sub": SUM, "Neg": PRODUCT}
+SUM = named(lambda op: op.family == "sum")
+NEGATIONS = named(lambda op: op.family == "sum" and op.signs == (-1,))  # links of a product too, as a factor of -1
+PRODUCT = named(lambda op: op.family == "product") | NEGATIONS
+FAMILY = {**dict.fromkeys(PRODUCT, PRODUCT), **dict.fromkeys(SUM, SUM)}
+SIGNS = {name: record(name).signs for name in FAMILY}  # -1 for what is subtracted, or divided by
+DIVISIONS = named(lambda op: op.family == "product" and op.signs == (1, -1))
 
 
 @dataclass(slots=True)
@@ -33,7 +37,7 @@ def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
     flat = Flat(family, [], identity, identity, None, None)
     _spread(root, 1, flat, uses, True)
     nested = (isinstance(item, Output) and item.operation.op in family for item in operation.inputs)
-    flat.is_division = operation.op == "Div" and not any(nested)
+    flat.is_division = operation.op in DIVISIONS and not any(nested)
     return flat
 
 
@@ -42,7 +46,7 @@ def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: 
         operation = value.operation
         if is_root or uses[id(operation)] == 1:
             flat.size += 1
-            if operation.op == "Neg" and flat.family is PRODUCT:
+            if operation.op in NEGATIONS and flat.family is PRODUCT:
                 _fold(flat, -1.0, 1)
             for operand, operand_sign in zip(operation.inputs, _signs(operation.op, flat.family), strict=False):
                 if operand is not None:
@@ -71,8 +75,5 @@ def combine(family: frozenset[str], total: float, number: float, sign: int) -> f
 
 
 def _signs(op: str, family: frozenset[str]) -> tuple[int, ...]:
-    if op in ("Div", "Sub"):
-        return (1, -1)
-    if op == "Reciprocal" or (op == "Neg" and family is SUM):
-        return (-1,)
-    return (1, 1)
+    """The sign of each operand of a link of a chain."""
+    return (1,) if family is PRODUCT and op in NEGATIONS else SIGNS[op]

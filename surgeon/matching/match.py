@@ -15,10 +15,11 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb
 from surgeon.matching.search import Search
-from surgeon.matching.state import TRANSPARENT, Several, State
+from surgeon.matching.state import Several, State
 from surgeon.matching.templates import Template, template_of
 from surgeon.matching.trace import Finding, Kind, Trace
 from surgeon.matching.work import Work
+from surgeon.ops.records import TRANSPARENT
 
 _SLOT = attrgetter("slot")
 

@@ -10,7 +10,7 @@ from surgeon.matching.algebra import DEPTH, LAST, OPENS, SUMS, Law
 from surgeon.matching.arguments import is_wildcard
 from surgeon.matching.flatten import PRODUCT, SUM, Flat, flatten
 from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var, walk
-from surgeon.matching.state import TRANSPARENT
+from surgeon.ops.records import TRANSPARENT
 
 Answer = TypeVar("Answer")
 _NODES = (Output, AnyOf, Named)  # values that have nodes in them

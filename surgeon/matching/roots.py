@@ -6,8 +6,8 @@ from operator import attrgetter
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.algebra import MULTIPLIES
 from surgeon.matching.compile import Compiled
-from surgeon.matching.state import TRANSPARENT
 from surgeon.matching.work import Work
+from surgeon.ops.records import TRANSPARENT
 
 CLIMB_LIMIT = 4096
 SINGLE = 3  # the depth of a pattern of one node

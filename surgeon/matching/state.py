@@ -13,7 +13,7 @@ from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
 from surgeon.matching.trace import Finding, Trace
 from surgeon.matching.work import Work
-from surgeon.ops.randomness import RANDOM
+from surgeon.ops.records import RANDOM, TRANSPARENT, record
 from surgeon.ops.schemas import schema
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
@@ -23,7 +23,6 @@ DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
 FLOAT32 = float(np.finfo(np.float32).eps)
 SAME_DEPTH = 6
-TRANSPARENT = frozenset({"Identity", "Dropout", "Cast"})
 VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see surgeon.matching.algebra
 
 
@@ -116,14 +115,15 @@ class State:
 
     def passes(self, node: Node, name: str) -> bool:
         """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
-        if node.op == "Identity":
+        when = record(node.op).transparent
+        if when == "always":
             return True
-        if node.op == "Cast":
+        if when == "same dtype":
             target, types = node.attribute("to"), self.index.types
             return (
                 target is not None and not target.ref_attr_name and types.dtype(node.scope, node.inputs[0]) == target.i
             )
-        return node.op == "Dropout" and name == node.outputs[0] and self._inference(node)
+        return when == "inference" and name == node.outputs[0] and self._inference(node)
 
     def _inference(self, node: Node) -> bool:
         """Dropout without training_mode does nothing (ONNX spec: Dropout-12; before it, Dropout-7 is inference)."""
@@ -192,7 +192,7 @@ class State:
         domain, op = split_op(node.op)
         known = schema(domain, op, node.scope.versions.get(domain))
         spec = known.attributes.get(name) if known is not None else None
-        if node.op == "Split" and name == "num_outputs":
+        if name == record(node.op).outputs_in:
             return True, len(node.outputs)
         default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
         return True, plain(default) if default is not None else None

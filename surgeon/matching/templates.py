@@ -10,11 +10,12 @@ from typing import Any
 
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
-from surgeon.matching.state import TRANSPARENT, State
+from surgeon.matching.state import State
+from surgeon.ops.records import TRANSPARENT, named
 from surgeon.ops.schemas import schema
 
 NODE, VARIABLE, NUMBER = 0, 1, 2
-DIVIDES = frozenset({"Div", "Reciprocal"})
+DIVIDES = named(lambda op: op.family == "product" and -1 in op.signs)
 
 
 @dataclass(frozen=True, slots=True)

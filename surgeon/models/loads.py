@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from surgeon.indexing.scope import split_op
+from surgeon.ops.records import likened
 from surgeon.ops.schemas import schema
 from surgeon.shapes.symbols import Size, SizeError
 
 ELEMENT = 16  # multiplications of a product that take as long as one element that is made otherwise
 INTERPRETED = 1 << 10  # the same for an element of an operator without a kernel, which Python computes
-_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 Extent = tuple[Size, ...]
 
 
@@ -46,16 +46,18 @@ def loads(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent | No
     domain, op = split_op(name)
     has_kernel = schema(domain, op, None) is not None
     yield from (Load(made, counts=ELEMENT if has_kernel else INTERPRETED) for made in makes if made is not None)
-    made, (first, second) = (*makes, None)[0], (*reads, None, None)[:2]
+    known = likened(name)
+    weight = known.weight or (known.factors or (0, 1))[1]
+    made, first, second = (*makes, None)[0], (*reads, None)[0], (*reads[weight : weight + 1], None)[0]
     if made is None or first is None or second is None:
         return
-    if "MatMul" in op or op == "Gemm":
+    if known.product == "matrices":
         yield Load(made, first[-1:])
-    elif "ConvTranspose" in op:
+    elif known.product == "turned windows":
         yield Load(first, second[1:])
-    elif "Conv" in op:
+    elif known.product == "windows":
         yield Load(made, second[1:])
-    elif "Attention" in op:
+    elif known.product == "attention":
         yield Load(first, second[-2:-1], counts=2)
-    elif op in _RECURRENT:
-        yield from (Load(first[:-1], weight) for weight in reads[1:3] if weight is not None)
+    elif known.product == "steps":
+        yield from (Load(first[:-1], extent) for extent in reads[weight : weight + 2] if extent is not None)

@@ -16,7 +16,7 @@ from surgeon.limits import RUN_TIME
 from surgeon.models.layers import compare_layers
 from surgeon.models.trials import Trial, Trials
 from surgeon.models.verdict import Verdict
-from surgeon.ops.randomness import is_random
+from surgeon.ops.records import is_random
 from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError, require_libraries

@@ -11,8 +11,6 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 """The kinds of attribute that hold graphs."""
-WITH_BODIES = frozenset(("If", "Loop", "Scan", "SequenceMap"))
-"""The operators of the default domain that hold graphs."""
 T = TypeVar("T", bound=Hashable)
 
 

@@ -19,6 +19,7 @@ from onnx import AttributeProto, helper
 from surgeon.indexing.scope import Node
 from surgeon.indexing.types import Types
 from surgeon.ops.attributes import type_string
+from surgeon.ops.records import RECORDS
 from surgeon.ops.schemas import Formal, Schema, history, schema
 
 OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
@@ -236,10 +237,9 @@ def _no_tensorflow_pixels(change: Change) -> str:
     return "its tf_half_pixel_for_nn went" if mode == b"tf_half_pixel_for_nn" else ""
 
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_AXES_MOVED = [op for op in RECORDS.values() if op.axes is not None and op.axes.since and op.axes.slot == 1]
 _SPECIAL: Mapping[tuple[str, int], Callable[[Change], str]] = {
-    **{(f"Reduce{name}", 18): _move_axes for name in _REDUCTIONS},
-    **{(name, 13): _move_axes for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
+    **{(op.name, op.axes.since): _move_axes for op in _AXES_MOVED if op.axes is not None},
     **{(name, 13): _last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(name, 19): _floor_only for name in ("AveragePool",)},
     **{(name, 22): _floor_only for name in ("AveragePool", "MaxPool", "LpPool")},

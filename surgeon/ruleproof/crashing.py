@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from surgeon.indexing.scope import qualified
+from surgeon.ops.record import Op
+from surgeon.ops.records import record
+
 Shape = tuple[int, ...]
 
-# Where the right factor of a product of integers, what it has for each column, and the bias stand among the inputs.
-PRODUCTS: Mapping[str, tuple[int, tuple[int, ...], int]] = {
-    "DynamicQuantizeMatMul": (1, (2, 3), 4),
-    "MatMulIntegerToFloat": (1, (3, 5), 6),
-}
-
-_WINDOWED = frozenset(("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv"))
 _LEAST_WINDOW = 3  # axes: of channels, and one at least in space
 
 
@@ -23,8 +20,10 @@ def windows_misfit(graph: onnx.GraphProto) -> str:
     """Say which windows have other axes than what they move over: of such, onnx before 1.22 crashes; "" for none."""
     known = _shapes(graph)
     for node in graph.node:
-        if node.op_type in _WINDOWED and not node.domain:
-            over, windows = (len(known[name]) if name in known else None for name in node.input[:2])
+        op = record(node.op_type)
+        if "windows" in op.product and op.weight is not None and not node.domain:
+            ends = node.input[0], node.input[op.weight]
+            over, windows = (len(known[name]) if name in known else None for name in ends)
             if windows is not None and (windows < _LEAST_WINDOW or over not in (None, windows)):
                 return f"{node.op_type} moves windows of {windows} axes over a tensor of {over}"
     return ""
@@ -34,8 +33,7 @@ def may_crash(model: onnx.ModelProto) -> bool:
     """Whether a node of a graph of fixed shapes has a kernel that goes past its tensors for these."""
     graph = model.graph
     known = _shapes(graph)
-    found = (node for node in graph.node if node.domain == "com.microsoft" and node.op_type in PRODUCTS)
-    return any(not _fits(node, known) for node in found)
+    return any(not _fits(node, record(qualified(node.domain, node.op_type)), known) for node in graph.node)
 
 
 def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
@@ -46,16 +44,17 @@ def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
     return known
 
 
-def _fits(node: onnx.NodeProto, known: Mapping[str, Shape]) -> bool:
+def _fits(node: onnx.NodeProto, op: Op, known: Mapping[str, Shape]) -> bool:
     """Whether a product has one number or a vector over the columns wherever its kernel takes that as given."""
-    right, of_columns, bias = PRODUCTS[node.op_type]
-    shape = known.get(node.input[right])
+    if not op.per_column or op.factors is None or op.bias is None:
+        return True
+    shape = known.get(node.input[op.factors[1]])
     if shape is None or len(shape) < 2:
         return False
     vector = (shape[-1],)
     taken = {(), (1,), vector} if len(shape) == 2 else {(), (1,)}
-    return all(_given(node.input, place, known) in {None, *taken} for place in of_columns) and (
-        _given(node.input, bias, known) in (None, vector)
+    return all(_given(node.input, place, known) in {None, *taken} for place in op.per_column) and (
+        _given(node.input, op.bias, known) in (None, vector)
     )
 
 

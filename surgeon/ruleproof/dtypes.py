@@ -5,6 +5,7 @@ from typing import Any
 
 from onnx import TensorProto
 
+from surgeon.ops.records import RETYPING
 from surgeon.ops.schemas import Schema, element_type, type_string
 
 # What a tensor becomes that cannot have the dtype asked for, best first.
@@ -47,7 +48,7 @@ class Dtypes:
                 self._narrow(edge, known.allowed(formal))
                 if formal.type in known.types and formal.homogeneous:
                     self._unite(edge, (node, formal.type))
-        target = attributes.get("to") if op == "Cast" else None
+        target = attributes.get("to") if op in RETYPING else None
         if isinstance(target, int):
             self._narrow(outputs[0], frozenset({type_string(target)}))
 

@@ -9,8 +9,11 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from surgeon.indexing.scope import qualified
 from surgeon.inputs.inputs import InputsUnknown, synthesise
-from surgeon.matching.pattern import Pattern, Var
+from surgeon.matching.pattern import Operation, Pattern, Var
+from surgeon.ops.record import Op
+from surgeon.ops.records import record
 from surgeon.ops.schemas import schema
 from surgeon.ruleproof.crashing import may_crash
 from surgeon.ruleproof.instances import NoInstance, Shape, attribute_values, instance
@@ -28,25 +31,6 @@ FRUITLESS = 40  # of them that were run, and none of them ran
 MOST_SHAPES = 10  # of one rank, kept
 MOST_FEWER = 3  # as many axes, or fewer by less than this
 LOW = -3e38  # what stands for minus infinity where a condition chooses it, near the least float32
-# What an operand usually is beside the tensor it works on: a vector over channels, a square matrix, a kernel, a number.
-ROLES = {
-    ("Conv", 1): "kernel",
-    ("Conv", 2): "channels",
-    ("ConvTranspose", 1): "kernel",
-    ("ConvTranspose", 2): "channels",
-    **{(op, 1): "square" for op in ("MatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")},
-    ("FusedMatMul", 1): "square",
-    ("Gemm", 1): "square",
-    **{(op, place): "channels" for op in ("BatchNormalization", "InstanceNormalization") for place in range(1, 5)},
-    **{("GroupNormalization", place): "channels" for place in (1, 2)},
-    **{(op, place): "last" for op in ("LayerNormalization", "GroupNorm") for place in (1, 2)},
-    **{(op, 1): "last" for op in ("RMSNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu")},
-    **{("MatMulInteger", place): "number" for place in (2, 3)},
-    **{("MatMulIntegerToFloat", place): "number" for place in (2, 3, 4, 5)},
-    **{("SkipLayerNormalization", place): "last" for place in (2, 3, 4)},
-    **{("SkipSimplifiedLayerNormalization", place): "last" for place in (2, 3)},
-}
-CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 MOST_VALUES = 5  # sets of captured values for the first shapes of a rank, kept; other shapes get one
 
 
@@ -277,20 +261,28 @@ def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
     for operation in found:
         for place, value in enumerate(operation.inputs):
             if value is var and len(full) > 1:
-                role = ROLES.get((operation.op, place))
-                if role == "number":
-                    return ()
-                if role == "channels":
-                    return full[1:2]
-                if role == "last":
-                    return full[-1:]
-                if role == "square":
-                    return (full[-1], full[-1])
-                if role == "kernel":
-                    return (full[1], full[1], *(1 for _ in full[2:]))
-    if var.kind == "constant" and len(full) > 2 and any(item.op in CONVOLUTIONS for item in found):
+                usual = _beside(record(qualified(operation.domain, operation.op)), place, full)
+                if usual is not None:
+                    return usual
+    if var.kind == "constant" and len(full) > 2 and any(map(_convolves, found)):
         return (full[1], *(1 for _ in full[2:]))  # a number for each channel that it makes
     return full[-1:] if var.kind == "constant" else full
+
+
+def _beside(op: Op, place: int, full: Shape) -> Shape | None:
+    """What an operand of an operator usually is beside a first tensor of shape `full`; None where nothing tells."""
+    usual = (
+        (op.numbers, ()),
+        (op.channels, full[1:2]),
+        (op.vectors, full[-1:]),
+        (op.squares_at, (full[-1], full[-1])),
+        (op.kernels, (full[1], full[1], *(1 for _ in full[2:]))),
+    )
+    return next((shape for slots, shape in usual if place in slots), None)
+
+
+def _convolves(operation: Operation) -> bool:
+    return bool(record(qualified(operation.domain, operation.op)).kernels)
 
 
 def _palette(full: Shape) -> Iterator[Shape]:
@@ -362,7 +354,8 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
                 if var.kind == "list":
                     name = formal.name if formal is not None else ""
                     return _lists(name, rank, [[1], [-1], [0], [1] * rank] if integral else [[0.5], [0.5] * rank])
-                low = [LOW] if (operation.op, place) in (("Where", 1), ("Where", 2)) else []
+                op = record(qualified(operation.domain, operation.op))
+                low = [LOW] if op.chooses and place in op.moves else []
                 return [1, -1, 0, 2] if integral else [*low, 0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
     return [1]
 

@@ -6,36 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from surgeon.indexing.scope import qualified
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.ops.records import record
 from surgeon.ruleproof.instances import Shape
 from surgeon.ruleproof.variants import Variant
 from surgeon.shapes.symbols import Size, SizeError, evaluate, substitute, symbol, symbols
-from surgeon.sites.constraints import BROADCASTING, alike
+from surgeon.sites.constraints import alike
 from surgeon.sites.experiment import Wish
 from surgeon.sites.fitting import Fitting
 
 Sizes = tuple[Size, ...]
 
-# Ops whose outputs have the shape of their first input.
-ALIKE = frozenset(
-    {
-        *(
-            "Cast",
-            "CastLike",
-            "Identity",
-            "Dropout",
-            "Softmax",
-            "LogSoftmax",
-            "Neg",
-            "Abs",
-            "Sqrt",
-            "Exp",
-            "Log",
-            "Erf",
-        ),
-        *("Tanh", "Sigmoid", "Relu", "Cos", "Sin", "Reciprocal", "Not", "IsNaN", "IsInf", "Clip", "LayerNormalization"),
-    }
-)
 LETTERS = "abcdef"
 PARTS = (3, 4, 2)  # what others are sums or multiples of
 
@@ -151,14 +133,15 @@ class _Reader:
 
     def _of(self, operation: Operation, read: Sequence[Sizes | None]) -> "Sizes | list[Sizes | None] | None":
         """The shapes of what an operation makes: one for all outputs, or one each."""
-        if operation.op in BROADCASTING and None not in read:
+        op = record(qualified(operation.domain, operation.op))
+        if op.broadcasts and None not in read:
             known = [shape for shape in read if shape is not None]
             self.wishes += alike(known)
             return _broadcast(known)
         if not read or read[0] is None:
             return None
-        if operation.op in ALIKE:
-            return read[0]
+        if op.keeps:
+            return [read[0], *[None] * (operation.outputs - 1)]
         rules: dict[str, Callable[..., Sizes | list[Sizes | None] | None]] = {
             "MatMul": self._product,
             "Transpose": self._transpose,

@@ -10,7 +10,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from surgeon.errors import GraphError
-from surgeon.ops.randomness import ALWAYS_RANDOM
+from surgeon.ops.records import ALWAYS_RANDOM
 from surgeon.ops.walking import all_nodes, graphs_of
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.formulas import FORMULAS

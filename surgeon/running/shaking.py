@@ -13,6 +13,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.errors import GraphError
+from surgeon.ops.records import named
 from surgeon.running.inlining import inlined
 
 AMOUNT, TURN = "surgeon:amount", "surgeon:turn"
@@ -23,15 +24,7 @@ _COUNT = 4099  # random directions, again and again; a prime, so that no axis me
 _STRIDE, _STEP = 1009, 37  # between turns, between tensors
 _LEAST_OPSET = 11  # of Range, and of Equal for doubles
 # What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
-_EXACT = frozenset(
-    (
-        *("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split", "Concat", "Expand"),
-        *("Gather", "GatherElements", "GatherND", "Tile", "Pad", "Neg", "Abs", "Relu", "Max", "Min", "Clip", "Where"),
-        *("Constant", "ConstantOfShape", "Sign", "Floor", "Ceil", "Round", "ReduceMax", "ReduceMin", "MaxPool"),
-        *("GlobalMaxPool", "TopK", "Dropout", "DepthToSpace", "SpaceToDepth", "Trilu", "ScatterND", "ScatterElements"),
-        *("OneHot", "EyeLike", "Range", "DequantizeLinear"),
-    )
-)
+_EXACT = named(lambda op: op.exact or op.moves)
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
 
 

@@ -13,6 +13,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
 from surgeon.matching.search import Found, Search
+from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
 from surgeon.shapes.facts import BOOL, INTEGERS
@@ -21,67 +22,7 @@ from surgeon.shapes.indexed import shapes_of
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
-SIZES = frozenset({"Shape", "Size"})
-FOLDABLE = SIZES | {
-    "Abs",
-    "Add",
-    "And",
-    "Cast",
-    "Ceil",
-    "Clip",
-    "Concat",
-    "ConstantOfShape",
-    "Cos",
-    "CumSum",
-    "Div",
-    "Equal",
-    "Exp",
-    "Expand",
-    "EyeLike",
-    "Flatten",
-    "Floor",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Greater",
-    "GreaterOrEqual",
-    "Identity",
-    "Less",
-    "LessOrEqual",
-    "Log",
-    "Max",
-    "Min",
-    "Mod",
-    "Mul",
-    "Neg",
-    "NonZero",
-    "Not",
-    "Or",
-    "Pad",
-    "Pow",
-    "Range",
-    "Reciprocal",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "Reshape",
-    "ScatterND",
-    "Sign",
-    "Sin",
-    "Slice",
-    "Split",
-    "Sqrt",
-    "Squeeze",
-    "Sub",
-    "Tile",
-    "Transpose",
-    "Trilu",
-    "Unsqueeze",
-    "Where",
-    "Xor",
-}
-SPREADING = frozenset({"ConstantOfShape", "Expand", "EyeLike", "Pad", "Range", "Tile"})  # as large as a value says
-COPIES = frozenset({"Identity"})  # of a weight: folded it would be there twice
+SIZES = named(lambda op: op.sizes)
 
 
 def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
@@ -148,8 +89,8 @@ class Folding:
         for node in reversed(self.nodes):
             used = [name for name in node.outputs if name and (scope.is_read(name) or name in scope.held)]
             outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
-            if outside and node.op in COPIES:
-                continue
+            if outside and node.op in COPYING:
+                continue  # of a weight: folded it would be there twice
             added = self.added(node, used) if outside else 0
             if added > growth:
                 left.append((outside[0], added))

@@ -7,6 +7,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
+from surgeon.ops.records import REGROUPING
 from surgeon.shapes.affine import Affine, apart
 from surgeon.shapes.elements import Elements
 from surgeon.shapes.facts import INT64, Shape
@@ -64,7 +65,7 @@ def _by_flat_index(index: Index, elements: Elements, node: Node) -> _Picked | No
     """A Gather of a flattened tensor, at indices that are sums of an index for each axis times its stride."""
     scope, axis = node.scope, node.attribute("axis")
     flat = scope.producers.get(node.inputs[0])
-    if flat is None or flat.op not in ("Flatten", "Reshape") or (axis is not None and axis.i):
+    if flat is None or flat.op not in REGROUPING or (axis is not None and axis.i):
         return None
     x, indices = flat.inputs[0], node.inputs[1]
     facts = [elements.shapes.facts(scope, name).shape for name in (x, flat.outputs[0], indices)]

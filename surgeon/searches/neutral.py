@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.search import Found, Search
+from surgeon.ops.records import COMMUTATIVE, RECORDS
 
-PLACES = {"Mul": (1, 0), "Add": (1, 0), "Div": (1,), "Sub": (1,)}  # where the constant may stand
-NEUTRAL = {"Mul": 1, "Div": 1, "Add": 0, "Sub": 0}
+NEUTRAL = {op.name: op.neutral for op in RECORDS.values() if op.neutral is not None}
+PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # where the constant may stand
 
 
 def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:

@@ -8,7 +8,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
-from surgeon.ops.randomness import RANDOM
+from surgeon.ops.records import COPYING, RANDOM
 from surgeon.ops.schemas import schema
 
 SMALL = 256  # bytes of an initializer up to which equal ones count as one; larger ones are told apart by their names
@@ -29,7 +29,7 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         pairs = [(new, old) for new, old in zip(node.outputs, first.outputs, strict=True) if new]
         seen.same.update((new, seen.same.get(old, old)) for new, old in pairs)
-        if all(index.held(scope, new) is None or node.op != "Identity" for new, _ in pairs):
+        if all(index.held(scope, new) is None or node.op not in COPYING for new, _ in pairs):
             names = tuple(new for new, _ in pairs)
             yield Found((node,), names, {"first": Several(old for _, old in pairs)}, (first,))
 

@@ -14,11 +14,12 @@ from onnx import AttributeProto
 
 from surgeon.errors import SurgeonError
 from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.records import REGROUPING
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
 from surgeon.shapes.facts import INT32, INT64, INTEGERS, Facts, Shape, Site, Values, axis_of
-from surgeon.shapes.moving import RESHAPES, handed_on, move_of
+from surgeon.shapes.moving import handed_on, move_of
 from surgeon.shapes.rules import ODD
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
@@ -199,7 +200,7 @@ class Elements:
         home, (data, indices) = site.scope, site.inputs
         shape = site.shape(1)
         line = self._site(home, data) if site.node.op == "Gather" else None
-        if line is not None and line.node.op in RESHAPES and not site.attribute("axis", 0):
+        if line is not None and line.node.op in REGROUPING and not site.attribute("axis", 0):
             flat, data, lines = self.affine(home, indices), line.inputs[0], site.shape(0)
             own = self.shapes.facts(home, data).shape
             if flat is None or not lines or not own or shape is None or lines[0] != product(own):

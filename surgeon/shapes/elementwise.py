@@ -2,27 +2,9 @@
 
 from collections.abc import Sequence
 
+from surgeon.ops.records import named
 from surgeon.shapes.broadcasting import broadcast
 from surgeon.shapes.facts import BOOL, Draft, Facts, Open, Rule, Site
-
-_UNARY = """
-    Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish
-    Hardmax Identity LeakyRelu Log LogSoftmax LpNormalization LRN MeanVarianceNormalization Mish Neg Reciprocal Relu
-    Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu
-    PRelu CumSum CumProd Trilu ReverseSequence ScatterND ScatterElements Scatter TensorScatter InstanceNormalization
-    GroupNormalization RMSNormalization RotaryEmbedding SimplifiedLayerNormalization Affine ParametricSoftplus
-    ScaledTanh ImageScaler
-    com.microsoft::Gelu com.microsoft::FastGelu com.microsoft::QuickGelu com.microsoft::BiasGelu com.microsoft::Inverse
-    com.microsoft::RotaryEmbedding com.microsoft::BiasAdd com.microsoft::BiasSoftmax
-    com.microsoft::GroupNorm com.microsoft::Trilu
-    com.microsoft::GemmaRotaryEmbedding com.microsoft::MoE com.microsoft::QMoE com.microsoft::QLinearSigmoid
-    com.microsoft::QLinearLeakyRelu com.microsoft::QLinearSoftmax
-"""
-_BROADCAST = """
-    Add Sub Mul Div Mod Pow Max Min Mean Sum BitwiseAnd BitwiseOr BitwiseXor BitShift
-
-"""
-_TRUTHS = "Equal Greater GreaterOrEqual Less LessOrEqual And Or Xor"
 
 
 def _unary(site: Site) -> Sequence[Facts]:
@@ -44,8 +26,8 @@ def _broadcasting(site: Site) -> Sequence[Draft]:
     dtype = next((found for found in map(site.dtype, range(len(site.inputs))) if found), None)
     if site.node.op == "Pow":
         dtype = site.dtype(0)
-    if site.opset < 7 and site.node.op in ("Add", "Sub", "Mul", "Div", "Pow"):
-        return [Draft(dtype, site.shape(0))]  # the second input was broadcast to the first then
+    if site.opset < 7:
+        return [Draft(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
     return [Draft(dtype, together(site, range(len(site.inputs))))]
 
 
@@ -116,10 +98,10 @@ def _skip_normalization(site: Site) -> Sequence[Facts]:
 
 
 _BY_FACTS: dict[str, Rule] = {
-    **dict.fromkeys(_UNARY.split(), _unary),
-    **dict.fromkeys(_BROADCAST.split(), _broadcasting),
-    **dict.fromkeys(_TRUTHS.split(), _comparing),
-    **dict.fromkeys(("Not", "IsNaN", "IsInf"), _test),
+    **dict.fromkeys(named(lambda op: op.broadcasts), _broadcasting),
+    **dict.fromkeys(named(lambda op: op.broadcasts and op.truths), _comparing),
+    **dict.fromkeys(named(lambda op: op.truths and not op.broadcasts), _test),
+    **dict.fromkeys(named(lambda op: op.same), _unary),
     "Where": _where,
 }
 BY_FACTS = frozenset(_BY_FACTS)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 
+from surgeon.ops.records import REGROUPING, named
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
@@ -13,15 +14,12 @@ from surgeon.shapes.facts import Shape, Site, axis_of
 from surgeon.shapes.selecting import slice_parameters
 
 Move: TypeAlias = Callable[[Affine], Affine | None]
-
-# Ops that hand on elements of their first input, so that one of equal elements stays one.
-PICKS = frozenset({"Gather", "GatherND", "GatherElements", "Tile", "DepthToSpace", "SpaceToDepth"})
-RESHAPES = frozenset({"Reshape", "Flatten", "Unsqueeze", "Squeeze"})
+PICKING = named(lambda op: op.moves == (0,) and not op.reduces)  # so that one of equal elements stays one
 
 
 def move_of(site: Site, own: Shape, shape: Shape) -> Move | None:
     """Where an op puts the elements of its first input; None for an op that does more than that."""
-    if site.node.op in RESHAPES:
+    if site.node.op in REGROUPING:
         return lambda found: affine.regrouped(found, own, shape)
     if site.node.op == "Expand":
         return affine.spreading(own, shape)
@@ -54,7 +52,7 @@ def handed_on(site: Site, choice: Choice, own: Shape, shape: Shape) -> Choice | 
         return _half(site, choice, shape)
     if op == "CumSum":
         return choice if choice.is_uniform and choice.inside == 0 else None
-    if op in PICKS and choice.is_uniform:
+    if op in PICKING and choice.is_uniform:
         return choice
     move = move_of(site, own, shape)
     return None if move is None else choices.moved(choice, move, shape)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
+from surgeon.ops.records import named
 from surgeon.shapes.facts import INT64, Draft, Facts, Rule, Site, axis_of, length_of
-
-_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 
 
 def _reduce(site: Site) -> Sequence[Draft]:
@@ -34,7 +33,7 @@ def _arg(site: Site) -> Sequence[Facts]:
 
 
 RULES: dict[str, Rule] = {
-    **{f"Reduce{name}": _reduce for name in _REDUCTIONS.split()},
+    **dict.fromkeys(named(lambda op: op.reduces), _reduce),
     "ArgMax": _arg,
     "ArgMin": _arg,
 }

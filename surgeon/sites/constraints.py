@@ -9,25 +9,14 @@ from itertools import pairwise
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.inputs.dims import is_total
+from surgeon.ops.record import Attends, Lookup
+from surgeon.ops.records import record
 from surgeon.shapes.symbols import Size, largest, symbol, symbols
 from surgeon.sites.cut import Cut
 from surgeon.sites.experiment import Wish
 
 Shape = Sequence[Size]
 
-BROADCASTING = frozenset(
-    {
-        *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "And", "Or", "Xor"),
-        *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
-    }
-)
-# Ops whose results hold no integer that their first input does not.
-MOVING = frozenset(
-    {
-        *("Cast", "Identity", "Unsqueeze", "Squeeze", "Expand", "Reshape", "Transpose", "Tile", "Slice", "Flatten"),
-        *("Gather", "GatherElements", "GatherND"),
-    }
-)
 DEEPEST = 24  # nodes between what counts and what reads by index
 
 
@@ -54,29 +43,33 @@ class _Reader:
     """One node, with the shapes and bounds of its inputs."""
 
     def __init__(self, cut: Cut, node: Node) -> None:
-        self.cut, self.node, self.op = cut, node, node.op.removeprefix("com.microsoft::")
+        self.cut, self.node, self.known = cut, node, record(node.op)
         self.inputs = cut.origin.inputs(node)
         self.shapes = [self._shape(node.scope, name) for name in self.inputs]
 
     def wishes(self) -> Iterator[Wish]:
         """All that the node wants, as far as the shapes of its inputs are known."""
         readers: dict[str, Callable[[], Iterator[Wish]]] = {
-            **dict.fromkeys(BROADCASTING, lambda: alike(self.shapes)),
-            **dict.fromkeys(("MatMul", "FusedMatMul"), self._product),
-            **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention"), self._attention),
             "RotaryEmbedding": self._rotary,
-            **dict.fromkeys(("Gather", "GatherElements", "ScatterElements"), self._along_axis),
-            **dict.fromkeys(("GatherND", "ScatterND"), self._by_tuples),
+            "com.microsoft::RotaryEmbedding": self._rotary,
             "Concat": self._concat,
             "Expand": self._expand,
             "Reshape": self._reshape,
         }
-        return readers.get(self.op, lambda: iter(()))()
+        if self.known.broadcasts:
+            yield from alike(self.shapes)
+        if self.known.factors is not None:
+            yield from self._product(*self.known.factors)
+        if self.known.attends is not None:
+            yield from self._attention(self.known.attends)
+        for lookup in self.known.lookups:
+            yield from self._by_tuples(lookup) if lookup.by_tuples else self._along_axis(lookup)
+        yield from readers.get(self.node.op, lambda: iter(()))()
 
     def tables(self) -> Iterator[tuple[int, Shape]]:
         """The rows of tables that the node looks up in, where they are fixed, and the shapes of the indices."""
         table, indices = self._at(0), self._at(1)
-        if self.op == "Gather" and table and indices:
+        if self.node.op == "Gather" and table and indices:
             rows = table[self._attribute("axis", 0) % len(table)]
             if isinstance(rows, int):
                 yield rows, indices
@@ -91,8 +84,8 @@ class _Reader:
         found = self.cut.shapes.attribute(self.node, name)
         return default if found is None else int(found.i)
 
-    def _product(self) -> Iterator[Wish]:
-        left, right = self._at(0), self._at(1)
+    def _product(self, one: int, other: int) -> Iterator[Wish]:
+        left, right = self._at(one), self._at(other)
         if left and right:
             turned = self._attribute("transA", 0), self._attribute("transB", 0)
             inner = left[-2 if turned[0] and len(left) > 1 else -1]
@@ -131,16 +124,15 @@ class _Reader:
             pairs = enumerate(zip(one, other, strict=False))
             yield from (Wish(*sizes) for place, sizes in pairs if place != axis)
 
-    def _attention(self) -> Iterator[Wish]:
+    def _attention(self, inputs: Attends) -> Iterator[Wish]:
         """Queries, keys and values of one batch; as many values as keys; a mask or bias over both."""
-        query, key, value = self._at(0), self._at(1), self._at(2)
+        query, key, value = self._at(0), self._at(inputs.key), self._at(inputs.value)
         if not query or not key or not value or not len(key) == len(value) in (3, 4):
             return
         yield from (Wish(query[0], key[0]), Wish(key[0], value[0]), Wish(key[-2], value[-2]))
-        is_standard = self.node.op == "Attention"
-        past = self._at(4 if is_standard else 3 if self.op == "GroupQueryAttention" else 6)
-        mask = self._at(3 if is_standard else 10 if self.op == "GroupQueryAttention" else 5)
-        if is_standard and len(query) == len(key) == 4:
+        past = None if inputs.past_key is None else self._at(inputs.past_key)
+        mask = self._at(self.known.scores[0]) if self.known.scores else None
+        if len(query) == len(key) == 4:
             yield Wish(query[3], key[3])
         if mask:
             total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
@@ -155,20 +147,22 @@ class _Reader:
             if x and rows and len(rows) > 1:
                 yield from (Wish(rows[0], x[0]), Wish(rows[1], x[-2]))
 
-    def _along_axis(self) -> Iterator[Wish]:
-        table = self._at(0)
-        if table:
-            yield from self._reaches(table, [self._attribute("axis", 0) % len(table)], self.inputs[1])
+    def _along_axis(self, lookup: Lookup) -> Iterator[Wish]:
+        table = self._at(lookup.table)
+        if table and lookup.indices < len(self.inputs):
+            axis = self._attribute(lookup.axis, lookup.usual) % len(table)
+            yield from self._reaches(table, [axis], self.inputs[lookup.indices])
 
-    def _by_tuples(self) -> Iterator[Wish]:
+    def _by_tuples(self, lookup: Lookup) -> Iterator[Wish]:
         """The last axis of the indices goes over axes of the table; parts put together along it have one each."""
-        table, shape = self._at(0), self._at(1)
+        indices = self.inputs[lookup.indices]
+        table, shape = self._at(lookup.table), self._at(lookup.indices)
         if not table or not shape or not isinstance(shape[-1], int):
             return
         first = self._attribute("batch_dims", 0)
         axes = range(first, min(first + shape[-1], len(table)))
         yield from alike([table[:first], shape[:first]])
-        maker = self.cut.origin.producer(self.node.scope, self.inputs[1])
+        maker = self.cut.origin.producer(self.node.scope, indices)
         parts = self.cut.origin.inputs(maker[1]) if maker is not None and maker[1].op == "Concat" else ()
         if (
             maker is not None
@@ -178,7 +172,7 @@ class _Reader:
             for axis, name in zip(axes, parts, strict=True):
                 yield from self._reaches(table, [axis], name)
         else:
-            yield from self._reaches(table, axes, self.inputs[1])
+            yield from self._reaches(table, axes, indices)
 
     def _reaches(self, table: Shape, axes: Sequence[int], indices: str) -> Iterator[Wish]:
         bound = self._bound(self.node.scope, indices, DEEPEST)
@@ -199,9 +193,10 @@ class _Reader:
         if node.op == "Range":
             limit = cut.shapes.value(cut.origin.scope(home), reads[1])
             return None if limit is None else limit.reshape(-1)[0]
-        if node.op in MOVING:
-            return self._bound(home, reads[0], depth - 1)
-        found = [self._bound(home, read, depth - 1) for read in (reads[1:] if node.op == "Where" else reads)]
+        known = record(node.op)
+        hands_on = (0,) if known.retypes else known.moves
+        reads = tuple(read for slot, read in enumerate(reads) if not hands_on or slot in hands_on)
+        found = [self._bound(home, read, depth - 1) for read in reads]
         if node.op == "Min":
             return next((bound for bound in found if bound is not None), None)
         if any(bound is None for bound in found):
@@ -211,7 +206,7 @@ class _Reader:
             return bounds[0] + bounds[1] - 1
         if node.op == "Mul":
             return (bounds[0] - 1) * (bounds[1] - 1) + 1
-        return largest(*bounds) if node.op in ("Concat", "Where", "Max") else None
+        return largest(*bounds) if hands_on and bounds else None
 
 
 def alike(shapes: Sequence[Shape | None]) -> Iterator[Wish]:

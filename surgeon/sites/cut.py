@@ -15,8 +15,7 @@ from onnx import TensorProto, numpy_helper
 
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.matching.state import TRANSPARENT
-from surgeon.ops.randomness import RANDOM
+from surgeon.ops.records import LOOKUPS, RANDOM, TRANSPARENT
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, free_names
 from surgeon.shapes.facts import WHOLE
@@ -27,7 +26,6 @@ from surgeon.sites.region import Region
 from surgeon.sites.value_numbering import TWIN_DEPTH, Key, Twins
 
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
-LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})  # of floats: these make data of integers
 MOST_NODES = 96  # beside the region's own
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
 EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
 
+from surgeon.indexing.scope import qualified
 from surgeon.models.loads import Load
+from surgeon.ops.records import likened_node
 from surgeon.shapes.symbols import Size, SizeError, symbols
 
 Shape = tuple[Size, ...]
@@ -150,9 +152,9 @@ class Experiment:
 
     @property
     def ops(self) -> frozenset[str]:
-        """The operators of both sides, without their domains."""
+        """The operators of both sides."""
         models = (self.minis.before, self.minis.after)
-        return frozenset(node.op_type for model in models for node in model.graph.node)
+        return frozenset(qualified(node.domain, node.op_type) for model in models for node in model.graph.node)
 
     @property
     def squares(self) -> bool:
@@ -178,6 +180,6 @@ class Experiment:
 
 
 def _squares(node: NodeProto) -> bool:
-    if node.op_type == "Mul":
-        return bool(node.input[0] == node.input[1])
-    return "Norm" in node.op_type or node.op_type in ("Pow", "ReduceL2", "ReduceSumSquare")
+    known = likened_node(node)
+    is_product = known.family == "product" and known.signs == (1, 1)
+    return known.squares or (is_product and bool(node.input[0] == node.input[1]))

@@ -5,20 +5,16 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import ModelProto
 
+from surgeon.indexing.scope import qualified
 from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.ops.record import Op, Slots
+from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.kinds import ENDS, SPOKEN_OF, TIES, is_tried, name_of_kind
 from surgeon.sites.pins import LARGE_PIN, sprinkle
 from surgeon.sites.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
-VALUES: dict[tuple[str, str], tuple[int, ...]] = {
-    ("", "Softmax"): (),
-    ("", "Attention"): (2, 5),
-    ("com.microsoft", "MultiHeadAttention"): (2, 7),
-    ("com.microsoft", "GroupQueryAttention"): (2, 4),
-}
-"""Operators with a softmax inside, and which inputs it does not hang on: values, and values of the past."""
 
 
 class Feeder:
@@ -103,9 +99,16 @@ def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
     """The inputs of a graph that no softmax of it hangs on, as the values of an attention; none without a softmax."""
     hanging: set[str] = set()
     for node in reversed(model.graph.node):  # which are sorted
-        values = VALUES.get((node.domain, node.op_type))
+        values = _beside(record(qualified(node.domain, node.op_type)))
         if not hanging.isdisjoint(node.output):
             hanging.update(node.input)
         elif values is not None:
             hanging.update(name for place, name in enumerate(node.input) if place not in values)
     return frozenset(port.name for port in model.graph.input if port.name not in hanging) if hanging else frozenset()
+
+
+def _beside(known: Op) -> Slots | None:
+    """Which inputs of an operator with a softmax inside it does not hang on: values; None for any other operator."""
+    if known.attends is not None:
+        return [slot for slot in (known.attends.value, known.attends.past_value) if slot is not None]
+    return () if known.softmax else None

@@ -11,6 +11,7 @@ from hashlib import blake2b
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_helper
 
+from surgeon.ops.records import likened, likened_node
 from surgeon.ops.walking import GRAPHS
 from surgeon.shapes.symbols import Size
 from surgeon.sites.experiment import Experiment, Input
@@ -18,8 +19,7 @@ from surgeon.sites.sizes import KEPT
 
 Form = bytes
 MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
-WINDOWS = frozenset({"Conv", "ConvTranspose", "ConvInteger", "MaxPool", "AveragePool", "LpPool"})
-# Attributes of those that say how large a window is and how it moves, and the number that says nothing.
+# Attributes that say how large a window is and how it moves, each with the number that says nothing.
 _OF_WINDOWS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 0, "output_padding": 0, "group": 1}
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
@@ -56,7 +56,7 @@ class _Form:
     """Names, free sizes and large numbers of one experiment, by the order of their first use."""
 
     def __init__(self, ops: Collection[str]) -> None:
-        self._moves_windows = not WINDOWS.isdisjoint(ops)
+        self._moves_windows = any(likened(op).moves_windows for op in ops)
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
         self._sizes: dict[Size, str] = {}
@@ -79,7 +79,7 @@ class _Form:
                 node.op_type,
                 tuple(map(self.number, node.input)),
                 tuple(map(self.number, node.output)),
-                tuple(sorted((item.name, self._attribute(item, node.op_type)) for item in node.attribute)),
+                self._attributes(node),
             )
             for node in nodes
         )
@@ -107,8 +107,12 @@ class _Form:
         places = of_windows if self._moves_windows else ()
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
-    def _attribute(self, item: AttributeProto, op: str) -> str:
-        if op in WINDOWS and item.name in _OF_WINDOWS:
+    def _attributes(self, node: NodeProto) -> Hashable:
+        moves_windows = likened_node(node).moves_windows
+        return tuple(sorted((item.name, self._attribute(item, moves_windows)) for item in node.attribute))
+
+    def _attribute(self, item: AttributeProto, moves_windows: bool) -> str:
+        if moves_windows and item.name in _OF_WINDOWS:
             usual = _OF_WINDOWS[item.name]
             return repr((len(item.ints), any(number != usual for number in (*item.ints, *[item.i] * (not item.ints)))))
         if item.type in _INTS:

@@ -1,12 +1,15 @@
 """Which kinds of inputs a region is run on, in which order, and which of them tell something of it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
+from onnx import GraphProto
 
 from surgeon.inputs.inputs import InputPlan, Values
 from surgeon.inputs.masks import hides_endlessly
 from surgeon.inputs.requirements import MASKED_KINDS
+from surgeon.ops.record import Op
+from surgeon.ops.records import likened, likened_node
 from surgeon.verdicts.magnitudes import reach
 
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
@@ -44,44 +47,31 @@ _OF_MAGNITUDES = frozenset(
     (Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD)
 )
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
-_PICKING = frozenset(("ReduceMax", "ReduceMin"))  # of NaN, ONNX Runtime's kernels see the first of a row alone
-_DIVIDING = frozenset(("Div", "Mod"))
-# Parts of the names of operators that add up products: of large ones the order decides which of them overflow.
-_ADDING_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv", "conv", "Attention", "RNN", "GRU", "LSTM")
-_ADDING_UP = ("ReduceMean", "ReduceL", "Norm", "Softmax", "CumSum", "Pool")
-# Of what these make a large number leaves nothing to be seen of small ones beside it, as of what is added up.
-_HIDING = ("ReduceMax", "ReduceMin", "ReduceSum", "Rotary")
-# Elementwise; kernels err by a part of one at most, and near zero by a part of what they are given.
-_TO_SCALE = frozenset(
-    (
-        *("Sigmoid", "Tanh", "Erf", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Swish", "HardSigmoid", "HardSwish"),
-        *("Add", "Sub", "Mul", "Div", "Neg", "Identity", "Cast", "Pow", "Sqrt", "Constant", "Sum", "Abs", "Reciprocal"),
-        *("Where", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or", "Not", "IsNaN", "IsInf"),
-        *("Max", "Min", "Clip", "Relu", "LeakyRelu", "PRelu"),
-    )
-)
-# Kernels of these err by a part of one, however small their results are.
-_OF_ONE = frozenset(
-    (
-        *("Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Softsign", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Mish"),
-        *("Softmax", "LogSoftmax", "Log", "Elu", "Selu", "Celu", "Swish", "Sin", "Cos", "HardSigmoid"),
-    )
-)
+
+
+def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
+    return any(is_so(likened(op)) for op in ops)
 
 
 def adds_products(ops: Iterable[str]) -> bool:
-    """Whether one of these operators adds up products."""
-    return any(part in op for op in ops for part in _ADDING_PRODUCTS)
+    """Whether one of these operators adds up products: of large ones the order decides which of them overflow."""
+    return _some(ops, lambda op: op.product)
+
+
+def products_of(graph: GraphProto) -> list[str]:
+    """The tensors of a graph that are products of matrices, those of its nodes' bodies left out."""
+    known = ((node, likened_node(node)) for node in graph.node)
+    return [name for node, op in known if op.product in ("matrices", "equation") for name in node.output]
 
 
 def _adds_up(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up a tensor: beside numbers of all magnitudes doubles lose the small ones."""
-    return any(part in op for op in ops for part in _ADDING_UP)
+    return _some(ops, lambda op: op.adds_up)
 
 
 def _hides_small(ops: Iterable[str]) -> bool:
     """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
-    return _adds_up(ops) or any(part in op for op in ops for part in _HIDING)
+    return _some(ops, lambda op: op.adds_up or op.picks)
 
 
 def _orders(ops: Iterable[str], *, squares: bool) -> bool:
@@ -91,12 +81,12 @@ def _orders(ops: Iterable[str], *, squares: bool) -> bool:
 
 def reads_places(ops: Iterable[str]) -> bool:
     """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
-    return any("eform" in op or op in ("GridSample", "RoiAlign") for op in ops)
+    return _some(ops, lambda op: op.reads_places)
 
 
 def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
     """Whether one of these operators is computed to an absolute precision."""
-    return not _OF_ONE.isdisjoint(ops)
+    return _some(ops, lambda op: op.of_one)
 
 
 def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
@@ -109,7 +99,7 @@ def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str
 
 def err_to_scale(ops: Collection[str]) -> bool:
     """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
-    return _TO_SCALE.issuperset(ops)
+    return not _some(ops, lambda op: not op.to_scale)
 
 
 def name_of_kind(values: Values) -> str:
@@ -130,8 +120,8 @@ def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) 
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
-    if values is Values.NON_FINITE and not _PICKING.isdisjoint(ops):
-        return Values.ENDLESS
+    if values is Values.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
+        return Values.ENDLESS  # of NaN, ONNX Runtime's kernels see the first of a row alone
     if values is Values.MAGNITUDES:
         if reads_places(ops):
             return None
@@ -141,9 +131,9 @@ def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) 
     if values is Values.LOUD and (reads_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
     if values is Values.LIMITS:
-        if _adds_up(ops) or "ReduceSum" in ops:
+        if _adds_up(ops):
             return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
-        return None if not _DIVIDING.isdisjoint(ops) else values  # what is divided may be taken past the limits
+        return None if _some(ops, lambda op: op.divisors) else values  # what is divided may be taken past the limits
     return values
 
 

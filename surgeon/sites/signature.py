@@ -11,7 +11,7 @@ from onnx import AttributeProto
 
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.matching.state import TRANSPARENT
+from surgeon.ops.records import TRANSPARENT
 from surgeon.ops.schemas import schema
 from surgeon.shapes.facts import WHOLE, Facts, Values, is_unknown
 from surgeon.shapes.shapes import Shapes

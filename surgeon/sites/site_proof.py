@@ -27,6 +27,7 @@ from surgeon.sites.kinds import (
     adds_products,
     name_of_kind,
     part_of_one,
+    products_of,
     spoken,
     suited,
 )
@@ -39,8 +40,6 @@ from surgeon.verdicts.movement import Movement
 from surgeon.verdicts.moves import Moves
 from surgeon.verdicts.result import Outcome
 from surgeon.verdicts.tensor_error import as_doubted, as_lost
-
-PRODUCTS = frozenset(("MatMul", "Gemm", "FusedMatMul", "Einsum"))
 
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 LOSING = frozenset(
@@ -335,7 +334,7 @@ class Attempt:
         if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
             return False
         before = self.experiment.minis.before
-        products = [name for node in before.graph.node if node.op_type in PRODUCTS for name in node.output]
+        products = products_of(before.graph)
         try:
             with exposing(before, products) as shown, self._oracle(cast(onnx.ModelProto, shown), {}) as oracle:
                 made = oracle.run(feeds)

@@ -1,30 +1,12 @@
 """How many numbers the sums of a region have: the order in which they are added up is a kernel's own."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from surgeon.indexing.scope import Node
+from surgeon.ops.records import likened, record
 from surgeon.sites.cut import Cut
 from surgeon.sites.experiment import Shape, Sum
-
-REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp"})
-# Norms, and from which axis on they take the mean of a tensor: the attribute or, as a number, the axis itself.
-NORMS: dict[str, str | int] = {
-    "LayerNormalization": "axis",
-    "RMSNormalization": "axis",
-    "SimplifiedLayerNormalization": "axis",
-    "com.microsoft::SkipLayerNormalization": -1,
-    "com.microsoft::SkipSimplifiedLayerNormalization": -1,
-    "InstanceNormalization": 2,
-    "GroupNormalization": 1,
-}
-# Convolutions, and which input has the weights: [M, C/group, ...], of which each output adds up all but the first axis.
-CONVOLUTIONS = {
-    "DeformConv": 1,
-    "custom::deform_conv2d": 1,
-    "torchvision::deform_conv2d": 1,
-    "mmcv::MMCVModulatedDeformConv2d": 3,
-    "trt.plugins::ModulatedDeformConv2d": 3,
-}
 
 
 def sums(cut: Cut) -> Iterator[Sum]:
@@ -35,32 +17,34 @@ def sums(cut: Cut) -> Iterator[Sum]:
 
 def picks_by_products(cut: Cut) -> bool:
     """Whether the original nodes take a softmax, and multiply matrices that are both computed: scores of attention."""
-    ops = {node.op for node in cut.before}
-    if any("Attention" in op for op in ops):
+    if any(likened(node.op).product == "attention" for node in cut.before):
         return True
-    constant = cut.origin.constants.is_constant
-    return "Softmax" in ops and any(
-        not any(constant(cut.origin.scope(node.scope), name) for name in node.inputs[:2])
-        for node in cut.before
-        if node.op == "MatMul"
-    )
+    return any(likened(node.op).softmax for node in cut.before) and any(map(partial(_computes_both, cut), cut.before))
+
+
+def _computes_both(cut: Cut, node: Node) -> bool:
+    """Whether a node multiplies two matrices, neither of them a constant."""
+    scope = cut.origin.scope(node.scope)
+    slots = likened(node.op).factors or ()
+    return bool(slots) and not any(cut.origin.constants.is_constant(scope, node.inputs[slot]) for slot in slots)
 
 
 def _sums(cut: Cut, node: Node) -> Iterator[Sum]:
     """The sums that one node takes."""
-    if node.op in CONVOLUTIONS:
-        weight = _shape(cut, node, node.inputs[CONVOLUTIONS[node.op]])
+    known = record(node.op)
+    if known.reads_places and known.weight is not None:
+        weight = _shape(cut, node, node.inputs[known.weight])
         if weight is not None:
-            yield Sum(weight[1:])
-    if node.op not in REDUCTIONS and node.op not in NORMS:
+            yield Sum(weight[1:])  # [M, C/group, ...]: each output adds up all but the first axis
+    if known.reduces != "sum" and known.norm is None:
         return
     given, made = (_shape(cut, node, name) for name in (node.inputs[0], node.outputs[0]))
     if given is None or made is None:
         return
-    if node.op in REDUCTIONS:
+    if known.norm is None:
         yield Sum(given, made)
         return
-    first = NORMS[node.op]
+    first = known.norm
     if isinstance(first, str):
         axis = node.attribute(first)
         first = -1 if axis is None else axis.i

@@ -6,7 +6,7 @@ import numpy as np
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.state import TRANSPARENT
+from surgeon.ops.records import TRANSPARENT
 
 Key = tuple[int, str]  # a tensor of the source: the scope that makes it, by id, and its name
 TWIN_DEPTH = 6

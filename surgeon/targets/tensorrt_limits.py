@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from surgeon.diagnosis.limits import Limit, NodeFacts
-from surgeon.ops.walking import WITH_BODIES
+from surgeon.ops.records import WITH_BODIES, named
 from surgeon.targets.tensorrt_ops import READ_RIGHT
 
 # Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
@@ -153,6 +153,6 @@ LIMITS: dict[str, Limit] = {
     "TensorScatter": _tensor_scatter,
     "TopK": _topk,
     "Unsqueeze": _constant_input(1, "axes"),
-    **dict.fromkeys(REDUCTIONS, _constant_input(1, "axes")),
+    **dict.fromkeys(named(lambda op: op.reduces), _constant_input(1, "axes")),
 }
 LIMITS |= {f"com.microsoft::{name}": LIMITS[name] for name in sorted(READ_RIGHT & LIMITS.keys())}

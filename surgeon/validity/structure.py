@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from surgeon.ops.walking import WITH_BODIES, circle, free_names, graphs_in
+from surgeon.ops.records import WITH_BODIES
+from surgeon.ops.walking import circle, free_names, graphs_in
 from surgeon.validity.changes import check_changes, domain_of, imports_of
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, helper
 
+from surgeon.ops.records import COMMUTATIVE
 from surgeon.ops.schemas import schema
 from tests.mutation.canvas import Canvas
 from tests.mutation.poisons import HALVES, poisons
 
-COMMUTATIVE = frozenset(("Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean", "BitwiseAnd"))
 OTHERS = {
     "Less": ("LessOrEqual", "Greater"), "LessOrEqual": ("Less", "GreaterOrEqual"),
     "Greater": ("GreaterOrEqual", "Less"), "GreaterOrEqual": ("Greater", "LessOrEqual"),

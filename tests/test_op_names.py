@@ -1,0 +1,140 @@
+"""Where operators are named: in their records, in what runs them, in what knows targets, and else where it says why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from surgeon.ops.schemas import domains, operators
+
+ROOT = Path(__file__).resolve().parent.parent / "surgeon"
+AT_HOME = {"ops", "running", "diagnosis"}
+WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
+
+# Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
+REGISTRIES = {
+    *("indexing.constants", "learning.wording", "learning.writing", "shapes.attention", "shapes.elements"),
+    *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
+    *("shapes.selecting", "shapes.values", "opsets.lossless"),
+}
+BUILT = "nodes that it writes"
+RULE = "how shapes, sizes or values go through these, as in a registry"
+LAWS = "laws of algebra that hold between these alone"
+FOUND = "what this one search looks for"
+SAID = "operators with words of their own"
+FORMAT = "how exporters and files write things down"
+# Elsewhere, exactly these.
+LISTED = {
+    "drawing.content": (SAID, "Cast"),
+    "inputs.use_def": (RULE, "Transpose"),
+    "graph": (BUILT, "Add Cast Mul"),
+    "indexing.constants": (RULE, "ConstantOfShape"),
+    "learning.lessons": (
+        SAID,
+        "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Relu Reshape Shape Slice Split Squeeze Sub "
+        "Transpose Unsqueeze Where",
+    ),
+    "learning.wording": (SAID, "Div Mul Pow Reciprocal ReduceMean Sqrt Sub"),
+    "learning.writing": (SAID, "Add Mul Split"),
+    "matching.algebra": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
+    "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
+    "matching.recording": (BUILT, "CastLike"),
+    "sites.mini": (BUILT, "Identity"),
+    "sites.constraints": (RULE, "Add Concat Expand Gather Min Mul Range Reshape RotaryEmbedding"),
+    "rules.bodies": (BUILT, "CastLike Identity"),
+    "rules.expansion": (BUILT, "CastLike Identity"),
+    "rewriting.references": (BUILT, "CastLike Identity"),
+    "edit.splice": (BUILT, "CastLike Identity"),
+    "ruleproof.instances": (BUILT, "Abs"),
+    "ruleproof.opsets": (BUILT, "Identity"),
+    "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
+    "searches.branches": (FOUND, "If"),
+    "searches.decided": (FOUND, "And Or Where"),
+    "searches.gathers": (FOUND, "Gather GatherND Reshape"),
+    "searches.placeholders": (FORMAT, "SequenceConstruct"),
+    "shapes.bodies": (RULE, "If Loop Scan"),
+    "shapes.elements": (
+        RULE,
+        "Add And Cast Concat ConstantOfShape Equal Gather GatherND Identity Mul Neg Or Range Sub Where",
+    ),
+    "shapes.elementwise": (RULE, "Pow"),
+    "shapes.making": (RULE, "Upsample"),
+    "shapes.moving": (RULE, "Cast CumSum Expand Identity Slice Transpose Trilu"),
+    "shapes.shapes": (RULE, "Cast If"),
+    "torch.torchscript": (FORMAT, "Cast"),
+    "opsets.lossless": (
+        "versions between which nothing changed that a node could tell",
+        "ArgMax ArgMin AveragePool Cast CastLike DepthToSpace DequantizeLinear GRU GatherND LSTM LpPool MaxPool "
+        "QuantizeLinear RNN Reshape Resize ScatterElements ScatterND Shape TopK",
+    ),
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module that operators are not at home in, by its name within surgeon."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] not in AT_HOME:
+            yield ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def known() -> frozenset[str]:
+    """The names of all operators, also of those that an older onnx does not have and this file lists."""
+    listed = {name for _, names in LISTED.values() for name in names.split()}
+    return frozenset({name for domain in domains() for name in operators(domain)} | listed) - WORDS
+
+
+def operators_in(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """The operators that strings of a module name: as the keys of its tables, and anywhere else.
+
+    Annotations, and what the module exports, are names of Python's.
+    """
+    apart: set[int] = set()
+    keys: set[int] = set()
+    for node in ast.walk(tree):
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            apart.update(map(id, ast.walk(part) if isinstance(part, ast.AST) else ()))
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        targets = getattr(node, "targets", ())
+        if any(isinstance(item, ast.Name) and item.id == "__all__" for item in targets):
+            apart.update(map(id, ast.walk(node)))
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(value, ast.Dict):
+            tables = (rule if key is None else key for key, rule in zip(value.keys, value.values, strict=True))
+            keys.update(id(part) for table in tables for part in ast.walk(table))
+    found: tuple[set[str], set[str]] = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in apart:
+            words = [word.rpartition("::")[2] for word in node.value.split()]
+            if known().issuperset(words):
+                found[id(node) not in keys].update(words)
+    return found
+
+
+def test_the_engine_names_no_operators_but_those_listed() -> None:
+    """What is to be known of an operator belongs into its record: a name here is a fact that a next one lacks."""
+    named = {name: operators_in(tree) for name, tree in modules()}
+    assert {name for name, (keys, _) in named.items() if keys} == REGISTRIES
+    assert {name: " ".join(sorted(other)) for name, (_, other) in named.items() if other} == {
+        name: names for name, (_, names) in LISTED.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "others"),
+    [
+        ('if node.op in ("Add", "Relu"): pass', set(), {"Add", "Relu"}),
+        ('UNARY = """Abs\\n Ceil"""', set(), {"Abs", "Ceil"}),
+        ('RULES = {"com.microsoft::Gelu": f, **dict.fromkeys(("Tanh",), f)}', {"Gelu", "Tanh"}, set()),
+        ('said = "a Relu"\ndef f(x: "Size") -> "Shape": ...', set(), set()),
+        ('__all__ = ["Range"]\nis_constant = op == "Constant"', set(), set()),
+    ],
+)  # fmt: skip
+def test_how_names_are_found(text: str, keys: set[str], others: set[str]) -> None:
+    """In strings of one or more names, whatever their domain; not in sentences, annotations and exports."""
+    assert operators_in(ast.parse(text)) == (keys, others)
