@@ -12,10 +12,6 @@ EXEMPT = WITH_BODIES.union(
     ("Shape", "Size"),
 )
 MOST_K = 3840
-REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare",
-)  # fmt: skip
 RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 
 
