@@ -1,8 +1,7 @@
 """A residual before a normalisation, as ONNX Runtime's CPU runs it fastest."""
 
 from surgeon import Constant, Graph, Match, Tensor, require, rule
-from . import skip_rms_norm
-from .skip_layer_norm import alone, with_sum
+from . import skip_layer_norm, skip_rms_norm
 
 
 def is_float32(x: Tensor, skip: Tensor) -> None:
@@ -10,17 +9,16 @@ def is_float32(x: Tensor, skip: Tensor) -> None:
     require(x.dtype == "float32" and skip.dtype == x.dtype, "it is measured for float32 alone")
 
 
-@rule(patterns=[alone, with_sum], conditions=[is_float32], ep="cpu", is_pattern=False)
+@rule(patterns=[skip_layer_norm.with_sum], conditions=[is_float32], ep="cpu", is_pattern=False)
 def residual_sum(
     g: Graph,
-    match: Match,
     x: Tensor,
     skip: Tensor,
     gamma: Constant,
     epsilon: float,
     beta: Constant | None = None,
     bias: Constant | None = None,
-) -> object:
+) -> tuple[Tensor, Tensor]:
     """Write the residual before a layer normalisation as Sum, so that ONNX Runtime does not fuse the two on a CPU.
 
     What: LayerNormalization(Sum(x, skip, bias)).  On loading a model ONNX Runtime makes SkipLayerNormalization of an
@@ -29,14 +27,13 @@ def residual_sum(
     Numerics: rounding only.
     """
     total = g.sum(x, skip) if bias is None else g.sum(x, skip, bias)
-    made = g.layer_normalization(total, gamma, beta, axis=-1, epsilon=epsilon)
-    return made if len(match.outputs) == 1 else (made, total)
+    return g.layer_normalization(total, gamma, beta, axis=-1, epsilon=epsilon), total
 
 
-@rule(patterns=[skip_rms_norm.alone, skip_rms_norm.with_sum], conditions=[is_float32], ep="cpu", is_pattern=False)
+@rule(patterns=[skip_rms_norm.with_sum], conditions=[is_float32], ep="cpu", is_pattern=False)
 def residual_rms_sum(
     g: Graph, match: Match, x: Tensor, skip: Tensor, gamma: Constant, epsilon: float, bias: Constant | None = None
-) -> object:
+) -> tuple[Tensor, Tensor]:
     """Write the residual before an RMSNorm as Sum, which on a CPU is faster than the two in one node.
 
     What: SimplifiedLayerNormalization(Sum(x, skip, bias)), or RMSNormalization where that stands there.  The kernel of
@@ -47,5 +44,4 @@ def residual_rms_sum(
     total = g.sum(x, skip) if bias is None else g.sum(x, skip, bias)
     is_standard = any(node.op == "RMSNormalization" for node in match.nodes)
     normalised = g.rms_normalization if is_standard else g.simplified_layer_normalization
-    made = normalised(total, gamma, axis=-1, epsilon=epsilon)
-    return made if len(match.outputs) == 1 else (made, total)
+    return normalised(total, gamma, axis=-1, epsilon=epsilon), total

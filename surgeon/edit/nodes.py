@@ -1,6 +1,6 @@
 """The nodes that one step writes: names, records, and what they carry of those whose place they take."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,7 +10,6 @@ from onnx import AttributeProto, GraphProto
 from surgeon.edit.fragment import FixedTensor, Made, Ref
 from surgeon.file.records import doc_record, kind_record, metadata_record, node_record
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.match import Match
 from surgeon.ops.walking import graphs_in
 
 FROM, RULE = "surgeon.from", "surgeon.rule"
@@ -86,11 +85,11 @@ def constant_node(item: FixedTensor) -> Made:
     return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
 
 
-def provenance(match: Match, root: Node, rule: str, had_rules: bool) -> bytes:
+def provenance(scope: Scope, gone: Sequence[Node], root: Node, rule: str, had_rules: bool) -> bytes:
     """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
     sources: list[str] = []
-    names = match.scope.names
-    for node in match.nodes:
+    names = scope.names
+    for node in gone:
         if node.record is None and not had_rules:
             sources.append(names[node.origin] or node.label)
             continue

@@ -1,21 +1,25 @@
 """The only module that edits: takes a match out of the index and puts a fragment in its place."""
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from surgeon.edit.copies import can_copy
 from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref
+from surgeon.edit.keeping import kept_nodes, put_in_place, record_now, staying
 from surgeon.edit.nodes import FROM, Maker, constant_node, provenance
 from surgeon.edit.placing import move, place_of
 from surgeon.edit.sharing import redirect, require_shareable, sees
+from surgeon.edit.sizes import asked_elsewhere
+from surgeon.edit.tables import attach, captures, detach, is_used, remove, retire
 from surgeon.errors import require
 from surgeon.graph import Graph
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
+from surgeon.matching.sizes import Asked
 from surgeon.ops.schemas import knows_domain, schema
 
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
@@ -25,9 +29,11 @@ EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 class Step:
     """One rewrite in the edit log.
 
-    root: the node that made the first output.  added: nodes that came.  orphans: nodes that only what was removed
-    used, swept with it.  renamed: outputs whose readers read another tensor now.  before: earlier steps that this one
-    builds on: it replaced or swept their nodes, rests on them or lets them read another tensor, or they did so to its.
+    root: the node that made the first output.  added: nodes that came.  kept: those of them that have the record of one
+    that went, as the rule wrote it again as it was, and that one.  orphans: nodes that only what was removed used,
+    swept with it.  renamed: outputs whose readers read another tensor now.  before: earlier steps that this one builds
+    on: it replaced or swept their nodes, rests on them or lets them read another tensor, or they did so to its.
+    is_for_sizes: it only lets somebody ask another tensor for sizes, so that a match of its rule can go.
     """
 
     rule: str
@@ -35,9 +41,11 @@ class Step:
     fragment: Fragment
     root: Node
     added: Sequence[Node] = ()
+    kept: dict[Node, Node] = field(default_factory=dict)
     orphans: Sequence[Node] = ()
     renamed: dict[str, str] | None = None
     before: Sequence["Step"] = ()
+    is_for_sizes: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -76,17 +84,29 @@ class Splicer:
         """Replace a match that `require_writable` lets pass."""
         if not match.nodes:
             return self._share(match, fragment, rule)
+        asides = [self._ask_elsewhere(match, asked, rule) for asked in match.sizes]
         scope = match.scope
         root = match.root
         step = Step(rule, match, fragment, root)
         slot, place, late = place_of(match)
-        names = self._tensor_names(match, fragment, root)
-        maker = Maker(self.fresh, _stem, scope, root, slot, provenance(match, root, rule, self._had_rules))
+        kept = kept_nodes(match, fragment)
+        stays = staying(match, fragment, kept, slot) if kept else ()
+        gone = [node for node in match.nodes if node not in kept.values()] if kept else match.nodes
+        if root not in gone:
+            root = gone[-1]
+        names = self._tensor_names(match, fragment, root, kept)
+        maker = Maker(self.fresh, _stem, scope, root, slot, provenance(scope, gone, root, rule, self._had_rules))
         same_op = [node.op for node in match.nodes] == [node.qualified for node in fragment.nodes]
         maker.keeps_name = same_op and len(match.nodes) == 1 and bool(root.name)
-        outside = _detach(scope, match)
+        for number in stays:
+            put_in_place(scope, kept[number], self._again(step, kept[number], kept[number].slot))
+        outside = detach(scope, match, kept.values())
         made: list[Node] = []
-        for wanted in fragment.nodes:
+        for number, wanted in enumerate(fragment.nodes):
+            if number in kept:
+                if number not in stays:
+                    made.append(self._again(step, kept[number], slot))
+                continue
             for ref in wanted.reads:
                 if ref.kind == "constant" and ref not in names:
                     made += self._constant(maker, fragment.constants[ref.key], ref, names)
@@ -96,10 +116,13 @@ class Splicer:
             move(scope, node, slot)
         scope.added.setdefault(slot, [])[place:place] = [*made, *late]
         scope.touched.add(slot)
+        aside = [node for node in step.kept if node.slot != slot]
+        made = [*(node for node in aside if node.slot < slot), *made, *(node for node in aside if node.slot > slot)]
         for node in made:
             node.step = step
-            _attach(scope, node)
-            self.inner.update(name for name in node.outputs if name not in match.outputs)
+            attach(scope, node)
+            if node not in step.kept:
+                self.inner.update(name for name in node.outputs if name not in match.outputs)
         step.added = made
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if self._is_constant_now(scope, name, ref, names):
@@ -108,9 +131,21 @@ class Splicer:
         for function in fragment.functions:
             self.index.local.add(function)
         step.orphans = self._drop_orphans(scope, outside)
-        step.before = self._builds_on(step)
+        step.before = [*self._builds_on(step), *asides] if asides else self._builds_on(step)
         self.steps.append(step)
         return step
+
+    def _ask_elsewhere(self, match: Match, asked: Asked, rule: str) -> Step:
+        """Let sizes of an inner tensor be read from others, which have them too: a step of its own."""
+        step = self.apply(*asked_elsewhere(match, asked), rule)
+        step.is_for_sizes = True
+        return step
+
+    def _again(self, step: Step, old: Node, slot: int) -> Node:
+        """A node with the record of one that goes, not yet part of the scope."""
+        new = Node(old.op, old.inputs, old.outputs, old.scope, slot, record_now(self.index, old))
+        step.kept[new] = old
+        return new
 
     def _share(self, match: Match, fragment: Fragment, rule: str) -> Step:
         """Let readers of initializers read others.  Nodes stay what they are: no step builds on it, and it on none."""
@@ -160,12 +195,17 @@ class Splicer:
                 why = match.index.held(scope, name)
                 require(why is None, f"{name!r} must keep its name: {why}")
 
-    def _tensor_names(self, match: Match, fragment: Fragment, root: Node) -> dict[Ref, str]:
-        """A name for every tensor of the fragment: the pattern's outputs keep theirs."""
+    def _tensor_names(
+        self, match: Match, fragment: Fragment, root: Node, kept: Mapping[int, Node]
+    ) -> dict[Ref, str]:
+        """A name for every tensor of the fragment: the pattern's outputs, and what kept nodes make, keep theirs."""
         names: dict[Ref, str] = {EMPTY: ""}
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "inner":
                 names.setdefault(ref, name)
+        for number, old in kept.items():
+            refs = (Ref("inner", item) for item in fragment.nodes[number].outputs)
+            names.update(zip(refs, old.outputs, strict=False))
         for node in fragment.nodes:
             for ref in node.reads:
                 if ref.kind == "capture":
@@ -275,13 +315,13 @@ class Splicer:
                     home.inputs.discard(name)
                 continue
             node = home.producers.get(name)
-            if node is None or not knows_domain(node.op.rpartition("::")[0]) or _is_used(home, node):
+            if node is None or not knows_domain(node.op.rpartition("::")[0]) or is_used(home, node):
                 continue
-            _remove(home, node)
+            remove(home, node)
             home.unmade.update(node.outputs)
-            read = [item for item in node.inputs if item] + _captures(home, node)
+            read = [item for item in node.inputs if item] + captures(home, node)
             for item in read:
-                _retire(home, item)
+                retire(home, item)
             dropped.append(node)
             waiting += read
         return dropped
@@ -324,59 +364,3 @@ def _stem(root: Node, op: str) -> str:
     old = root.op.rpartition("::")[2]
     replaced = re.sub(rf"(?<![a-zA-Z]){re.escape(old)}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
     return replaced if replaced != leaf else f"{leaf}_{op}"
-
-
-def _captures(scope: Scope, node: Node) -> list[str]:
-    """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
-    found: list[str] = []
-    for body in scope.bodies:
-        if body.owner is node:
-            inner = [name for item in body.live_nodes() for name in (*item.inputs, *_captures(body, item)) if name]
-            found += [name for name in inner if not body.defines(name)]
-    return found
-
-
-def _is_used(scope: Scope, node: Node) -> bool:
-    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
-
-
-def _detach(scope: Scope, match: Match) -> list[str]:
-    """Take the nodes of a match out of the scope; returns the tensors that they read from outside."""
-    inner, outputs = {""}, match.outputs
-    taken = [name for node in match.nodes for name in (*node.inputs, *_captures(scope, node))]
-    for node in match.nodes:
-        inner.update(node.outputs)
-        _remove(scope, node)
-    scope.unmade |= inner
-    read = [name for name in taken if name not in inner or name in outputs]
-    for name in read:
-        if name:
-            _retire(scope, name)
-    return [name for name in dict.fromkeys(read) if name and name not in outputs]
-
-
-def _remove(scope: Scope, node: Node) -> None:
-    node.alive = False
-    scope.touched.add(node.slot)
-    for name in node.outputs:
-        scope.producers.pop(name, None)
-    if node.slot != node.origin:  # a new node, or one that moved
-        scope.added[node.slot].remove(node)
-
-
-def _retire(scope: Scope, name: str) -> None:
-    """One use of a tensor less."""
-    home = scope.home_of_read(name)
-    if home is not None:
-        home.retired[name] = home.retired.get(name, 0) + 1
-
-
-def _attach(scope: Scope, node: Node) -> None:
-    for name in node.outputs:
-        if name:
-            scope.producers[name] = node
-    for name in node.inputs:
-        home = scope.home_of_read(name) if name else None
-        if home is not None:
-            home.consumers.setdefault(name, []).append(node)
-    scope.by_op[node.op].append(node)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
+from surgeon.edit.keeping import FUNCTION_NODE, GRAPH_NODE, record_now
 from surgeon.file.model import Address, Patch
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
@@ -12,7 +13,6 @@ MODEL_IMPORT, FUNCTION_IMPORT = 8, 9
 FUNCTION = 25
 INITIALIZER, INPUT, VALUE_INFO, SPARSE = 5, 11, 13, 15
 FUNCTION_VALUE_INFO = 12
-GRAPH_NODE, FUNCTION_NODE = 1, 7
 NODE_INPUT = 1
 
 
@@ -49,25 +49,11 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
             _patch_inputs(patch, (*where, (field, node.slot)), node)
     for slot, added in scope.added.items():
         if added:
-            remade[slot] = list(_records(index, where, field, scope, added))
+            remade[slot] = [record_now(index, node) for node in added]
     patch.replace_all(where, field, remade)
     nodes = scope.nodes
     gone = [slot for slot in sorted(scope.touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
     patch.delete_all(where, field, gone)
-
-
-def _records(index: Index, where: Address, field: int, scope: Scope, nodes: Sequence[Node]) -> Iterator[bytes]:
-    """Node records in order; a node that only moved goes as it lies in the file."""
-    for node in nodes:
-        if node.record is not None:
-            yield node.record
-            continue
-        record = index.model.record(where, field, node.origin)
-        if node in scope.redirected:
-            proto = onnx.NodeProto.FromString(record)
-            proto.input[:] = node.inputs
-            record = proto.SerializeToString()
-        yield record
 
 
 def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:

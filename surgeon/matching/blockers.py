@@ -13,10 +13,17 @@ from surgeon.ops.records import TRANSPARENT
 
 
 def is_closed(
-    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], among: tuple[Node, ...] | None = None
+    state: State,
+    nodes: tuple[Node, ...],
+    names: tuple[str, ...],
+    among: tuple[Node, ...] | None = None,
+    apart: Collection[Node] = (),
 ) -> bool:
-    """Whether no inner tensor must stay: what `escapes` tells, as a quick yes or no.  among: asked of these alone."""
-    inside = set(nodes)
+    """Whether no inner tensor must stay: what `escapes` tells, as a quick yes or no.
+
+    among: asked of these alone.  apart: nodes that may read them.
+    """
+    inside = {*nodes, *apart}
     held, consumers = state.scope.held, state.scope.consumers
     for node in nodes if among is None else among:
         for name in node.outputs:
@@ -85,9 +92,11 @@ def staying(state: State, shared: frozenset[int], nodes: tuple[Node, ...], names
     return found
 
 
-def escapes(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> Iterator[Finding]:
-    """Why inner tensors must stay, one finding for each."""
-    inside = set(nodes)
+def escapes(
+    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], apart: Collection[Node] = ()
+) -> Iterator[Finding]:
+    """Why inner tensors must stay, one finding for each.  apart: as for `is_closed`."""
+    inside = {*nodes, *apart}
     scope = state.scope
     for node in nodes:
         for name in node.outputs:
@@ -188,11 +197,19 @@ def _names(held: Any) -> tuple[str, ...]:
 
 
 def blocking(
-    state: State, compiled: Compiled, nodes: tuple[Node, ...], names: tuple[str, ...], passed: set[Node]
+    state: State,
+    compiled: Compiled,
+    nodes: tuple[Node, ...],
+    names: tuple[str, ...],
+    passed: set[Node],
+    apart: Collection[Node] = (),
 ) -> Finding | None:
-    """What would take a tensor away from someone else.  passed: nodes that stay, as they were only looked through."""
-    if not is_closed(state, nodes, names):
-        return next(escapes(state, nodes, names))
+    """What would take a tensor away from someone else.
+
+    passed: nodes that stay, as they were only looked through.  apart: nodes that can read other tensors instead.
+    """
+    if not is_closed(state, nodes, names, apart=apart):
+        return next(escapes(state, nodes, names, apart))
     blocked = swallowed(state, compiled, nodes)
     if blocked is None and len(names) > 1:
         blocked = comes_back(state, nodes, names, passed, unasked(state, compiled))

@@ -9,12 +9,13 @@ from typing import Any
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.algebra import promises, real
-from surgeon.matching.blockers import blocking, escapes, is_closed, passed_by, staying, with_asides
+from surgeon.matching.blockers import blocking, escapes, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb
 from surgeon.matching.search import Search
+from surgeon.matching.sizes import Asked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.matching.templates import Template, template_of
 from surgeon.matching.trace import Finding, Kind, Trace
@@ -33,7 +34,8 @@ class Match:
     bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
     out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
     at more, of a captured tensor; asked_last: at what, and of which, the last time.  template: of a place
-    that looks exactly like it, by which it was found.
+    that looks exactly like it, by which it was found.  sizes: who reads inner tensors for their sizes alone, which
+    others have too.
     """
 
     index: Index
@@ -47,6 +49,7 @@ class Match:
     asked_dtype: bool = False
     asked_last: tuple[str, str] | None = None
     template: Template | None = None
+    sizes: tuple[Asked, ...] = ()
 
     @property
     def root(self) -> Node:
@@ -249,16 +252,20 @@ class _Attempt:
             kept = tuple(node for node in nodes if node in stays)
             nodes = tuple(node for node in nodes if node not in stays)
         passed: set[Node] = set()
+        sizes: tuple[Asked, ...] = ()
         if not is_closed(state, nodes, names):
             passed = passed_by(state, nodes, names)
             kept = (*kept, *(node for node in nodes if node in passed))
             nodes = tuple(node for node in nodes if node not in passed)
             if self.compiled.pattern.claims:
-                nodes = with_asides(state, nodes, names)
-        blocked = blocking(state, self.compiled, nodes, names, passed)
+                wider = with_asides(state, nodes, names)
+                nodes = nodes if swallowed(state, self.compiled, wider) else wider
+            sizes = asked_sizes(state, nodes, names)
+        blocked = blocking(state, self.compiled, nodes, names, passed, {asked.node for asked in sizes})
         if state.trace is None and blocked is not None:
             return False
         match = Match(state.index, state.scope, self.compiled.pattern, nodes, names, dict(state.bound), kept)
+        match.sizes = sizes
         is_accepted = self.accept is None or self.accept(match)
         if state.trace is None or (is_accepted and blocked is None and state.trace.excuse is None):
             self.found = match if is_accepted else None
@@ -275,7 +282,8 @@ def _told(
 ) -> bool:
     """Note what stands against a match as a whole; whether to look no further."""
     trace.line = match.pattern.where, "", 0
-    against = [] if blocked is None else list(escapes(state, match.nodes, match.outputs)) or [blocked]
+    apart = {asked.node for asked in match.sizes}
+    against = [] if blocked is None else list(escapes(state, match.nodes, match.outputs, apart)) or [blocked]
     if not accepted and trace.refusal is not None:
         against.append(trace.refusal)
     return trace.complete(state.nodes, state.made, [trace.placed(finding) for finding in against])

@@ -97,7 +97,7 @@ class Site:
         stands_for: dict[Step, int] = {}
         for step in self.steps:
             gone = (*step.removed, *step.orphans)
-            stands_for[step] = sum(node.original for node in gone)
+            stands_for[step] = sum(node.original for node in gone) - len(step.kept)
             for earlier in dict.fromkeys(node.step for node in gone if node.step is not None):
                 if not any(node.alive for node in earlier.added):  # all of it was replaced in turn
                     stands_for[step] += stands_for.pop(earlier, 0)
@@ -123,7 +123,7 @@ class Site:
         """How often each of these rules fired here: more than once where places depend on each other."""
         if len(self.steps) == 1:
             return {self.steps[0].rule: 1}
-        return dict(Counter(step.rule for step in self.steps))
+        return dict(Counter(step.rule for step in self.steps if not step.is_for_sizes))
 
     @property
     def scope(self) -> str:
@@ -139,12 +139,26 @@ class Site:
     @property
     def replaced(self) -> tuple[NodeInfo, ...]:
         """Nodes of the source that went."""
-        return tuple(_info(node) for step in self.steps for node in step.removed if node.original)
+        stayed = {old for new, old in self._kept.items() if new.alive}
+        gone = (node for step in self.steps for node in step.removed if node.original)
+        return tuple(_info(node) for node in gone if node not in stayed)
 
     @property
     def added(self) -> tuple[NodeInfo, ...]:
         """Nodes that came and stayed."""
-        return tuple(_info(node) for step in self.steps for node in step.added if node.alive)
+        kept = self._kept
+        return tuple(_info(node) for step in self.steps for node in step.added if node.alive and node not in kept)
+
+    @property
+    def _kept(self) -> dict[Node, Node]:
+        """Nodes that have the record of one of the source, as rules wrote that again as it was, and that one."""
+        found: dict[Node, Node] = {}
+        for step in self.steps:
+            for new, old in step.kept.items():
+                source = found.get(old, old)
+                if source.original:
+                    found[new] = source
+        return found
 
     @property
     def shared(self) -> dict[str, str]:

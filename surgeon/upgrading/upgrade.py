@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from surgeon.edit.write import FUNCTION_IMPORT, GRAPH_NODE, INITIALIZER, MODEL_IMPORT, NODE_INPUT
+from surgeon.edit.keeping import GRAPH_NODE
+from surgeon.edit.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import DataMode, save

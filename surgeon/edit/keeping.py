@@ -1,0 +1,148 @@
+"""Which matched nodes a replacement writes again as they are: these stay, with their records, names and places.
+
+A rule reads some nodes as context alone: a normalisation behind the sum that it writes otherwise.  Its replacement has
+to say them all the same, as it returns what they make; nobody is to see that in the file.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx
+from onnx import AttributeProto
+
+from surgeon.edit.fragment import LARGE, Fragment, Made, Ref
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.matching.match import Match
+from surgeon.matching.state import plain
+from surgeon.ops.schemas import schema
+
+GRAPH_NODE, FUNCTION_NODE = 1, 7
+LIGHT = frozenset(
+    getattr(AttributeProto, kind) for kind in ("FLOAT", "INT", "STRING", "FLOATS", "INTS", "STRINGS", "TYPE_PROTO")
+)
+"""Kinds of attributes that are compared; of the others the payloads may lie in the file, or have names of their own."""
+
+
+def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:
+    """For places among the fragment's nodes, the matched node that says the same.
+
+    That is: the same operator, the same attributes, defaults included, the same tensors read, or constants equal to
+    the last bit, and as many made, of which the match's outputs keep their names.  Never all of a match: a rule that
+    writes what it looks for is wrong, and is told so elsewhere.
+    """
+    ops = {node.op for node in match.nodes}
+    if not any(made.qualified in ops for made in fragment.nodes):
+        return {}
+    named: dict[Ref, str] = {}
+    for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+        named.setdefault(ref, name)
+    outputs = {ref: name for ref, name in named.items() if ref.kind == "inner"}
+    named = {**outputs, Ref("empty"): ""}
+    found: dict[int, Node] = {}
+    free = list(match.nodes)
+    for place, made in enumerate(fragment.nodes):
+        named.update((ref, match.tensor(ref.key)) for ref in made.inputs if ref.kind == "capture")
+        for node in free:
+            if node.op == made.qualified and _is_same(match, fragment, node, made, named, outputs):
+                found[place] = node
+                free.remove(node)
+                for number, name in zip(made.outputs, node.outputs, strict=False):
+                    named[Ref("inner", number)] = name
+                break
+    return found if free else {}
+
+
+def _is_same(
+    match: Match, fragment: Fragment, node: Node, made: Made, named: Mapping[Ref, str], outputs: Mapping[Ref, str]
+) -> bool:
+    inputs, read = _short(node.inputs), made.inputs
+    while read and read[-1].kind == "empty":
+        read = read[:-1]
+    if len(inputs) != len(read) or len(_short(node.outputs)) != len(made.outputs):
+        return False
+    for number, name in zip(made.outputs, node.outputs, strict=False):
+        wanted = outputs.get(Ref("inner", number))
+        if not name or wanted != (name if name in match.outputs else None):
+            return False
+    same = all(
+        named.get(ref) == name or (ref.kind == "constant" and _is_constant(match, fragment, ref, name))
+        for ref, name in zip(read, inputs, strict=True)
+    )
+    return same and not made.free and _has_attributes(node, made.attributes)
+
+
+def _short(names: Sequence[str]) -> Sequence[str]:
+    """Names without those left out at the end."""
+    while names and not names[-1]:
+        names = names[:-1]
+    return names
+
+
+def _is_constant(match: Match, fragment: Fragment, ref: Ref, name: str) -> bool:
+    """Whether a tensor of the model is the constant that the fragment wants, to the last bit."""
+    wanted = fragment.constants[ref.key]
+    if wanted.like is not None or wanted.values.nbytes > LARGE:
+        return False
+    there = match.index.constants.get(match.scope, name)
+    if there is None or there.array.dtype != wanted.values.dtype or there.array.shape != wanted.values.shape:
+        return False
+    return bool(there.array.tobytes() == wanted.values.tobytes())
+
+
+def _has_attributes(node: Node, wanted: Iterable[AttributeProto]) -> bool:
+    """Whether a node has these attributes; one that is left out has its default."""
+    proto = node.proto
+    if proto.overload:
+        return False
+    there, asked = ({item.name: item for item in items} for items in (proto.attribute, wanted))
+    if not all(item.type in LIGHT for item in (*there.values(), *asked.values())):
+        return False
+    domain, op = split_op(node.op)
+    known = schema(domain, op, node.scope.versions.get(domain)) if there.keys() != asked.keys() else None
+    for name in there.keys() | asked.keys():
+        spec = known.attributes.get(name) if known is not None else None
+        one, other = (items.get(name) or (spec.default if spec is not None else None) for items in (there, asked))
+        if one is None or other is None or one.type != other.type or one.ref_attr_name != other.ref_attr_name:
+            return False
+        if not one.ref_attr_name and plain(one) != plain(other):
+            return False
+    return True
+
+
+def staying(match: Match, fragment: Fragment, kept: Mapping[int, Node], slot: int) -> frozenset[int]:
+    """Of the kept nodes those that need not leave their places when what is new goes into one slot; by place.
+
+    One before the slot stays if it reads nothing that is made there; one behind it, if nothing there reads it.
+    """
+    stays = {place for place, node in kept.items() if node.slot != slot}
+    numbers = {number: place for place, made in enumerate(fragment.nodes) for number in made.outputs}
+    while True:
+        moved = {place for place in range(len(fragment.nodes)) if place not in stays}
+        read = {numbers[ref.key] for place in moved for ref in fragment.nodes[place].reads if ref.kind == "inner"}
+        gone = {place for place in stays if kept[place].slot > slot and place in read}
+        for place in stays - gone:
+            sources = {numbers[ref.key] for ref in fragment.nodes[place].reads if ref.kind == "inner"}
+            if kept[place].slot < slot and sources & moved:
+                gone.add(place)
+        if not gone:
+            return frozenset(stays)
+        stays -= gone
+
+
+def put_in_place(scope: Scope, old: Node, new: Node) -> None:
+    """List a node where the one whose record it has stands."""
+    listed = scope.added.setdefault(old.slot, [])
+    listed.insert(listed.index(old) if old in listed else 0, new)
+
+
+def record_now(index: Index, node: Node) -> bytes:
+    """The record of a node: of one of the source as it lies in the file, but for inputs that it was given since."""
+    if node.record is not None:
+        return node.record
+    scope = node.scope
+    record = index.model.record(scope.address, FUNCTION_NODE if scope.is_function else GRAPH_NODE, node.origin)
+    if node in scope.redirected:
+        proto = onnx.NodeProto.FromString(record)
+        proto.input[:] = node.inputs
+        record = proto.SerializeToString()
+    return record
