@@ -8,7 +8,7 @@ from surgeon.ops.records import named, record
 SUM = named(lambda op: op.family == "sum")
 NEGATIONS = named(lambda op: op.family == "sum" and op.signs == (-1,))  # links of a product too, as a factor of -1
 PRODUCT = named(lambda op: op.family == "product") | NEGATIONS
-FAMILY = {**dict.fromkeys(PRODUCT, PRODUCT), **dict.fromkeys(SUM, SUM)}
+FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # one that negates begins a product
 SIGNS = {name: record(name).signs for name in FAMILY}  # -1 for what is subtracted, or divided by
 DIVISIONS = named(lambda op: op.family == "product" and op.signs == (1, -1))
 
