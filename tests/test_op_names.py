@@ -12,7 +12,7 @@ import pytest
 from surgeon.ops.schemas import domains, operators
 
 ROOT = Path(__file__).resolve().parent.parent / "surgeon"
-AT_HOME = {"ops", "running", "diagnosis"}
+AT_HOME = {"ops", "running", "diagnosis", "targets"}
 WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 
 # Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
@@ -48,6 +48,7 @@ LISTED = {
     "rules.bodies": (BUILT, "CastLike Identity"),
     "rules.expansion": (BUILT, "CastLike Identity"),
     "rewriting.references": (BUILT, "CastLike Identity"),
+    "edit.sizes": (BUILT, "Shape"),
     "edit.splice": (BUILT, "CastLike Identity"),
     "ruleproof.instances": (BUILT, "Abs"),
     "ruleproof.opsets": (BUILT, "Identity"),

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import State
+from surgeon.ops.records import named
 from surgeon.shapes.facts import Shape
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.symbols import Size
 
-ASKING = frozenset({"Shape", "Size"})
+ASKING = named(lambda op: op.sizes)
 
 
 @dataclass(frozen=True, slots=True)
