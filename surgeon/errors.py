@@ -90,3 +90,11 @@ def require(condition: object, why: str) -> None:
     """
     if not condition:
         raise Refused(why)
+
+
+def lacks_temporary(error: BaseException) -> bool:
+    """Whether Python found no folder for temporary files, as its tempfile says it."""
+    return isinstance(error, OSError) and error.filename is None and "temporary directory" in str(error)
+
+
+NO_TEMPORARY = "There is no folder for temporary files: set TMPDIR to one that can be written."

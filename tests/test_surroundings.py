@@ -1,6 +1,7 @@
 """Where surgeon runs: any locale, any path, any working folder, no home, nothing to write to but the model's folder."""
 
 import ast
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import onnx
 import pytest
 
 from surgeon.file.fresh import name_beside
+from surgeon.torch.complaints import complaint
 from tests.command_line import ROOT, gelus, ops, process, rule_file
 
 ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -191,3 +193,12 @@ def test_standard_output_of_any_encoding(tmp_path: Path) -> None:
         assert found["model"] == str(path)
 
 
+
+
+def test_an_exporter_that_lacks_a_folder_for_temporary_files() -> None:
+    """It may look for one deep inside of it."""
+    inner = FileNotFoundError(errno.ENOENT, f"No usable temporary directory found in ['{NOWHERE}']")
+    outer = RuntimeError("export failed")
+    outer.__cause__ = inner
+    told = complaint(outer, "torchscript", "ReLU6")
+    assert str(told) == "There is no folder for temporary files: set TMPDIR to one that can be written."

@@ -15,7 +15,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import make_printable
-from surgeon.errors import CheckFailed, ExpectationUnmet, SurgeonError
+from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
 from surgeon.limits import RUN_TIME
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -108,8 +108,8 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
-            if error.filename is None and "temporary directory" in str(error):  # as Python's tempfile says it
-                _leave(ctx, "There is no folder for temporary files: set TMPDIR to one that can be written.", BAD_INPUT)
+            if lacks_temporary(error):
+                _leave(ctx, NO_TEMPORARY, BAD_INPUT)
             place = f"{error.filename}: " if error.filename else ""
             _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
         except KeyboardInterrupt:

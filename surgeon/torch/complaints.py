@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from surgeon.errors import ExportError, SurgeonError
+from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
 
 _NO_FUNCTION = re.compile(
     r"No ONNX function found for <(?:OpOverload|HigherOrderOperator)\(op='([\w:.]+)'(?:, overload='(\w+)')?"
@@ -22,6 +22,8 @@ def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
     own = next((one for one in chain if isinstance(one, SurgeonError)), None)
     if own is not None:
         return own
+    if any(map(lacks_temporary, chain)):
+        return UsageError(NO_TEMPORARY)
     text = "\n".join(str(one) for one in chain)
     if missing := _NO_FUNCTION.search(text):
         name = missing[1].replace(".", "::", 1) if "::" not in missing[1] else missing[1]
