@@ -1,14 +1,19 @@
 """The name of a target as an argument: what is installed is looked for only where it is none of surgeon's own."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.target import OWN, names
 
+if TYPE_CHECKING:
+    Names = click.Choice[str]
+else:
+    Names = click.Choice  # before click 8.2 it says of nothing what it holds
 
-class TargetName(click.Choice[str]):
+
+class TargetName(Names):
     """One of the targets that are installed.  among: names them, where not all will do."""
 
     def __init__(self, among: Callable[[], Sequence[str]] = names) -> None:
@@ -24,4 +29,4 @@ class TargetName(click.Choice[str]):
         """The name that was given; click's own complaint where there is no such target."""
         if self._among is names and value in OWN:
             return str(value)
-        return super().convert(value, param, ctx)
+        return str(super().convert(value, param, ctx))
