@@ -19,6 +19,7 @@ from surgeon.file.sameness import Contents
 from surgeon.file.save import save
 from tests.command_line import one_sentence, run, with_data_file
 from tests.model_samples import GRAPH, WEIGHTS, everywhere, external, files_in, open_files, renamed
+from tests.versions import ONNX_LOADS_WITH_CARE
 
 
 def values(path: Path) -> list[Any]:
@@ -168,8 +169,9 @@ def test_a_file_with_two_names_is_refused_as_onnx_refuses_it(tmp_path: Path) -> 
     path = external(tmp_path / "source" / "m.onnx")
     data, other, out = path.with_name("w.data"), tmp_path / "elsewhere", tmp_path / "out.onnx"
     os.link(data, other)
-    with pytest.raises(onnx.checker.ValidationError):
-        onnx.load(path)
+    if ONNX_LOADS_WITH_CARE:
+        with pytest.raises(onnx.checker.ValidationError):
+            onnx.load(path)
     with Model.open(path) as model:
         with pytest.raises(ModelFileError, match=r"has 2 names.*put a copy in its place"):
             model.value(model.skeleton.graph.initializer[0])
@@ -288,6 +290,7 @@ def test_a_model_that_was_closed_opens_its_files_again(tmp_path: Path) -> None:
         model.value(model.skeleton.graph.initializer[-1])
 
 
+@pytest.mark.skipif(not ONNX_LOADS_WITH_CARE, reason="this onnx.load leaves data out")
 def test_a_whole_model_is_what_onnx_loads(scattered: Path) -> None:
     """Data of every kind of tensor, with what stands beside them in the files; nothing stays open."""
     with Model.open(scattered) as model:

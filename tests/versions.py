@@ -20,3 +20,6 @@ NEWEST_OF_DYNAMO = 25 if version_of("onnx") >= (1, 20) else 24
 KERNELS_OF_ALL_RULES = version_of("onnxruntime") >= (1, 30)
 """Whether ONNX Runtime's kernels are those that all rules are tested with: up to 1.26 LayerNormalization makes NaN of
 large numbers, and 1.20 runs one function for all that differ by their overload alone."""
+
+ONNX_LOADS_WITH_CARE = version_of("onnx") >= (1, 23)
+"""Whether onnx.load refuses data files that are hard links, and reads those of local functions; 1.19 does neither."""
