@@ -98,9 +98,9 @@ def _part(loading: "Loading", timing: "Timing", run_time: float) -> tuple[list[l
     child = taken()
     try:
         loaded = _asked(child, "load", loading, 2 * run_time * count, run_time)
-        rounds = timing.rounds + WARM_UP + timing.seconds / max(sum(loaded.value["seconds"]), 1e-9)
-        once = sum(loaded.value["seconds"]) * _SLACK
-        measured = _asked(child, "measure", timing, once * rounds + run_time * count, run_time)
+        least = loaded.value["seconds"] * (timing.rounds + WARM_UP)  # and for further rounds all cores may be at work
+        most = _SLACK * (least + timing.seconds * (os.cpu_count() or 1)) + run_time * count
+        measured = _asked(child, "measure", timing, most, run_time)
         if child.lives:
             _asked(child, "let_go", None, run_time, run_time)
     finally:

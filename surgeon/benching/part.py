@@ -55,7 +55,7 @@ _runs: list[Run] = []
 
 
 def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
-    """Load all models and run each once.  Answers the sizes of free dimensions, and the seconds of each one's run.
+    """Load all models and run each once.  Answers the sizes of free dimensions, and the processor time of the runs.
 
     Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
     """
@@ -65,23 +65,20 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
         note({"model": name})
         renew(asked.run_time)
 
-    with ExitStack() as opened:
+    with ExitStack() as opened, ExitStack() as loaded:
         skeletons = [opened.enter_context(Model.open(source)).skeleton for source in asked.sources]
-        sessions = _load(asked, at)
-        runs, sizes = prepared(sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=at)
-    seconds = []
-    for name, run in zip(asked.names, runs, strict=True):
-        at(name)
+        sessions = _load(asked, loaded, at)
         start = time.process_time()
-        run()
-        seconds.append(time.process_time() - start)
+        runs, sizes = prepared(sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=at)
+        seconds = time.process_time() - start
+        _stack.push(loaded.pop_all())  # of a model that is refused, nothing stays loaded
     note({})
     _runs.extend(runs)
     return {"sizes": sizes, "seconds": seconds}, []
 
 
-def _load(asked: Loading, at: Callable[[str], None]) -> list[tuple[str, TimedSession]]:
-    """The models by name in their order, loaded in a random one."""
+def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None]) -> list[tuple[str, TimedSession]]:
+    """The models by name in their order, loaded in a random one.  at: is told the name of each before it is loaded."""
     sessions: dict[int, TimedSession] = {}
     for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
         at(asked.names[place])
@@ -94,7 +91,7 @@ def _load(asked: Loading, at: Callable[[str], None]) -> list[tuple[str, TimedSes
             raise UsageError(
                 f"ONNX Runtime does not load {asked.names[place]} ({line}): bench models that run."
             ) from refused
-        sessions[place] = _stack.enter_context(session)
+        sessions[place] = stack.enter_context(session)
     return [(name, sessions[place]) for place, name in enumerate(asked.names)]
 
 
