@@ -16,7 +16,6 @@ from surgeon.matching.match import Match
 from surgeon.matching.state import plain
 from surgeon.ops.schemas import schema
 
-GRAPH_NODE, FUNCTION_NODE = 1, 7
 LIGHT = frozenset(
     getattr(AttributeProto, kind) for kind in ("FLOAT", "INT", "STRING", "FLOATS", "INTS", "STRINGS", "TYPE_PROTO")
 )
@@ -140,7 +139,7 @@ def record_now(index: Index, node: Node) -> bytes:
     if node.record is not None:
         return node.record
     scope = node.scope
-    record = index.model.record(scope.address, FUNCTION_NODE if scope.is_function else GRAPH_NODE, node.origin)
+    record = index.model.record(scope.address, scope.node_field, node.origin)
     if node in scope.redirected:
         proto = onnx.NodeProto.FromString(record)
         proto.input[:] = node.inputs

@@ -12,7 +12,7 @@ from surgeon.edit.nodes import FROM, Maker, constant_node, provenance
 from surgeon.edit.placing import move, place_of
 from surgeon.edit.sharing import redirect, require_shareable, sees
 from surgeon.edit.sizes import asked_elsewhere
-from surgeon.edit.tables import attach, captures, detach, is_used, remove, retire
+from surgeon.edit.tables import attach, captures, detach, remove, retire
 from surgeon.errors import require
 from surgeon.graph import Graph
 from surgeon.indexing.constants import CONSTANT_OPS
@@ -305,7 +305,7 @@ class Splicer:
         while waiting:
             name = waiting.pop()
             home = scope.home_of_read(name)
-            if home is None or home.is_read(name) or name in home.held:
+            if home is None or home.is_needed(name):
                 continue
             if name in home.initializers or name in home.sparse:
                 if name not in home.inputs or (self.index.ir_version < 4 and home.parent is None):
@@ -315,7 +315,7 @@ class Splicer:
                     home.inputs.discard(name)
                 continue
             node = home.producers.get(name)
-            if node is None or not knows_domain(node.op.rpartition("::")[0]) or is_used(home, node):
+            if node is None or not knows_domain(node.op.rpartition("::")[0]) or home.needs(node):
                 continue
             remove(home, node)
             home.unmade.update(node.outputs)

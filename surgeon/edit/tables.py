@@ -16,11 +16,6 @@ def captures(scope: Scope, node: Node) -> list[str]:
     return found
 
 
-def is_used(scope: Scope, node: Node) -> bool:
-    """Whether anything needs what a node makes."""
-    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
-
-
 def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
     """Take the nodes of a match out of the scope; returns the tensors that they read from outside.
 

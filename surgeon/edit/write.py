@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
-from surgeon.edit.keeping import FUNCTION_NODE, GRAPH_NODE, record_now
+from surgeon.edit.keeping import record_now
 from surgeon.file.model import Address, Patch
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
@@ -41,8 +41,7 @@ def _patch_functions(patch: Patch, index: Index) -> None:
 
 
 def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
-    field = FUNCTION_NODE if scope.is_function else GRAPH_NODE
-    where = scope.address
+    field, where = scope.node_field, scope.address
     remade: dict[int, list[bytes]] = {}
     for node in scope.redirected:
         if node.alive and not node.moved:

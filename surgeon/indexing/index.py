@@ -78,7 +78,7 @@ class Index:
         if scope.parent is not None:
             _record_captures(scope)
         for node, attribute_index, graph_index, field, graph in bodies:
-            address = (*scope.address, (_node_field(scope), node.slot), (5, attribute_index), (field, graph_index))
+            address = (*scope.address, (scope.node_field, node.slot), (5, attribute_index), (field, graph_index))
             label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
             self._fill(Scope(graph, address, scope.versions, scope, node, label))
 
@@ -159,10 +159,6 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                 raise GraphError(
                     f"Node {node.label!r} ({op}) has {has} and {needs}; mend the model or export it again."
                 )
-
-
-def _node_field(scope: Scope) -> int:
-    return 7 if scope.is_function else 1
 
 
 def _versions(imports: Any) -> dict[str, int]:

@@ -164,6 +164,19 @@ class Scope:
         found = self.consumers.get(name)
         return found is not None and len(found) > self.retired.get(name, 0)
 
+    def is_needed(self, name: str) -> bool:
+        """Whether a tensor made here is read, or something outside of the nodes holds it: an output, say."""
+        return self.is_read(name) or name in self.held
+
+    def needs(self, node: "Node") -> bool:
+        """Whether anything needs what a node of this scope makes."""
+        return any(name and self.is_needed(name) for name in node.outputs)
+
+    @property
+    def node_field(self) -> int:
+        """The number of the field that holds the nodes (onnx.proto: node of GraphProto and of FunctionProto)."""
+        return 7 if self.is_function else 1
+
     def stored(self, name: str) -> onnx.TensorProto | None:
         """The initializer of a name in this scope or around it, also one that was dropped; None where there is none."""
         scope: Scope | None = self

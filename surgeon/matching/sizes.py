@@ -68,9 +68,9 @@ def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str
         return None
     known = {name: facts(state.scope, name).shape for name in around if _is_before(state, name, node)}
     shapes = {name: found for name, found in known.items() if found is not None}
-    parts = list(_parts(shape[slice(*bounds)], shapes))
-    wanted = sum(len(part.sizes) for part in parts)
-    if wanted != len(shape[slice(*bounds)]):
+    wanted = shape[slice(*bounds)]
+    parts = list(_parts(wanted, shapes))
+    if sum(len(part.sizes) for part in parts) != len(wanted):
         return None
     return Asked(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
 
@@ -82,9 +82,9 @@ def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
         item = node.attribute(name)
         if item is not None and item.ref_attr_name:
             return None
-        at = default if item is None else int(item.i)
-        bounds.append(min(max(at + rank if at < 0 else at, 0), rank))
-    return bounds[0], max(bounds)
+        bounds.append(default if item is None else int(item.i))
+    first, behind, _ = slice(*bounds).indices(rank)  # clamped as ONNX's Shape-15 has it
+    return first, max(first, behind)
 
 
 def _is_before(state: State, name: str, node: Node) -> bool:

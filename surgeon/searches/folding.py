@@ -87,7 +87,7 @@ class Folding:
         found: list[tuple[Node, tuple[str, ...]]] = []
         left: list[tuple[str, int]] = []
         for node in reversed(self.nodes):
-            used = [name for name in node.outputs if name and (scope.is_read(name) or name in scope.held)]
+            used = [name for name in node.outputs if name and scope.is_needed(name)]
             outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
             if outside and node.op in COPYING:
                 continue  # of a weight: folded it would be there twice

@@ -20,21 +20,17 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     """
     bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
     for node in reversed(list(scope.live_nodes())):
-        if node.alive and not _is_used(scope, node) and not _may_do_more(node, bodies):
+        if node.alive and not scope.needs(node) and not _may_do_more(node, bodies):
             yield Found((node,), (), {})
 
 
 def _left(index: Index, scope: Scope) -> str:
     """What is read by nobody and stays; "" where there is none."""
-    left = [node for node in scope.live_nodes() if not _is_used(scope, node)]
+    left = [node for node in scope.live_nodes() if not scope.needs(node)]
     if not left:
         return ""
     which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
     return f"{which} read by nobody, but ops that are not known here may do more than make their outputs"
-
-
-def _is_used(scope: Scope, node: Node) -> bool:
-    return any(name and (scope.is_read(name) or name in scope.held) for name in node.outputs)
 
 
 def _may_do_more(node: Node, bodies: dict[str, FunctionProto]) -> bool:

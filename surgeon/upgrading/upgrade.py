@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from surgeon.edit.keeping import GRAPH_NODE
 from surgeon.edit.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model, Patch
@@ -173,7 +172,7 @@ class _Plan:
         tensors: dict[tuple[str, str, bytes], onnx.TensorProto] = {}
         names = _Names(self.index)
         for node, change in self.changes:
-            where = (*node.scope.address, (GRAPH_NODE, node.slot))
+            where = (*node.scope.address, (node.scope.node_field, node.slot))
             present = [item.name for item in node.proto.attribute]
             for name in change.dropped:
                 patch.delete(where, ATTRIBUTE, present.index(name))
