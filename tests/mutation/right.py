@@ -28,8 +28,10 @@ OTHERWISE = frozenset(("Clip", "DynamicQuantizeLinear", "MeanVarianceNormalizati
 """Ops whose kernel in ONNX Runtime is not what the body says: for infinity without a limit, for zeros alone."""
 OVERFLOWING = ("Attention", "FlexAttention", "LinearAttention", "CausalConvWithState")
 SPREADS = "what overflows, or is no number, may spread to other numbers of its row"
+ABSORBED = "a finite fill absorbs the scores of a row hidden whole where the body adds in float16, not in the kernel"
 REFUSED = "positions that count from the end of a table are refused, which the body's Gather takes"
 DIFFERS = {op: {"extreme": SPREADS, "non_finite": SPREADS} for op in OVERFLOWING}
+DIFFERS["Attention"]["hidden_rows"] = ABSORBED
 DIFFERS["RotaryEmbedding"] = {"backwards": REFUSED}
 """What rules of such ops say of themselves, as the built-in ones do."""
 WORSE_FORMS = {"softplus_of": "Log", "relu_of": "Clip", "negative_part": "Clip", "length_over": "Sqrt"}
