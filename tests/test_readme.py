@@ -37,14 +37,14 @@ def unprinted(tmp_path, shown, *command):
 
 def test_the_proof_prints_what_the_readme_shows(tmp_path):
     """A careless rule is found out at each site."""
-    (tmp_path / "careless.py").write_text(blocks("python")[4], encoding="utf-8")
+    (tmp_path / "careless.py").write_text(blocks("python")[2], encoding="utf-8")
     command = ("rewrite", MODEL, tmp_path / "fused.onnx", "--rules", "./careless.py")
     assert unprinted(tmp_path, blocks("text")[1], *command) == []
 
 
 def test_the_explanation_prints_what_the_readme_shows(tmp_path):
     """The same rule with 0.4 for one half."""
-    text = blocks("python")[4].replace("0.5, g.add", "0.4, g.add").replace("careless", "my_gelu")
+    text = blocks("python")[2].replace("0.5, g.add", "0.4, g.add").replace("careless", "my_gelu")
     (tmp_path / "my_gelu.py").write_text(text, encoding="utf-8")
     assert unprinted(tmp_path, blocks("text")[2], "explain", MODEL, "--rules", "./my_gelu.py") == []
 

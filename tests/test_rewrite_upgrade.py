@@ -296,7 +296,7 @@ def test_one_sentence_for_a_model_without_an_opset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("allowed", "scale", "text"),
     [
-        (9.28, 464000.0, "2e-05 of 4.64e+05"),
+        (9.28, 464000.0, "9.3 (2e-05 of 4.64e+05)"),
         (2e-5, 0.0, "2e-05"),
         (0.0, 5.0, "0"),
         (float("inf"), 2.0, "inf"),

@@ -17,8 +17,8 @@ from surgeon.targets.target import Target
 from tests.command_line import one_sentence, run
 from tests.models import graph, make, opset
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-ACME = next(text for text in re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S) if "TARGET = Target(" in text)
+PAGE = (Path(__file__).resolve().parent.parent / "docs" / "targets.md").read_text(encoding="utf-8")
+ACME = next(text for text in re.findall(r"^```python.*?\n(.*?)^```$", PAGE, re.M | re.S) if "TARGET = Target(" in text)
 RULES = '''
 from surgeon import Graph, Tensor, rule
 
@@ -72,7 +72,7 @@ def site(tmp_path, monkeypatch):
 
 @pytest.fixture
 def acme(site):
-    """The target of the README, with a rule for it."""
+    """The target of the documentation, with a rule for it."""
     entries = "[surgeon.targets]\nacme = acme_npu.target:TARGET\n[surgeon.rules]\nacme = acme_npu.rules\n"
     install(site, "acme_npu", entries, target=ACME, rules=RULES)
     return site
@@ -95,7 +95,7 @@ def saved(tmp_path):
 
 
 class TestOfAPackage:
-    """What the README shows, installed."""
+    """What the documentation shows, installed."""
 
     def test_is_one_of_the_targets(self, acme):
         assert names() == (*OWN, "acme")

@@ -259,7 +259,7 @@ def _progress(quiet: bool, unit: str = "rewrite") -> "Iterator[Callable[[str, in
 
 
 main.elsewhere |= {
-    name: f"surgeon.console.{name}_command" for name in ("bench", "check", "compare", "draw", "explain", "learn")
+    name: f"surgeon.console.{name}_command" for name in ("bench", "check", "compare", "draw", "explain", "learn", "new")
 }
 
 

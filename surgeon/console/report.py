@@ -276,10 +276,10 @@ def _error_words(report: Report) -> Iterator[str]:
 
 
 def part_text(allowed: float, scale: float) -> str:
-    """A tolerance as a part of the numbers that it is for, as it tells nothing without them."""
+    """A tolerance, and as a part of the numbers that it is for: it tells nothing without them."""
     if not allowed or not scale or not math.isfinite(allowed / scale):
         return f"{allowed:.3g}"
-    return f"{allowed / scale:.2g} of {scale:.3g}"
+    return f"{allowed:.2g} ({allowed / scale:.2g} of {scale:.3g})"
 
 
 def _written_words(report: Report) -> str:

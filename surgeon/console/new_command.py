@@ -1,0 +1,111 @@
+"""`surgeon new`: files to begin with, which work as they are."""
+
+import keyword
+import re
+from pathlib import Path
+
+import click
+
+from surgeon.errors import UsageError
+
+RULE = '''"""{title}: say here what the operation is, and where its formula stands (paper, specification)."""
+
+from surgeon import Graph, Tensor, rule
+
+
+def written_out(g: Graph, x: Tensor) -> Tensor:
+    """x · x."""
+    return g.mul(x, x)
+
+
+@rule(patterns=[written_out], target="any")
+def {name}(g: Graph, x: Tensor) -> Tensor:
+    """Write x · x as one node.
+
+    What: say the formula here, and the forms in which it is found.
+    Numerics: rounding only.
+    """
+    return g.pow(x, 2.0)
+'''
+
+TESTS = '''"""The rule {name}: what fires and what is spared."""
+
+import pytest
+from {home} import {name}
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+FIRES = [
+    Case({name}, "as it is written out", parse("(float[n, 4] x) => (float[n, 4] y) {{ y = Mul(x, x) }}")),
+]
+
+SPARES = [
+    Case(
+        {name},
+        "a product of two tensors is no square",
+        parse("(float[n, 4] x, float[n, 4] w) => (float[n, 4] y) {{ y = Mul(x, w) }}"),
+        why="wanted 'x'",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """What the rule is for."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """What looks like it and is something else."""
+    check_spares(case)
+'''
+
+
+@click.group(short_help="Write files to begin with.")
+def new() -> None:
+    """Write files to begin with, which work as they are and are to be changed."""
+
+
+@new.command(short_help="A rule and its two tables of tests.")
+@click.argument("name")
+def rule(name: str) -> None:
+    """Write a rule called NAME, and its tests: what fires and what is spared.
+
+    In a checkout of surgeon they are patterns/NAME.py and tests/patterns/test_NAME.py, else NAME.py and
+    test_NAME.py in the working directory.  Example: surgeon new rule squared_relu
+    """
+    from surgeon.rules.catalogue import all_rules
+
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
+    taken = next((known for _, _, known in all_rules() if known.name == name), None)
+    if taken is not None:
+        raise UsageError(f"A rule is called {name!r} already ({taken.where}); choose another name.")
+    is_checkout = Path("patterns").is_dir() and Path("tests", "patterns").is_dir()
+    path = Path("patterns" if is_checkout else "", f"{name}.py")
+    tests = Path("tests/patterns" if is_checkout else "", f"test_{name}.py")
+    home = f"surgeon.patterns.{name}" if is_checkout else name
+    title = name.replace("_", " ").capitalize()
+    _write({path: RULE.format(name=name, title=title), tests: TESTS.format(name=name, home=home)})
+    click.echo(f"{path}\n{tests}")
+    click.echo(f"They pass as they are: pytest {tests}")
+    if is_checkout:
+        click.echo("Put the rule into its group in surgeon/patterns/__init__.py.")
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Write all files, or none where one is there already."""
+    there = [str(path) for path in texts if path.exists()]
+    if there:
+        raise UsageError(f"{' and '.join(there)} would be overwritten; choose another name, or move what is there.")
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            with path.open("x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error

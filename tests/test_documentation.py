@@ -1,0 +1,53 @@
+"""What the documentation shows is what happens, and all of it is built."""
+
+from pathlib import Path
+
+import pytest
+
+from surgeon import words
+from tests.command_line import ROOT
+from tests.pages import PageError, blocks, run_page
+
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.mark.usefixtures("forget_implementations")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_runs(page, tmp_path, monkeypatch):
+    """Every block of a page, in order."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(words, "_words", dict(words._words))  # a page may add one
+    assert run_page(page) == len(list(blocks(page)))
+
+
+def page_of(tmp_path, monkeypatch, text):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("```python\nprint(2)\n```\n\n```text\n3\n```\n", "page.md:5: not printed:\n3"),
+        ("```python\n1 / 0\n```\n", "page.md:1: ZeroDivisionError"),
+        ("```sh\nsurgeon inspect nothing.onnx\n```\n", "exit code 2, not 0"),
+        ("```sh\nrm -r folder\n```\n", "rm is not run"),
+        ("    indented\n", "a block of no language is not run"),
+    ],
+)
+def test_page_that_shows_something_else_is_found_out(tmp_path, monkeypatch, text, reason):
+    """What is not so fails, by the line of the page."""
+    with pytest.raises(PageError) as failure:
+        run_page(page_of(tmp_path, monkeypatch, text))
+    assert reason in str(failure.value)
+
+
+def test_every_page_is_in_the_navigation():
+    """Pages that nobody finds are warned of by the generator; this says so without it."""
+    listed = Path(ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.parent != ROOT]
+    assert [page for page in pages if page not in listed] == []

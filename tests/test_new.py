@@ -1,0 +1,57 @@
+"""`surgeon new rule`: two files that pass as they are, or none."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import one_sentence, process, run
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_files_pass_as_they_are(tmp_path):
+    """Outside of a checkout: a rule and its tests in the working directory."""
+    result = run("new", "rule", "squared")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["squared.py", "test_squared.py"]
+    done = process("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_squared.py", cwd=tmp_path)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_files_are_clean(tmp_path):
+    """What is written is what this repository would take."""
+    run("new", "rule", "squared")
+    config = Path(__file__).resolve().parent.parent / "pyproject.toml"
+    where = ("--no-cache", "--extend-ignore", "I001", "--config", config)  # whose import is whose differs from there
+    done = process("-m", "ruff", "check", *where, "squared.py", "test_squared.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_in_a_checkout_each_file_lies_with_its_kind():
+    """And the tests import the rule by the name of the installed package."""
+    Path("patterns").mkdir()
+    Path("tests", "patterns").mkdir(parents=True)
+    result = run("new", "rule", "squared")
+    assert Path("patterns", "squared.py").exists()
+    assert "from surgeon.patterns.squared import squared" in Path("tests", "patterns", "test_squared.py").read_text()
+    assert "surgeon/patterns/__init__.py" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("Squared", "is no name"), ("a-b", "is no name"), ("class", "is no name"), ("gelu", "already (gelu.py:")],
+)
+def test_bad_names_are_refused(name, reason, tmp_path):
+    """One sentence, and nothing written."""
+    assert reason in one_sentence(run("new", "rule", name), 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(tmp_path):
+    """Not even half: the rule's file is not written where its tests are there."""
+    (tmp_path / "test_squared.py").write_text("mine")
+    assert "would be overwritten" in one_sentence(run("new", "rule", "squared"), 2)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
