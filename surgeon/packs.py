@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+OWN_RULES = "surgeon.patterns"
 RULES, TARGETS = "surgeon.rules", "surgeon.targets"  # groups of entry points
 
 
@@ -20,10 +21,10 @@ def points(group: str = RULES) -> "tuple[EntryPoint, ...]":
 @cache
 def points_of(places: tuple[tuple[str, int], ...]) -> "dict[str, tuple[EntryPoint, ...]]":
     """The same of all groups, for places as they are now: to read what all packages say of themselves takes long."""
-    import importlib.metadata  # not at the top: it takes long, and a command with rules from files needs none of it
+    from importlib import metadata  # not at the top: it takes long, and a command with rules from files needs none
 
-    found = importlib.metadata.entry_points()
-    return {
-        group: tuple(sorted(found.select(group=group), key=lambda item: (item.name, item.value)))
-        for group in (RULES, TARGETS)
-    }
+    found = metadata.entry_points()
+    chosen = {group: list(found.select(group=group)) for group in (RULES, TARGETS)}
+    if not any(point.module == OWN_RULES for point in chosen[RULES]):  # imported from a checkout, and not installed
+        chosen[RULES].append(metadata.EntryPoint("builtin", OWN_RULES, RULES))
+    return {group: tuple(sorted(points, key=lambda item: (item.name, item.value))) for group, points in chosen.items()}

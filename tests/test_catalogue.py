@@ -334,3 +334,15 @@ class TestGroups:
         after, report = rewrite(model, "ort", check="both")
         assert [node.op_type for node in after.graph.node] == ["SkipLayerNormalization", "QuickGelu"]
         assert report.outcome == "proved"
+
+
+def test_a_checkout_that_is_not_installed_has_its_rules(monkeypatch):
+    """Whoever puts the folder on Python's path alone has no entry points, and asks for gelu all the same."""
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: importlib.metadata.EntryPoints())
+    points_of.cache_clear()
+    try:
+        assert list(packs()) == ["builtin"]
+        assert [rule.name for rule in flat(resolve("gelu"))] == ["gelu", "gelu_tanh", "quick_gelu"]
+        assert "ort" in groups()
+    finally:
+        points_of.cache_clear()

@@ -31,6 +31,10 @@ ALIASES = {
 }
 
 
+class UnknownOperator(UsageError):
+    """torch has no operator of this name."""
+
+
 def split(name: str, what: str) -> tuple[str, str]:
     """Divide `domain::name`.  Raises UsageError for a name of another form."""
     domain, colons, rest = name.partition("::")
@@ -48,7 +52,7 @@ def overloads(name: str) -> tuple[tuple[Any, ...], str]:
     base, _, overload = rest.partition(".")
     packet = _packet(namespace, base)
     if packet is None:
-        raise UsageError(
+        raise UnknownOperator(
             f"torch has no operator {namespace}::{base}; {_hint(namespace, base)} before you make it a placeholder."
         )
     found = [getattr(packet, one) for one in packet.overloads()]

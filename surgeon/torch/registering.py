@@ -23,6 +23,7 @@ from surgeon.torch.plan import Plan
 from surgeon.torch.scoped import call_signature
 
 Symbolic = Callable[..., Any]
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(eq=False)
@@ -50,8 +51,10 @@ def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = 
         surgeon.torch.register("aten::asinh", lambda g, self: g.asinh(self), opset=9)
 
     op: "ns::name", a torch.ops operator, an autograd.Function or an nn.Module class.  symbolic: builds the nodes with
-    the helpers of `surgeon.Graph`; its parameters after the graph are arguments of the operator by their names in
-    torch's schema: tensors (None where left out), and plain values for all else.  It holds at `opset` of ai.onnx and
+    the helpers of `surgeon.Graph`; its parameters after the graph are arguments of the operator, by their names in
+    torch's schema or, where it has none of that name, by position, as torch's own symbolic functions take them: tensors
+    (None where left out), and plain values for all else.  A parameter by keyword alone that the schema does not have
+    stays at its default (out=None).  It holds at `opset` of ai.onnx and
     above, until one that is registered for a higher opset; an export below raises ExportError.  A later registration
     for the same opset replaces the earlier.  Without a symbolic the operator becomes a placeholder, `name` or its own
     name, and what is returned decorates one.
@@ -162,7 +165,8 @@ def _rule(one: Placeholder, function: Symbolic, plan: Plan) -> Rule:
         node = match.nodes[0]
         written = plan.found[_first(node.outputs)]
         values = {item.name: match[item.name] for item in written.schema.arguments if item.name in match.bound}
-        results = function(g, **_taken(one, function, written.schema, values))
+        call = _call(one, function, written.schema, values)
+        results = function(g, *call.args, **call.kwargs)
         several = results if isinstance(results, (list, tuple)) else [results]
         if len(several) != written.outputs:
             raise ExportError(
@@ -175,24 +179,53 @@ def _rule(one: Placeholder, function: Symbolic, plan: Plan) -> Rule:
     return symbolic
 
 
-def _taken(one: Placeholder, function: Symbolic, schema: TorchSchema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that the function asks for.
+def _call(
+    one: Placeholder, function: Symbolic, schema: TorchSchema, values: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """What the function is called with after the graph.
 
-    Raises ExportError where it leaves one out that is not at its default here: its result would be wrong.
+    Raises ExportError where it leaves an argument out that is not at its default here: its result would be wrong.
     """
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
-        return dict(values)
-    names = {item.name for item in parameters}
-    for item in schema.arguments:
-        value = values.get(item.name)
-        if item.name in names or value is None or (item.has_default and value == item.default):
+    parameters = _after_the_graph(function)
+    known = _argument_names(one)
+    sources = _sources(parameters, known, [item.name for item in schema.arguments])
+    call = inspect.BoundArguments(inspect.Signature(parameters), {})
+    for item in parameters:
+        if item.name in sources or item.name in known:
+            call.arguments[item.name] = values.get(sources.get(item.name, ""))
+    rest = {name: value for name, value in values.items() if name not in sources.values()}
+    for item in parameters:
+        if item.kind is inspect.Parameter.VAR_KEYWORD:
+            call.arguments[item.name] = rest
+            return call
+    for argument in schema.arguments:
+        value = rest.get(argument.name)
+        if value is None or (argument.has_default and value == argument.default):
             continue
         raise ExportError(
-            f"What is registered for {one.label} does not take {item.name!r}, which is {value!r} here; give it a "
-            f"parameter {item.name!r} and heed it."
+            f"What is registered for {one.label} does not take {argument.name!r}, which is {value!r} here; give it a "
+            f"parameter {argument.name!r} and heed it."
         )
-    return {name: values.get(name) for name in names}
+    return call
+
+
+def _after_the_graph(function: Symbolic) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
+def _sources(parameters: Sequence[inspect.Parameter], known: Sequence[str], own: Sequence[str]) -> dict[str, str]:
+    """Which argument each parameter takes: the one of its name, or, where no overload has that, the one in its place.
+
+    known: the arguments of all overloads; own: of the one that is called.
+    """
+    found: dict[str, str] = {}
+    for place, item in enumerate(parameters):
+        if item.name in known:
+            if item.name in own:
+                found[item.name] = item.name
+        elif item.kind in _POSITIONAL and place < len(own):
+            found[item.name] = own[place]
+    return found
 
 
 def _bound(node: Node, schema: TorchSchema) -> dict[str, Any]:
@@ -230,26 +263,40 @@ def _require_parameters(one: Placeholder, function: Symbolic) -> None:
         raise UsageError(
             f"What is registered for {one.label} is {function!r}, which cannot be called; give a function."
         )
-    parameters = list(inspect.signature(function).parameters.values())
-    known = _argument_names(one)
-    if not parameters:
+    if not inspect.signature(function).parameters:
         raise UsageError(
             f"What is registered for {one.label} takes no parameters; the first is the graph: def f(g, ...)."
         )
-    for item in parameters[1:]:
-        if item.kind is inspect.Parameter.VAR_KEYWORD:
-            continue
-        if item.kind is inspect.Parameter.VAR_POSITIONAL or item.name not in known:
+    known = _argument_names(one)
+    parameters = _after_the_graph(function)
+    taken = [_sources(parameters, known, own) for own in _overloads(one)]
+    for item in parameters:
+        is_own = item.kind is inspect.Parameter.KEYWORD_ONLY and item.default is not inspect.Parameter.empty
+        is_none = item.name not in known and not any(item.name in sources for sources in taken)
+        if is_none and not is_own and item.kind is not inspect.Parameter.VAR_KEYWORD:
             raise UsageError(
                 f"What is registered for {one.label} takes {str(item)!r}, which is no argument of it; its arguments "
                 f"are {', '.join(known)}."
             )
+    for sources in taken:
+        for source, count in Counter(sources.values()).items():
+            if count > 1:
+                both = " and ".join(repr(name) for name, other in sources.items() if other == source)
+                raise UsageError(
+                    f"What is registered for {one.label} takes {source!r} as {both}; call one of them otherwise."
+                )
 
 
 def _argument_names(one: Placeholder) -> list[str]:
+    """The arguments of all overloads."""
+    return list(dict.fromkeys(name for names in _overloads(one) for name in names))
+
+
+def _overloads(one: Placeholder) -> list[list[str]]:
+    """The arguments of each overload, in order."""
     if one.cls is None:
-        return list(dict.fromkeys(item.name for op in one.ops for item in schema_of(op).arguments))
-    return list(call_signature(one.cls).parameters)
+        return [[item.name for item in schema_of(op).arguments] for op in one.ops]
+    return [list(call_signature(one.cls).parameters)]
 
 
 def _first(outputs: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.schema_tables import history, operators
 from surgeon.torch.captured import Called, by_dynamo, by_torchscript
 from surgeon.torch.mappings import DYNAMO, OPSETS, is_taken_apart, opsets_of, require_exporter
+from surgeon.torch.naming import UnknownOperator
 from surgeon.torch.placeholders import Named, placeholder
 from surgeon.torch.registering import registrations
 
@@ -89,12 +90,17 @@ def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None)
     What is registered by surgeon.torch.register is supported.  An operator that torch takes apart is supported if all
     its pieces are, which is found out with made-up arguments; where none do, it counts as unsupported.
 
-    Raises UsageError for an operator that torch does not have, and an opset that the exporter cannot write.
+    An operator that torch does not have is not supported either, and the reason says which it may mean.
+
+    Raises UsageError for what names no operator, and an opset that the exporter cannot write.
     """
     opset = require_exporter(exporter, opset)
     if isinstance(op, type):
         raise UsageError(f"{op.__name__} is a class; ask surgeon.torch.unsupported with a module that calls it.")
-    found = placeholder(op, asked=False)
+    try:
+        found = placeholder(op, asked=False)
+    except UnknownOperator as error:
+        return Support(str(op), exporter, opset, False, (), (), str(error))
     has_overload = "." in found.label.partition("::")[2]
     asked = found.ops[:1] if has_overload else _on_tensors(found.ops)
     answers = []

@@ -51,6 +51,23 @@ def test_an_operator_of_onnx_that_an_exporter_does_not_map(exporter, opset, regi
     np.testing.assert_allclose(run(made, X)[0], torch.asinh(X) + 1, rtol=1e-6)
 
 
+@both
+def test_arguments_by_position_as_in_torchs_own_symbolic_functions(exporter, registered):
+    """Of names that the schema does not have; what is by keyword alone stays at its default."""
+
+    @registered("aten::asinh")
+    def asinh_symbolic(g, input, /, *, out=None):
+        assert out is None
+        return g.asinh(input)
+
+    @registered("aten::rsub.Scalar")
+    def rsub_symbolic(g, x, y, alpha):  # alpha by its name, the others by their places
+        return g.sub(g.mul(1.0, y), g.mul(x, float(alpha)))
+
+    made = export(lambda x: torch.rsub(torch.asinh(x), 3.0, alpha=2.0), "x", (X,), exporter, opset=18)
+    np.testing.assert_allclose(run(made, X)[0], torch.rsub(torch.asinh(X), 3.0, alpha=2.0), rtol=1e-5)
+
+
 def test_bodies_of_conditions_are_rewritten_too(registered):
     """torch.cond becomes an If; the TorchScript exporter cannot write it."""
     registered("aten::asinh", lambda g, self: g.asinh(self), opset=9)
@@ -201,7 +218,9 @@ def test_a_symbolic_that_declines(exporter, registered):
 @pytest.mark.parametrize(
     ("op", "symbolic", "options", "words"),
     [
-        ("aten::asinh", lambda g, x: g.asinh(x), {}, "takes 'x', which is no argument of it; its arguments are self"),
+        ("aten::asinh", lambda g, x, y: x, {}, "takes 'y', which is no argument of it; its arguments are self"),
+        ("aten::asinh", lambda g, *, out: out, {}, "takes 'out', which is no argument of it"),
+        ("aten::add.Tensor", lambda g, x, self: x, {}, "takes 'self' as 'x' and 'self'; call one of them otherwise"),
         ("aten::asinh", lambda g, *inputs: None, {}, r"takes '\*inputs', which is no argument of it"),
         ("aten::asinh", lambda: None, {}, "takes no parameters; the first is the graph"),
         ("aten::asinh", 3, {}, "is 3, which cannot be called; give a function"),
@@ -211,7 +230,7 @@ def test_a_symbolic_that_declines(exporter, registered):
         ("exports::blind", lambda g, x: x, {}, "exports::blind has no fake kernel"),
         (
             MyAdd,
-            lambda g, a, b, factor: a,
+            lambda g, a, b, times, factor: a,
             {},
             "takes 'factor', which is no argument of it; its arguments are a, b, times",
         ),

@@ -1,6 +1,7 @@
 """What exporters of torch can write: single operators, and the operators of a module, by both exporters."""
 
 import io
+import re
 import warnings
 
 import pytest
@@ -110,12 +111,21 @@ def test_torchs_own_registration_counts(custom):
 
 
 @pytest.mark.parametrize(
+    ("op", "words"),
+    [("aten::gleu", "did you mean .*aten::gelu"), ("nobodys::op", "torch has no operator nobodys::op")],
+)
+def test_what_torch_does_not_have_is_not_supported(op, words):
+    """The answer is no, and the reason says so."""
+    support = surgeon.torch.is_supported(op)
+    assert (bool(support), support.op, support.since) == (False, op, None)
+    assert re.search(words, support.reason)
+
+
+@pytest.mark.parametrize(
     ("op", "options", "words"),
     [
-        ("aten::gleu", {}, "did you mean .*aten::gelu"),
         ("gelu", {}, "no '::'"),
         ("aten::add.Tensr", {}, "it has Tensor, Scalar"),
-        ("nobodys::op", {}, "torch has no operator nobodys::op"),
         ("aten::gelu", {"opset": 5}, f"opsets .* to {NEWEST_OF_DYNAMO}, and not 5"),
         ("aten::gelu", {"exporter": "onnx"}, "torch has 'dynamo' and 'torchscript'"),
         (nn.GELU, {}, "ask surgeon.torch.unsupported"),
