@@ -29,22 +29,35 @@ def compare(
     layers: bool = False,
     run_time: float = RUN_TIME,
 ) -> CheckResult:
-    """Run two models on the same inputs and compare every output; each is a path or a ModelProto.
+    """Run two models on the same inputs and compare every output.
 
-    Inputs and outputs may come in another order, their names must agree.  Where the other model fixes a dimension
-    that is free in the original, it is compared at that size alone.
+    Inputs and outputs may come in another order, their names must agree.  Where the other model fixes a dimension that
+    is free in the original, it is compared at that size alone.
 
-    inputs      .npz files, folders of them, or folders of ONNX test data; without, inputs are made to fit the graph
-    dims        sizes of free dimensions by name, for inputs that are made
-    seed        of the inputs that are made
-    custom_ops  libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what is
-                registered (see `surgeon.implements`), run what ONNX Runtime has no kernel for
-    rtol, atol  tolerances in place of those by dtype: an element may differ by atol + rtol * the output's scale
-    layers      compare inner tensors of the same name too, and name the first that leaves tolerance
-    run_time    seconds of processor time that one run of a model may take
+    Args:
+        original: a path or a ModelProto.
+        other: a path or a ModelProto.
+        inputs: .npz files, folders of them, or folders of ONNX test data; without, inputs are made to fit the graph.
+        dims: sizes of free dimensions by name, for inputs that are made.
+        seed: of the inputs that are made.
+        custom_ops: libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what
+            is registered (see `implements`), run what ONNX Runtime has no kernel for.
+        rtol: in place of that by dtype: an element may differ by atol + rtol * the output's scale.
+        atol: in place of that by dtype.
+        layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
+        run_time: seconds of processor time that one run of a model may take.
 
-    Proved means equal within tolerance on everything that was run.  Raises ModelFileError for a file that cannot be
-    read, UsageError for options that mean nothing and for inputs that do not fit the original.
+    Returns:
+        The result; proved means equal within tolerance on everything that was run.
+
+    Raises:
+        ModelFileError: a file cannot be read.
+        UsageError: options that mean nothing, or inputs that do not fit the original.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.compare("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx").outcome.value
+        'proved'
     """
     from surgeon.models.model_check import (  # not at the top: `import surgeon` is to be light
         ModelCheck,

@@ -84,9 +84,18 @@ class Refused(Exception):
 
 
 def require(condition: object, why: str) -> None:
-    """State what a match must satisfy: `require(x.rank == 3, "x must have three axes")`.
+    """State what a match must satisfy, in the conditions and replacements of a rule.
 
-    For use in the conditions and replacements of a rule; raises Refused when the condition does not hold.
+    Args:
+        condition: what must hold.
+        why: what is missing otherwise, as a clause: "x must have three axes".
+
+    Raises:
+        Refused: it does not hold; the match is none, and the report gives the reason.
+
+    Examples:
+        >>> from surgeon import require
+        >>> require(3 > 2, "three is more than two")
     """
     if not condition:
         raise Refused(why)

@@ -89,9 +89,25 @@ _running: set[Path] = set()  # files that are being loaded
 
 
 def implements(name: str) -> Callable[[_Function], _Function]:
-    """Register the decorated function as the implementation of an operator, named `domain::Op`.
+    """Register the decorated function as the implementation of an operator.
 
-    A later registration of the same name replaces the earlier.  Raises UsageError for a name of another form.
+    The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array, or a
+    tuple of them.  A later registration of the same name replaces the earlier.
+
+    Args:
+        name: `domain::Op`.
+
+    Returns:
+        A decorator that returns the function as it is.
+
+    Raises:
+        UsageError: a name of another form, or one of ONNX's own domain.
+
+    Examples:
+        >>> import surgeon
+        >>> @surgeon.implements("acme::Scale")
+        ... def scale(x, factor=1.0):
+        ...     return x * factor
     """
     domain, op = _divided(name)
 

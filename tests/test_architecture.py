@@ -115,7 +115,9 @@ def test_rooms_can_be_read_in_one_sitting():
         assert len(text.splitlines()) <= LONGEST_FILE, name
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
-                assert node.end_lineno - node.lineno < LONGEST_FUNCTION, f"{name}.{node.name}"
+                manual = node.body[0] if ast.get_docstring(node) else None
+                length = node.end_lineno - node.lineno - (manual.end_lineno - manual.lineno if manual else 0)
+                assert length < LONGEST_FUNCTION, f"{name}.{node.name}"
 
 
 def test_rule_files_are_short():

@@ -43,29 +43,45 @@ def bench(
     custom_ops: Sequence[str | Path] = (),
     run_time: float = RUN_TIME,
 ) -> Bench:
-    """Measure the latency of two or more models under ONNX Runtime in interleaved rounds; each is a path or ModelProto.
+    """Measure the latency of two or more models under ONNX Runtime in interleaved rounds.
 
     All models are loaded in one child process with the same options, ONNX Runtime's own optimisations on for all.  In
     each round every model runs once, in an order drawn anew, so that what else the machine does falls on all alike; the
     first rounds are dropped.  There are at least `rounds`, then more until each ratio to the original is known to
     within `precision`, or `seconds` are over.  All of this happens in `loads` parts, and for each of them all models
-    are loaded anew in another order, for where their memory comes to lie makes a difference of a few per cent.
-    What the models answer is not compared: `compare` does that.
+    are loaded anew in another order, for where their memory comes to lie makes a difference of a few per cent.  What
+    the models answer is not compared: `compare` does that.
 
-    inputs      one .npz file with an array for each input; without, inputs are made to fit the graph
-    dims        sizes of free dimensions by name, for inputs that are made
-    seed        of the inputs that are made, and of the order
-    threads     that one operator may use, 0 for as many as there are physical cores
-    ep          the execution provider: cpu, cuda, dml, tensorrt, or any that the installed ONNX Runtime has
-    seconds     for the rounds; loading comes on top
-    precision   half the width of the ratio's 95 % interval, by the ratio
-    loads       how often the models are loaded
-    cpu_time    measure the processor time of one thread instead, which hardly depends on what else the machine does
-    custom_ops  libraries that ONNX Runtime registers
-    run_time    seconds of processor time that one run of a model may take, and to load it
+    Args:
+        original: a path or a ModelProto.
+        others: paths or ModelProtos.
+        inputs: one .npz file with an array for each input; without, inputs are made to fit the graph.
+        dims: sizes of free dimensions by name, for inputs that are made.
+        seed: of the inputs that are made, and of the order.
+        threads: that one operator may use, 0 for as many as there are physical cores.
+        ep: the execution provider: cpu, cuda, dml, tensorrt, or any that the installed ONNX Runtime has.
+        rounds: at least so many.
+        seconds: for the rounds; loading comes on top.
+        precision: half the width of the ratio's 95 % interval, by the ratio.
+        loads: how often the models are loaded.
+        cpu_time: measure the processor time of one thread instead, which hardly depends on what else the machine does.
+        custom_ops: libraries that ONNX Runtime registers.
+        run_time: seconds of processor time that one run of a model may take, and to load it.
 
-    Raises ModelFileError for a file that cannot be read, UsageError for options that mean nothing, inputs that do not
-    fit, and a model that ONNX Runtime does not load or run, or that crashes or takes longer than `run_time`.
+    Returns:
+        The times, and the ratio of each model to the original with its interval.
+
+    Raises:
+        ModelFileError: a file cannot be read.
+        UsageError: options that mean nothing, inputs that do not fit, or a model that ONNX Runtime does not load or
+            run, or that crashes or takes longer than `run_time`.
+
+    Examples:
+        >>> import surgeon
+        >>> model = "models/tiny_distilbert.onnx"
+        >>> few = {"rounds": 2, "loads": 1, "seconds": 0.1}
+        >>> len(surgeon.bench(model, model, dims={"batch": 1, "sequence": 8}, **few).ratios)
+        1
     """
     from surgeon.benching.feeds import require_same_inputs  # not at the top: `import surgeon` is to be light
     from surgeon.benching.part import Loading, Timing

@@ -41,15 +41,27 @@ def check(
 ) -> list[Finding]:
     """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
 
-    source: a path, a ModelProto or a gs.Graph.  target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt"
-    (as documented for version 11.1; nothing of it is run), or another that is installed.  ep: the execution provider of
-    ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told and does not count.  custom_ops:
-    libraries of custom ops, and Python files that implement ops, which count as if the target had these ops.  load:
-    where nothing stands against ONNX Runtime's CPU provider, have it load the model and take its word, in run_time
-    seconds of processor time.
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt" (as documented for version 11.1; nothing
+            of it is run), or another that is installed.
+        ep: the execution provider of ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told
+            and does not count.
+        custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them.
+        load: where nothing stands against ONNX Runtime's CPU provider, have it load the model and take its word.
+        run_time: seconds of processor time in which it has to load.
 
-    Returns the findings, those that stop the model first; none, or none that `stops`, where the target runs it as far
-    as can be told.  Raises SurgeonError for bad input.
+    Returns:
+        The findings, those that stop the model first; none, or none that `stops`, where the target runs it as far as
+        can be told.
+
+    Raises:
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.check("models/tiny_distilbert.onnx")
+        []
     """
     wanted = _wanted(target)
     if ep is not None and len(wanted.providers) < 2:

@@ -31,22 +31,29 @@ def draw(
 ) -> Picture:
     """Draw models side by side, or each place that a rewrite changed before and after.
 
-        surgeon.draw("model.onnx")                               # the whole graph
-        surgeon.draw("before.onnx", "after.onnx")                # side by side
-        surgeon.draw("model.onnx", around="/mlp/Gelu", radius=3)
-        surgeon.draw("model.onnx", inside="mylib::Selu")         # a local function
-        surgeon.draw(report)                                     # before and after, different changes once
+    Args:
+        models: paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one
+            Site.
+        around: the name of a node, or of a tensor that it makes: draw what is at most `radius` steps away.  In a
+            report: the change that replaced or made it.
+        radius: steps, with `around`.
+        inside: a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph.
+        nodes: the most nodes to draw of one graph; a constant is no node here but part of what reads it.
+        titles: one for each model; two models are titled "before" and "after" without.
 
-    models   paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one Site
-    around   the name of a node, or of a tensor that it makes: draw what is at most `radius` steps away.  In a report:
-             the change that replaced or made it
-    inside   a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph
-    nodes    the most nodes to draw of one graph; a constant is no node here but part of what reads it
-    titles   one for each model; two models are titled "before" and "after" without
+    Returns:
+        A picture (SVG) that notebooks show and `save` writes; the same model gives the same one, to the letter.
 
-    The same model gives the same picture, to the letter.  Raises UsageError for a graph of more nodes, a name that is
-    not there, or where the layout library is missing (`pip install "surgeon[pictures]"`), and ModelFileError for a file
-    that cannot be read.
+    Raises:
+        UsageError: a graph of more nodes, a name that is not there, or the layout library is missing (`pip install
+            "surgeon[pictures]"`).
+        ModelFileError: a file cannot be read.
+
+    Examples:
+        >>> import surgeon
+        >>> picture = surgeon.draw("models/tiny_distilbert.onnx", around="node_gelu", radius=3)
+        >>> picture.svg.startswith("<svg")
+        True
     """
     if not models:
         raise UsageError("There is nothing to draw: give a model, a report or a site.")

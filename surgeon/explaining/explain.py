@@ -72,11 +72,26 @@ def explain(
 ) -> list[Mismatch]:
     """Say why rules do not fire where they nearly could, nearest misses first for each rule.
 
-    source, rules, target, ep: as for `find`.  node: the name of a node, or of a tensor that it makes: say what stands
-    against each pattern there.  top: how many different misses to tell of each rule (None: all); equal ones are told as
-    one, which names the other places.  A rule that fires wherever its pattern is nearly there has none.
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        rules: as for `rewrite`.
+        target: as for `rewrite`.
+        ep: as for `rewrite`.
+        node: the name of a node, or of a tensor that it makes: say what stands against each pattern there.
+        top: how many different misses to tell of each rule (None: all); equal ones are told as one, which names the
+            other places.
 
-    Raises UsageError for a node that the model does not have, and SurgeonError for bad input.
+    Returns:
+        The misses; none of a rule that fires wherever its pattern is nearly there.
+
+    Raises:
+        UsageError: the model has no such node.
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.explain("models/tiny_distilbert.onnx", "quick_gelu")[0].reason
+        'there is no Sigmoid in the model'
     """
     found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
     return [miss for explanation in found for miss in explanation.misses]

@@ -16,12 +16,18 @@ CHECKS = ("sites", "model", "both", "none")
 class CheckOptions:
     """How the numeric checks run.
 
-    dims: sizes of symbolic dims by name.  seed: of the random inputs.  custom_ops: libraries that ORT registers, and
-    Python files that implement ops.  rtol, atol: tolerances in place of those by dtype.  inputs: for the check of the
-    whole model, files of the user's own data (.npz, or folders of them) in place of random ones.  layers: compare inner
-    tensors of the whole models too.  proof_time: seconds of processor time that the proof of one site may take.
-    run_time: the same of one run of a whole model.  jobs: how many proofs are made at once, each in a process; None for
-    as many as there are cores, at most four.
+    Attributes:
+        dims: sizes of symbolic dims by name.
+        seed: of the random inputs.
+        custom_ops: libraries that ONNX Runtime registers, and Python files that implement ops.
+        rtol: relative tolerance in place of that by dtype.
+        atol: absolute tolerance in place of that by dtype.
+        inputs: for the check of the whole model, files of the user's own data (.npz, or folders of them) in place of
+            random ones.
+        layers: compare inner tensors of the whole models too.
+        proof_time: seconds of processor time that the proof of one site may take.
+        run_time: the same of one run of a whole model.
+        jobs: how many proofs are made at once, each in a process; None for as many as there are cores, at most four.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)

@@ -160,10 +160,22 @@ def parse(text: str) -> TorchSchema:
 def torch_schema(text: str) -> TorchSchema:
     """Make the schema of an operator known where torch is not loaded, or does not have the operator.
 
-        surgeon.torch_schema("mylibrary::scaled(Tensor x, float alpha=1.0) -> Tensor")
+    The rule `named_arguments` then knows what the inputs of such a node mean.  A later schema of the same name and
+    overload replaces the earlier.
 
-    The rule `named_arguments` then knows what the inputs of a `mylibrary::scaled` node mean.  A later schema of the
-    same name and overload replaces the earlier.  Raises UsageError for text that is no schema.
+    Args:
+        text: a schema as torch writes it.
+
+    Returns:
+        The schema: namespace, name, overload and arguments.
+
+    Raises:
+        UsageError: text that is no schema.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.torch_schema("mylibrary::scaled(Tensor x, float alpha=1.0) -> Tensor").name
+        'scaled'
     """
     made = parse(text)
     same = _declared.setdefault((made.namespace, made.name), {})

@@ -58,30 +58,49 @@ def rewrite(
     options: CheckOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Report]:
-    """Replace what the rules recognise, check the result under ONNX Runtime, and write it.
+    """Replace what the rules recognise, prove each replacement, and write the model.
 
-    source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
-    rules: rule objects, local functions, or names as at the command line.  inline: local functions whose calls are
-    written out before the rules run, by name ("domain::Name") or "all".  target: "ort", "onnx", "tensorrt", "contrib",
-    "decomposed", or another that is installed.  ep: the execution provider that runs the model, "cpu", "cuda", "dml" or
-    "tensorrt": nothing is written that it has no kernel for, unless it had none for what was there.  None: "cpu" where
-    the target is ONNX Runtime, the first of its own where it is another that has some, else "any".
-    check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both, "none"
-    neither.  A site that fails is rolled back with what was built on it, and the rest is kept; so is one that cannot be
-    proved where `require_proof` is set.  keep_going: do not raise CheckFailed for sites that were rolled back.
-    approximate: run rules that change numbers beyond rounding also where they are not named themselves.
-    only, skip: shell patterns of node names.  dry_run: say what would happen, write nothing.
-    expect: how often rules must fire, by name, for the model to be written.  external_data: what becomes of data files,
-    "auto", "share", "copy" or "inline"; force: overwrite a data file of other content.
-    upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which rules fire more.
-    Where a node would change its meaning, or the whole model answers otherwise (it is run, unless `check` is "none"),
-    the rules run over the model as it is, and the report says why (`Report.not_upgraded`).
-    progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
+    Args:
+        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        rules: rule objects, local functions, or names as at the command line: "gelu", "./my_rules.py", "ort,-softmax".
+        inline: local functions whose calls are written out before the rules run, by name ("domain::Name") or "all".
+        output: the path to write, for a source that is a path.
+        target: where the model is to run: "ort", "onnx", "tensorrt", "contrib", "decomposed", or one that is installed.
+        ep: the execution provider that runs it, "cpu", "cuda", "dml", "tensorrt" or "any": nothing is written that it
+            has no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX Runtime, the
+            first of its own where it is another that has some, else "any".
+        check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both,
+            "none" neither.
+        only: shell patterns of node names; nothing else is rewritten.
+        skip: shell patterns of node names that are left alone.
+        require_proof: take back what cannot be proved, as what failed.
+        keep_going: do not raise CheckFailed for sites that were rolled back.
+        approximate: run rules that change numbers beyond rounding also where they are not named themselves.
+        dry_run: say what would happen, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        expect: how often rules must fire, by name, for the model to be written.
+        upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which rules fire
+            more. Where a node would change its meaning, or the whole model answers otherwise (it is run, unless `check`
+            is "none"), the rules run over the model as it is, and the report says why (`Report.not_upgraded`).
+        options: seeds, sizes, tolerances and limits of the checks.
+        progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
-    Returns the model in the kind it was given (a path: the path written) and a Report.  Raises CheckFailed, with the
-    report and the model that is left, when a site was rolled back; with no model, and nothing written, when the whole
-    model is wrong and no site is to blame.  Raises ExpectationUnmet when `expect` is not met; nothing is written then.
-    Raises SurgeonError for bad input.
+    Returns:
+        The model in the kind it was given (a path: the path written), and a Report.  A site that fails is rolled back
+        with what was built on it, and the rest is kept.
+
+    Raises:
+        CheckFailed: a site was rolled back; it has the report and the model that is left.  With no model, and nothing
+            written, where the whole model is wrong and no site is to blame.
+        ExpectationUnmet: `expect` is not met; nothing is written.
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> path, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="fused.onnx", check="none")
+        >>> report.count("gelu")
+        4
     """
     names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
     settings = _Settings(
@@ -295,7 +314,22 @@ def _gains(plain: Run, better: Run, rules: Iterable[str]) -> bool:
 def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:
     """Yield the places where rules would fire, one by one, without rewriting; a node belongs to one match.
 
-    The order is that of the rules, then of the scopes, then of the nodes in the file.  target, ep: as for `rewrite`.
+    Args:
+        source: a path, a ModelProto or a gs.Graph.
+        rules: as for `rewrite`.
+        target: as for `rewrite`.
+        ep: as for `rewrite`.
+
+    Returns:
+        The matches, in the order of the rules, then of the scopes, then of the nodes in the file.
+
+    Raises:
+        SurgeonError: bad input.
+
+    Examples:
+        >>> import surgeon
+        >>> [match.root.label for match in surgeon.find("models/tiny_distilbert.onnx", "gelu")][:2]
+        ['node_gelu', 'node_gelu_1']
     """
     require_target(target, ep)
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source

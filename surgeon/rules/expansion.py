@@ -165,10 +165,30 @@ def emit_body(
     outputs: Sequence[bool] = (),
     settle: bool = False,
 ) -> list[Any]:
-    """Add the body of a function to a graph; returns its outputs, of which `outputs` says which are wanted.
+    """Add the body of a function to a graph, copies left out; in a pattern constants are found however the model holds
+    them.
 
-    Copies are left out.  settle: a constant that is cast to the type of a tensor whose dtype is known is written in
-    that dtype.  In a pattern constants are found however the model holds them.
+    Args:
+        g: the graph of a replacement or a pattern.
+        function: the function.
+        inputs: tensors in the order of its inputs, None where one is left out.
+        attributes: its attributes by name.
+        find: where the functions are that the body calls, by domain and name.
+        outputs: which outputs are wanted; all by default.
+        settle: write a constant that is cast to the type of a tensor whose dtype is known in that dtype.
+
+    Returns:
+        The outputs.
+
+    Examples:
+        >>> import onnx, surgeon
+        >>> proto = onnx.parser.parse_function(
+        ...     '<domain: "acme", opset_import: ["": 18]> Twice (x) => (y) { y = Add(x, x) }'
+        ... )
+        >>> g = surgeon.Graph(opset=18)
+        >>> _ = surgeon.emit_body(g, proto, [g.literal([1.0])], {})
+        >>> [node.op for node in g.nodes]
+        ['Add']
     """
     call = NodeProto(op_type=function.name, domain=function.domain)
     call.input.extend("" if item is None else f"in{place}" for place, item in enumerate(inputs))

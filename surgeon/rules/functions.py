@@ -316,12 +316,28 @@ def _kind_used(proto: FunctionProto, name: str) -> int:
 def function(made: str | FunctionProto | Any) -> Any:
     """Make a local function: a decorator that takes its name, or what becomes of a FunctionProto.
 
-    `@surgeon.function("domain::Name")` decorates a function of a graph and tensors that returns a tensor or several;
-    its keyword-only parameters (float, int, bool, str, or lists of them) are attributes, with their defaults.  A
-    FunctionProto, or what has `to_function_proto()` as ONNX Script's functions do, is taken as it is.
+    The decorator takes a function of a graph and tensors that returns a tensor or several; its keyword-only parameters
+    (float, int, bool, str, or lists of them) are attributes, with their defaults.
 
-    Raises RuleError for a name without a domain or a signature that no local function can have, OpsetError for a body
-    that uses an op which its opset does not have.
+    Args:
+        made: "domain::Name", a FunctionProto, or what has `to_function_proto()` as ONNX Script's functions do.
+
+    Returns:
+        A decorator for a name, else the local function, which is called with a graph and tensors.
+
+    Raises:
+        RuleError: a name without a domain, or a signature that no local function can have.
+        OpsetError: the body uses an op which its opset does not have.
+
+    Examples:
+        >>> import surgeon
+        >>> @surgeon.function("acme::Twice")
+        ... def twice(g, x):
+        ...     return g.add(x, x)
+        >>> g = surgeon.Graph(opset=18)
+        >>> _ = twice(g, g.literal([1.0]))
+        >>> [node.op for node in g.nodes]
+        ['Twice']
     """
     if isinstance(made, str):
         return lambda body: _Written(made, body)

@@ -202,30 +202,44 @@ def rule(
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
 
-    patterns: functions that build what to look for; the first is the operation's reference.  conditions: functions of
-    captured tensors (by name, or of the whole `match`) that call `require`.  target: the kind of form that the
-    decorated function writes.  opset: the version of ai.onnx from which it can.  One function may write for several
-    kinds: target={"onnx": 17, "ort": 1} names the opset of each.  is_pattern, pattern: as for `Rule.on`.
+    Args:
+        patterns: functions that build what to look for; the first is what the operation means.
+        search: what finds the places instead, for a rule that no pattern can say (see `surgeon.searches`); the
+            conditions and the replacement ask for what it binds.
+        conditions: functions of captured tensors (by name, or of the whole `match`) that call `require`.
+        target: the kind of form that the decorated function writes.  One function may write for several kinds: {"onnx":
+            17, "ort": 1} names the opset of each.  "any": the result suits every target, and cannot be reversed.
+        opset: the version of ai.onnx from which it can.
+        name: what to call the rule; the function's name by default.
+        approximate: how far the rule may change outputs on purpose: by so much, and by so much of their largest
+            magnitude (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked
+            for.
+        differs: the kinds of inputs for which the rule changes outputs on purpose, and how: {"zeros": "a row of zeros
+            gives 0, where the division gives NaN"}.  A proof leaves these inputs out
+            (`surgeon.inputs.requirements.Values` says what they are: zeros, denormals, extreme, magnitudes, non_finite,
+            constant_rows, offset, small; holes and hidden_rows of masks; indices that count backwards).  Such a rule
+            runs as an approximate one, but where it differs for non_finite inputs, or for indices that count backwards
+            from the end of a table, alone.
+        ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
+        unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
+            four axes only"}.
+        is_pattern: as for `Rule.on`.
+        pattern: as for `Rule.on`.
 
-    search: what finds the places instead, for a rule that no pattern can say (see `surgeon.searches`); the conditions
-    and the replacement ask for what it binds.  target="any": the result suits every target, and cannot be reversed.
+    Returns:
+        A decorator that makes a Rule.  A form, or an unsuited target, that is not installed is left alone.
 
-    approximate: how far the rule may change outputs on purpose: by so much, and by so much of their largest magnitude
-    (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked for.
+    Raises:
+        RuleError: there is neither a pattern nor a search, or both; `approximate` is no such part; `differs` names
+            inputs that there are not.
 
-    differs: the kinds of inputs for which the rule changes outputs on purpose, and how: {"zeros": "a row of zeros
-    gives 0, where the division gives NaN"}.  A proof leaves these inputs out (`surgeon.inputs.requirements.Values` says
-    what they are: zeros, denormals, extreme, magnitudes, non_finite, constant_rows, offset, small; holes and
-    hidden_rows of masks; indices that count backwards).  Such a rule runs as an approximate one, but where it differs
-    for non_finite inputs, or for indices that count backwards from the end of a table, alone.
-
-    ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
-
-    unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
-    four axes only"}.
-
-    Raises RuleError when there is neither a pattern nor a search, or both, `approximate` is no such part, or `differs`
-    names inputs that there are not.  A form, or an unsuited target, that is not installed is left alone.
+    Examples:
+        >>> from surgeon import rule
+        >>> @rule(patterns=[lambda g, x: g.mul(x, x)], target="any")
+        ... def squared(g, x):
+        ...     return g.pow(x, 2.0)
+        >>> squared.name
+        'squared'
     """
 
     def decorate(function: Function) -> Rule:

@@ -48,8 +48,28 @@ def upgrade(
 ) -> Upgrade:
     """Write the model with ai.onnx at `opset`, every node meaning what it meant.
 
-    Raises UsageError for an opset that is older or unknown, GraphError naming the nodes that would change their
-    meaning, CheckFailed when the check fails (nothing is written then).
+    Args:
+        source: the model's path.
+        opset: the version of ai.onnx to raise it to.
+        output: where to write; it may be the same path.
+        check: "model" runs both whole models and compares them, "none" does not.
+        require_proof: treat a result that cannot be proved as a failed one.
+        external_data: as for `rewrite`.
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        What was changed, and the result of the check.
+
+    Raises:
+        UsageError: an opset that is older than the model's, or unknown.
+        GraphError: nodes would change their meaning; it names them.
+        CheckFailed: the check fails; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.upgrade("models/tiny_distilbert.onnx", 21, "newer.onnx", check="none").opset
+        (18, 21)
     """
     start = time.perf_counter()
     (options or CheckOptions()).require()
