@@ -7,7 +7,7 @@ Importing this module registers the helpers on `gs.Graph` itself too, without re
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import Refused, RuleError
+from surgeon.ops.manual import Helper, described, described_function
 from surgeon.ops.naming import helper_name, operator_of
 from surgeon.ops.schemas import bind, operators, schema
 from surgeon.packs import points
@@ -58,14 +59,18 @@ class Graph(gs.Graph):
             raise AttributeError(name)
         helper = user_helper(name, self.helper_opset(), self.home)
         if helper is not None:
-            return lambda *args, **kwargs: helper(self, *args, **kwargs)
+            return Helper(name, partial(helper, self), partial(described_function, helper))
         word = find_word(name)
         if word is not None:
-            return lambda *args: self.say(name, word, args)
+            return Helper(name, lambda *args: self.say(name, word, args), partial(described_function, word))
         operator = operator_of(name)
         if operator is not None:
             domain, op = operator
-            return lambda *args, **kwargs: self.call(domain, op, args, kwargs)
+            return Helper(
+                name,
+                lambda *args, **kwargs: self.call(domain, op, args, kwargs),
+                lambda: described(domain, op, self.version(domain)),
+            )
         near = difflib.get_close_matches(name, [*words(), *_vocabulary()], n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
         raise UnknownHelper(f"No helper is called {name!r}; {hint}")
