@@ -8,7 +8,6 @@ is.
 import ast
 import inspect
 import json
-import keyword
 import re
 import sys
 import textwrap
@@ -19,8 +18,9 @@ from pathlib import Path
 from onnx import AttributeProto
 
 from surgeon.graph import ASSOCIATIVE
-from surgeon.ops.naming import all_helpers, snake_case
-from surgeon.ops.schema_tables import AttributeSpec, Formal, Schema, history, ort_version, spelled_domain
+from surgeon.ops.manual import parameter_name
+from surgeon.ops.naming import all_helpers
+from surgeon.ops.schema_tables import AttributeSpec, Schema, history, ort_version, spelled_domain
 from surgeon.words import find_word, words
 
 SOURCE = Path(__file__).resolve().parent.parent / "surgeon" / "graph.py"
@@ -146,7 +146,7 @@ def _signature(name: str, schema: Schema, outputs: str, returns: str, body: str)
 def _inputs(schema: Schema) -> Iterator[str]:
     last_required = max((i for i, one in enumerate(schema.inputs) if not (one.optional or one.variadic)), default=-1)
     for index, formal in enumerate(schema.inputs):
-        name = parameter(schema, formal)
+        name = parameter_name(schema, formal)
         if formal.variadic:
             yield f"*{name.removesuffix('_0')}: _TensorLike"
         elif not formal.optional:
@@ -157,12 +157,6 @@ def _inputs(schema: Schema) -> Iterator[str]:
             yield f"{name}: _TensorLike | None = None"
     if schema.name in ASSOCIATIVE and not schema.domain:
         yield "*more: _TensorLike"
-
-
-def parameter(schema: Schema, formal: Formal) -> str:
-    """The Python name of an input: snake_case, with a trailing `_` where a keyword or an attribute has that name."""
-    name = snake_case(formal.name)
-    return name + "_" if keyword.iskeyword(name) or name in schema.attributes else name
 
 
 def _attribute(spec: AttributeSpec) -> str:

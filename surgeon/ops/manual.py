@@ -8,7 +8,7 @@ from typing import Any
 from onnx import defs
 
 from surgeon.ops.naming import snake_case
-from surgeon.ops.schema_tables import Schema, schema, spelled_domain
+from surgeon.ops.schema_tables import Formal, Schema, schema, spelled_domain
 
 ORT_MANUAL = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
 _NONE = inspect.Parameter.empty
@@ -63,19 +63,24 @@ def described_function(function: Callable[..., Any]) -> tuple[inspect.Signature,
 
 def _parameters(found: Schema) -> Iterator[inspect.Parameter]:
     """Inputs in order, then attributes by keyword."""
-    names = {snake_case(formal.name) for formal in found.inputs}
-    first = next((place for place, formal in enumerate(found.inputs) if formal.optional), found.min_inputs)
+    needed = max((place for place, one in enumerate(found.inputs) if not (one.optional or one.variadic)), default=-1)
     for place, formal in enumerate(found.inputs):
         if formal.variadic:
-            yield inspect.Parameter(snake_case(formal.name), inspect.Parameter.VAR_POSITIONAL)
+            yield inspect.Parameter(parameter_name(found, formal), inspect.Parameter.VAR_POSITIONAL)
         else:
-            default = None if place >= min(first, found.min_inputs) else _NONE  # Python has none without behind one
-            yield inspect.Parameter(snake_case(formal.name), inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+            default = None if place > needed else _NONE
+            name = parameter_name(found, formal)
+            yield inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
     for attribute in sorted(found.attributes):
         spec = found.attributes[attribute]
-        name = f"{attribute}_" if attribute in names or keyword.iskeyword(attribute) else attribute
         default = _NONE if spec.required else _plain(spec.value)
-        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        yield inspect.Parameter(attribute, inspect.Parameter.KEYWORD_ONLY, default=default)
+
+
+def parameter_name(found: Schema, formal: Formal) -> str:
+    """The Python name of an input: snake_case, with a trailing `_` where a keyword or an attribute has that name."""
+    name = snake_case(formal.name)
+    return name + "_" if keyword.iskeyword(name) or name in found.attributes else name
 
 
 def _plain(value: Any) -> Any:
