@@ -12,7 +12,7 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
-from surgeon.edit.fragment import FixedTensor, Fragment, Ref, Reference, freeze
+from surgeon.edit.fragment import Ref, Reference, freeze
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
@@ -109,7 +109,10 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
         ) from error
     except OpsetError as error:
         raise _too_new(signature, str(error).rstrip("."), error.needs) from error
-    nodes, outputs = nodes_of(fragment, signature, home)
+    if home.opset < CAST_LIKE and any(item.like is not None for item in fragment.constants):
+        what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
+        raise _too_new(signature, what, CAST_LIKE)
+    nodes, outputs = fragment.as_body({Ref("capture", (name, 0)): name for name in signature.inputs})
     made = FunctionProto(domain=signature.domain, name=signature.name, input=signature.inputs, output=outputs)
     made.node.extend(nodes)
     _declare(made, signature, home)
@@ -176,47 +179,3 @@ def first_version(domain: str, op: str) -> int | None:
     """The version that brought an op, None for one that is not known."""
     versions = history(domain, op)
     return versions[0].since_version if versions else None
-
-
-def nodes_of(fragment: Fragment, signature: Signature, home: Home) -> tuple[list[NodeProto], list[str]]:
-    """The nodes of a fragment as those of a function, in order, and the names of its outputs."""
-    names = {Ref("capture", (name, 0)): name for name in signature.inputs} | {Ref("empty"): ""}
-    for item in fragment.nodes:
-        for place, number in enumerate(item.outputs):
-            names[Ref("inner", number)] = f"{item.op}_{number}" if not place else f"{item.op}_{number}_{place}"
-    made: list[NodeProto] = []
-    for item in fragment.nodes:
-        for ref in item.inputs:
-            if ref.kind == "constant" and ref not in names:
-                made += _constant(fragment.constants[ref.key], ref, names, signature, home)
-        node = helper.make_node(
-            item.op,
-            [names[ref] for ref in item.inputs],
-            [names[Ref("inner", number)] for number in item.outputs],
-            domain=item.domain,
-        )
-        node.attribute.extend(item.attributes)
-        made.append(node)
-    outputs: list[str] = []
-    for ref in fragment.outputs:
-        if ref.kind == "constant" and ref not in names:
-            made += _constant(fragment.constants[ref.key], ref, names, signature, home)
-        name = names[ref]
-        if ref.kind != "inner" or name in outputs:
-            made.append(helper.make_node("Identity", [name], [f"output_{len(outputs)}"]))
-            name = f"output_{len(outputs)}"
-        outputs.append(name)
-    return made, outputs
-
-
-def _constant(
-    item: FixedTensor, ref: Ref, names: dict[Ref, str], signature: Signature, home: Home
-) -> Iterator[NodeProto]:
-    name = names[ref] = f"constant_{ref.key}"
-    yield helper.make_node("Constant", [], [name], value=item.proto(""))
-    if item.like is not None:
-        if home.opset < CAST_LIKE:
-            what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
-            raise _too_new(signature, what, CAST_LIKE)
-        names[ref] = f"{name}_cast"
-        yield helper.make_node("CastLike", [name, names[item.like]], [names[ref]])
