@@ -70,7 +70,7 @@ def _rename(graph: GraphProto, around: dict[str, str], fresh: Callable[[str], st
     tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
     own = [*(value.name for value in graph.input), *(tensor.name for tensor in tensors)]
     own += [name for node in graph.node for name in node.output if name]
-    names.update((name, fresh(name.partition("#")[0])) for name in dict.fromkeys(own))
+    names.update((name, fresh(name)) for name in dict.fromkeys(own))
     for value in (*graph.input, *graph.output, *tensors):
         value.name = names.get(value.name, value.name)
     for node in graph.node:
