@@ -260,6 +260,8 @@ def test_an_unknown_dimension_is_refused_with_the_known_ones() -> None:
         ("seq", None),
         ("a-b", None),
         ("f(seq) + 1", None),
+        ("floor(seq/2) + unknown", 7),
+        ("seq % (past - 2)", None),
     ],
 )
 def test_expressions_of_sizes(expression: str, value: int | None) -> None:
