@@ -6,7 +6,7 @@ Importing this module registers the helpers on `gs.Graph` itself too, without re
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -39,7 +39,7 @@ class Graph(gs.Graph):
     variable in the op's schema; attributes are coerced by the schema.
     """
 
-    def __init__(self, *, opset: int | None = None, versions: dict[str, int] | None = None, home: str = "") -> None:
+    def __init__(self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = "") -> None:
         """Make an empty graph.
 
         opset: version of ai.onnx that the helpers follow (default: gs's own).  versions: versions of other domains.

@@ -8,8 +8,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from onnx import GraphProto
 
 import surgeon
+from surgeon.indexing.scope import Node, Scope
 
 ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
@@ -78,6 +80,26 @@ def level(package):
 def test_modules_import_each_other_in_no_circle():
     """Within a package too."""
     TopologicalSorter({name: list(imported(path)) for name, path in sources()}).prepare()
+
+
+def attributes(path):
+    """The attributes that a file names of others than `self`, and those of them that it sets."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            yield node.attr, isinstance(node.ctx, ast.Store)
+
+
+def test_only_one_room_edits():
+    """The tables of a scope are for everybody to look things up; they and nodes change in one file alone."""
+    tables = {name for name in vars(Scope(GraphProto(), (), {})) if name.startswith("_")}
+    assert {"_producers", "_consumers", "_added"} <= tables
+    touched = {name: {attribute for attribute, _ in attributes(path)} & tables for name, path in sources()}
+    editing = {name for name, found in touched.items() if found and room(name) != "indexing"}
+    assert editing == {"surgeon.edit.tables", "surgeon.edit.splice", "surgeon.edit.write"}
+    known = {"alive", "inputs", "origin", "record", "slot"}
+    assert known < set(Node.__slots__)
+    setting = {name for name, path in sources() for attribute, sets in attributes(path) if sets and attribute in known}
+    assert setting == {"surgeon.edit.tables"}
 
 
 def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():

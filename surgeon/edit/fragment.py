@@ -198,7 +198,7 @@ def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:
     functions = {key_of(item): item for one in called for item in one.protos(index.main.versions, index.ir_version)}
     for node in match.nodes if len(match.nodes) == len(fragment.nodes) == 1 else ():
         key = called_by(node.proto)
-        is_call = index.local.is_in_source(key) or (node.step is not None and key in index.local.added)
+        is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
         require(not (key in functions and is_call), f"{node.op} is a call of that function already")
     for item in functions.values():
         index.local.require_free(item)

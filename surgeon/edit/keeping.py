@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from surgeon.edit.fragment import LARGE, Fragment, Made, Ref
+from surgeon.edit.tables import listed_in, put
 from surgeon.indexing.constants import Value
 from surgeon.indexing.equality import are_equal_constants, said_by, said_in
 from surgeon.indexing.index import Index
@@ -104,8 +105,8 @@ def staying(match: Match, fragment: Fragment, kept: Mapping[int, Node], slot: in
 
 def put_in_place(scope: Scope, old: Node, new: Node) -> None:
     """List a node where the one whose record it has stands."""
-    listed = scope.added.setdefault(old.slot, [])
-    listed.insert(listed.index(old) if old in listed else 0, new)
+    listed = listed_in(scope, old.slot)
+    put(scope, old.slot, listed.index(old) if old in listed else 0, [new])
 
 
 def record_now(index: Index, node: Node) -> bytes:

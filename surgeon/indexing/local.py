@@ -82,10 +82,9 @@ def calls(scopes: Iterable[Scope], keys: Iterable[Key]) -> "Counter[Key]":
             continue
         for op in ops.intersection(scope.by_op):
             found.update(called_by(node.proto) for node in scope.by_op[op] if node.alive)
-        for nodes in scope.added.values():  # the bodies of new nodes are no scopes
-            for node in nodes:
-                if not node.original and node.alive:
-                    found.update(called_by(inner) for inner in list(all_nodes([node.proto]))[1:])
+        for node in scope.new_nodes():  # whose bodies are no scopes
+            if node.alive:
+                found.update(called_by(inner) for inner in list(all_nodes([node.proto]))[1:])
     return Counter({key: count for key, count in found.items() if key in wanted})
 
 

@@ -1,6 +1,6 @@
 """One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -52,7 +52,7 @@ class State:
 
     def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
         self.index, self.scope, self.trace = index, scope, trace
-        self.producers = scope.producers
+        self.producers: Mapping[str, Node] = scope.producers
         self.scalars = index.constants.scalars_of(scope)
         self.bound: dict[str, Any] = {}
         self.nodes: list[Node] = []

@@ -68,6 +68,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
+        self.recipe.wrote = self.splicer.wrote
         self.acceptance = Acceptance.over(self.index, self.target, self.ep, self.splicer)
 
     @property
@@ -153,7 +154,7 @@ class Driver:
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
-        if not any(node.step is not None for node in match.nodes):
+        if all(node.original for node in match.nodes):
             return
         made = {name for node in match.nodes for name in node.outputs}
         outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))

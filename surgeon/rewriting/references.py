@@ -1,6 +1,6 @@
 """A rule's reference pattern as a local function: what a new node means where ONNX Runtime has no kernel for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from onnx import FunctionProto, helper
 
@@ -12,20 +12,21 @@ from surgeon.rules.rule import Rule
 from surgeon.running.inlining import PRIVATE_DOMAIN
 
 
-def reference_functions(steps: Iterable[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+def reference_functions(steps: Sequence[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
     """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
 
     The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
     """
     by_name = {rule.name: rule for rule in rules}
+    wrote = {node: step for step in steps for node in step.added}
     taken: dict[Node, Step] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
 
     def body_of(node: Node) -> FunctionProto | None:
-        step = node.step or taken.get(node)
+        step = wrote.get(node) or taken.get(node)
         rule = by_name.get(step.rule) if step is not None else None
         if step is None or rule is None or not rule.patterns:
             return None
-        names = _captures_written(node, step) if node.step is not None else _captures_read(node, step)
+        names = _captures_written(node, step) if node in wrote else _captures_read(node, step)
         return None if names is None else _body(node, names, step, rule)
 
     return body_of

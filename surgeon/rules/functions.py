@@ -203,7 +203,7 @@ class LocalFunction(ABC):
         """Nodes of the function's name that the model has no body for."""
         for node in list(scope.by_op.get(self.op, ())):
             key = called_by(node.proto)
-            is_call = index.local.is_in_source(key) or (node.step is not None and key in index.local.added)
+            is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
             if node.alive and not is_call:
                 yield _place(node)
 

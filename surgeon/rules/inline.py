@@ -9,6 +9,7 @@ from typing import Any
 
 from onnx import FunctionProto, NodeProto
 
+from surgeon.edit.tables import drop, import_domain
 from surgeon.errors import GraphError, UsageError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
@@ -53,7 +54,7 @@ def drop_uncalled(index: Index) -> None:
         if not gone:
             return
         for key in gone:
-            functions[key].is_dropped = True
+            drop(functions[key])
 
 
 def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
@@ -116,11 +117,10 @@ def _broken(function: FunctionProto) -> str:
 
 def _require_inlinable(function: FunctionProto, match: Match, why: str, is_named: bool) -> None:
     """Refuse a body that would not mean the same; take over versions of domains that the caller does not import."""
-    versions = match.scope.versions
     if why:
         sentence = f"local function {function.domain}::{function.name} cannot be written out: {why}"
         if is_named:
             raise GraphError(f"{sentence[0].upper()}{sentence[1:]}.")
         require(False, sentence)
     for item in function.opset_import:
-        versions.setdefault("" if item.domain == "ai.onnx" else item.domain, item.version)
+        import_domain(match.scope, "" if item.domain == "ai.onnx" else item.domain, item.version)
