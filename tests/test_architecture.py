@@ -102,6 +102,15 @@ def test_only_one_room_edits():
     assert setting == {"surgeon.edit.tables"}
 
 
+def test_failure_has_one_form():
+    """What a function returns in the place of one of our own results is no sentence: a `Refusal`, or it raises."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for _, path in sources()]
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    ours = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    told = {node.name: set(ast.unparse(node.returns or ast.Constant("")).split(" | ")) for node in functions}
+    assert not {name for name, kinds in told.items() if "str" in kinds and kinds & ours}
+
+
 def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():
     """Rewriting must not need torch, and only a check needs ONNX Runtime."""
     code = "import sys, surgeon; print(sorted({'torch', 'onnxruntime', 'rich', 'click'} & set(sys.modules)))"

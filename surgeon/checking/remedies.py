@@ -102,7 +102,7 @@ def _plan(rule: Rule, target: str, opset: int | None) -> Plan | None:
         plan = rule.plan(target, opset)
     except SurgeonError:  # a pack of the user's own may hold a rule that cannot be traced: no fault of the model
         return None
-    return None if isinstance(plan, str) else plan
+    return plan if isinstance(plan, Plan) else None
 
 
 def _ops(plan: Plan, wanted: set[str]) -> set[str]:

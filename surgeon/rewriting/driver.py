@@ -111,13 +111,13 @@ class Driver:
     def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
         """Where a rule would fire in a scope, and what it would write, without writing it."""
         plan = rule.plan(self.target, scope.opset)
-        if not isinstance(plan, str):
+        if isinstance(plan, Plan):
             for compiled in plan.sources:
                 yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = rule.plan(self.target, scope.opset)
-        if isinstance(plan, str):
+        if not isinstance(plan, Plan):
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):

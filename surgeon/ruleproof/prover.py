@@ -136,7 +136,7 @@ class _RuleProver:
         groups: dict[Any, list[tuple[Plan, int]]] = {}
         for opset in self._opsets():
             plan = self.rule.plan(target, opset)
-            if not isinstance(plan, str):
+            if isinstance(plan, Plan):
                 groups.setdefault((plan.form.function, plan.needs), []).append((plan, opset))
         for members in groups.values():
             alike = tuple(opset for _, opset in members)

@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.edit.fragment import FREE
-from surgeon.errors import RuleError, require
+from surgeon.errors import Refusal, RuleError, require
 from surgeon.file.model import Model
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
@@ -24,8 +24,8 @@ SMALL = 1024  # elements of a constant that is written in another dtype
 STRING = TensorProto.STRING
 
 
-def different(function: FunctionProto, versions: Mapping[str, int]) -> str:
-    """Why the body of a function does not mean the same at these versions of its domains; "" where it does."""
+def different(function: FunctionProto, versions: Mapping[str, int]) -> Refusal | None:
+    """Why the body of a function does not mean the same at these versions of its domains; None where it does."""
     own = {("" if item.domain == "ai.onnx" else item.domain): item.version for item in function.opset_import}
     rewritten: set[str] | None = None  # found out once an op is of another version
     for node in all_nodes(function.node):
@@ -36,23 +36,24 @@ def different(function: FunctionProto, versions: Mapping[str, int]) -> str:
         first = first_version(domain, node.op_type)
         there, here = schema(domain, node.op_type, before), schema(domain, node.op_type, after)
         if there is None:
-            return (
+            return Refusal(
                 f"its body is written at opset {before} and uses {node.op_type}, which exists from opset {first}; "
                 f"write it at opset {first} or later"
             )
         if here is None:
-            return f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
+            why = f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
+            return Refusal(why)
         if there.since_version == here.since_version:
             continue
         if rewritten is None:
             rewritten = _changed(function, own.get("", 0), versions.get("", 0))
         if domain or node.op_type in rewritten:
             changed = max(there.since_version, here.since_version)
-            return (
+            return Refusal(
                 f"its body is written at opset {before} and the model has {after}, between which {node.op_type} "
                 f"changed (at {changed}); write it at opset {after}"
             )
-    return ""
+    return None
 
 
 def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
@@ -63,7 +64,7 @@ def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
     found: set[str] = set()
     for node in (node for scope in index.scopes for node in scope.nodes if schema("", node.op, low) is not None):
         change = judge(node, low, high, index.types)
-        if isinstance(change, str) or not change.empty or check_node(node.proto, after, lambda _: None, True):
+        if isinstance(change, Refusal) or not change.empty or check_node(node.proto, after, lambda _: None, True):
             found.add(node.op)
     return found
 

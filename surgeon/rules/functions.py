@@ -298,7 +298,7 @@ def _at_opsets(proto: FunctionProto, home: Home) -> FunctionProto:
     made.CopyFrom(proto)
     found = different(made, home.versions)
     if found:
-        raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found}.")
+        raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found.reason}.")
     for item in made.opset_import:
         item.version = home.versions.get("" if item.domain == "ai.onnx" else item.domain, item.version)
     return made

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from surgeon.edit.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
-from surgeon.errors import GraphError, UsageError
+from surgeon.errors import GraphError, Refusal, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import DataMode, save
 from surgeon.file.wire import write_varint
@@ -128,8 +128,8 @@ class _Plan:
 
     def _judge_node(self, node: Node, old: int) -> None:
         found = judge(node, old, self.opset, self.index.types)
-        if isinstance(found, str):
-            self.blocked.setdefault((node.op, found), []).append(node.label)
+        if isinstance(found, Refusal):
+            self.blocked.setdefault((node.op, found.reason), []).append(node.label)
             return
         if _moves(node.op, old, self.opset):
             self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
@@ -151,10 +151,10 @@ class _Plan:
         differ = [node for node in nodes if _moves(node.op, old, self.opset)]
         for node in differ:
             found = judge(node, old, self.opset, self.index.types)
-            if not isinstance(found, str) and not found.empty:
-                found = f"{_sentence(node.op, found)}, which cannot be done inside of a function,"
-            if isinstance(found, str):
-                self.blocked.setdefault((node.op, found), []).append(f"{node.label} in {function.label}")
+            if isinstance(found, Change) and not found.empty:
+                found = Refusal(f"{_sentence(node.op, found)}, which cannot be done inside of a function,")
+            if isinstance(found, Refusal):
+                self.blocked.setdefault((node.op, found.reason), []).append(f"{node.label} in {function.label}")
         if differ:
             self.raised.append(function)
             self.done.functions.append(function.label.removeprefix("function "))
