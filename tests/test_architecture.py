@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -31,6 +32,7 @@ FLOORS = (
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70
+STILL_TWICE = {"Asked", "Evaluator", "Opening", "Site", "Trace", "_Missing"}
 
 
 @cache
@@ -109,6 +111,17 @@ def test_failure_has_one_form():
     ours = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     told = {node.name: set(ast.unparse(node.returns or ast.Constant("")).split(" | ")) for node in functions}
     assert not {name for name, kinds in told.items() if "str" in kinds and kinds & ours}
+
+
+def test_no_two_classes_have_one_name():
+    """Who reads a name needs not to ask which room it is from."""
+    classes = Counter(
+        node.name
+        for _, path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not {name for name, count in classes.items() if count > 1} - STILL_TWICE
 
 
 def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():

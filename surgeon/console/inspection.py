@@ -38,7 +38,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFunction:
+class FunctionSummary:
     """A function that the model defines.  calls: nodes that call it."""
 
     name: str
@@ -74,7 +74,7 @@ class Inspection:
     nodes: int = 0
     ops: dict[str, dict[str, int]] = field(default_factory=dict)
     unknown: list[Unknown] = field(default_factory=list)
-    functions: list[LocalFunction] = field(default_factory=list)
+    functions: list[FunctionSummary] = field(default_factory=list)
     tensors: int = 0
     inside: dict[str, int] = field(default_factory=dict)
     outside: dict[str, int] = field(default_factory=dict)
@@ -163,7 +163,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
         for key, (why, places) in unknown.items()
     ]
     found.functions = [
-        LocalFunction(
+        FunctionSummary(
             f"{function.domain}::{function.name}",
             len(function.node),
             counts["" if function.domain in DEFAULT_DOMAINS else function.domain, function.name],

@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx import NodeProto
 
-from surgeon.diagnosis.finding import Findings, place_of
+from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.records import WITH_BODIES
@@ -20,10 +20,10 @@ from surgeon.shapes.shapes import Shapes
 NAMES = {"float": "float32", "double": "float64"}
 
 
-class Dtypes:
+class InferredDtypes:
     """What each tensor holds, `TensorProto.DataType` by scope and name; None where nothing tells it."""
 
-    def __init__(self, index: Index, shapes: Shapes, found: Findings) -> None:
+    def __init__(self, index: Index, shapes: Shapes, found: Diagnostics) -> None:
         self._index, self._shapes, self._found = index, shapes, found
         self._known: dict[tuple[int, str], int | None] = {}
         self.clashing: set[Node] = set()

@@ -8,16 +8,16 @@ from itertools import count
 
 import onnx
 
-from surgeon.diagnosis.finding import Findings
+from surgeon.diagnosis.finding import Diagnostics
 from surgeon.listing import first_of
 from surgeon.ops.walking import nodes_of
 from surgeon.shapes.facts import Facts
-from surgeon.validity.faults import Fault, Place, faults_of
+from surgeon.validity.faults import Fault, Within, faults_of
 
 TENSORS = ("tensor_type", "sparse_tensor_type")
 
 
-def check_structure(model: onnx.ModelProto, found: Findings) -> None:
+def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
     """Note what breaks ONNX's rules in the graph, its bodies and the functions.  The model is the caller's own copy."""
     faults = faults_of(model)
     twice = {fault.name for fault in faults if fault.kind == "made twice"}
@@ -51,7 +51,7 @@ def check_structure(model: onnx.ModelProto, found: Findings) -> None:
 
 
 def check_ends(
-    graph: onnx.GraphProto, facts_of: Callable[[str], Facts], found: Findings, *, wants_shapes: bool
+    graph: onnx.GraphProto, facts_of: Callable[[str], Facts], found: Diagnostics, *, wants_shapes: bool
 ) -> None:
     """Note inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker wants.
 
@@ -87,7 +87,7 @@ def _dims(shape: Sequence[object] | None) -> str:
     return str(list(sizes))
 
 
-def _tell_twice(fault: Fault, node: onnx.NodeProto, where: str, found: Findings) -> None:
+def _tell_twice(fault: Fault, node: onnx.NodeProto, where: str, found: Diagnostics) -> None:
     by = f"by {_label(fault.first)}" if fault.first is not None else "as an input or initializer"
     found.add(
         "model",
@@ -114,7 +114,7 @@ def _label(node: onnx.NodeProto) -> str:
     return str(node.name) or next((name for name in node.output if name), node.op_type)
 
 
-def _in(place: Place) -> str:
+def _in(place: Within) -> str:
     if place.owner is not None:
         return f" in a body of {_label(place.owner)}"
     return f" in function {place.function.domain}::{place.function.name}" if place.function is not None else ""

@@ -48,7 +48,7 @@ class Wire:
 
 
 @dataclass(slots=True)
-class Content:
+class Diagram:
     """All of one picture.  title: may be empty."""
 
     title: str = ""
@@ -70,9 +70,9 @@ class Reader:
         self._gone: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has dropped
         self._functions = {item.label.removeprefix("function "): list(item.proto.input) for item in index.functions}
 
-    def read(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Content:
+    def read(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Diagram:
         """Return the picture of some nodes.  outputs: the tensors that go out, in order."""
-        found = Content(title)
+        found = Diagram(title)
         self._remember(nodes)
         nodes = [node for node in nodes if node.op != "Constant" or set(node.outputs) & set(outputs)]
         made: dict[str, int] = {}

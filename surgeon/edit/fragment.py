@@ -92,7 +92,7 @@ class FixedTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class AttributeReference:
     """An attribute of the local function in whose body it is used: alpha in g.constant(value_float=alpha)."""
 
     name: str
@@ -316,7 +316,7 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
             yield value
             continue
         spec = known.attributes.get(name) if known is not None else None
-        if isinstance(value, Reference):
+        if isinstance(value, AttributeReference):
             yield value.proto(name)
             continue
         if isinstance(value, np.ndarray):

@@ -26,7 +26,7 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(slots=True)
-class Choice:
+class NodeFilter:
     """Which places to rewrite: shell patterns over node names."""
 
     only: Sequence[str] = ()
@@ -54,7 +54,7 @@ class Driver:
     index: Index
     rules: Sequence[Rule]
     target: str
-    choice: Choice = field(default_factory=Choice)
+    choice: NodeFilter = field(default_factory=NodeFilter)
     progress: Progress | None = None
     recipe: Recipe = field(default_factory=Recipe)
     ep: str | None = None

@@ -12,7 +12,7 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
-from surgeon.edit.fragment import Ref, Reference, freeze
+from surgeon.edit.fragment import AttributeReference, Ref, freeze
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
@@ -43,7 +43,7 @@ class Home:
         return self.versions.get("", Graph.DEFAULT_OPSET)
 
 
-class Input(gs.Variable):
+class FunctionInput(gs.Variable):
     """An input of the function, as its body sees it."""
 
     def __init__(self, name: str) -> None:
@@ -62,12 +62,12 @@ class BodyGraph(Graph):
             for place in range(len(inputs))
         ]
         given = [
-            self._number(value, _siblings(inputs, kinds, place)) if isinstance(value, Reference) else value
+            self._number(value, _siblings(inputs, kinds, place)) if isinstance(value, AttributeReference) else value
             for place, value in enumerate(inputs)
         ]
         return super().emit(domain, op, given, attributes, outputs)
 
-    def _number(self, attribute: Reference, siblings: Sequence[Any]) -> Any:
+    def _number(self, attribute: AttributeReference, siblings: Sequence[Any]) -> Any:
         named = _AS_CONSTANT.get(attribute.kind)
         if named is None:
             raise RuleError(f"Attribute {attribute.name!r} of a local function holds no numbers, so it is no input.")
@@ -95,8 +95,8 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
     graph = BodyGraph(
         opset=home.opset, versions=dict(home.versions), home=(function.__module__ or "").partition(".")[0]
     )
-    inputs = [Input(name) for name in signature.inputs]
-    attributes = {name: Reference(name, kind) for name, kind in signature.kinds.items()}
+    inputs = [FunctionInput(name) for name in signature.inputs]
+    attributes = {name: AttributeReference(name, kind) for name, kind in signature.kinds.items()}
     try:
         returned = function(graph, *inputs, **attributes)
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]

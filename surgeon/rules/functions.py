@@ -21,7 +21,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, helper
 
-from surgeon.edit.fragment import Reference
+from surgeon.edit.fragment import AttributeReference
 from surgeon.errors import OpsetError, RuleError, SurgeonError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
@@ -153,9 +153,9 @@ class LocalFunction(ABC):
     def _value(self, name: str, value: Any) -> Any:
         """A value as the attribute's kind has it."""
         kind = self.signature.kinds[name]
-        if isinstance(value, Reference) and value.kind != kind:
+        if isinstance(value, AttributeReference) and value.kind != kind:
             raise RuleError(f"Attribute {name!r} of local function {self.op} is given {value.name!r}, of another kind.")
-        if isinstance(value, (Symbol, Reference)):
+        if isinstance(value, (Symbol, AttributeReference)):
             return value
         try:
             made = OF_KIND[kind](value)
@@ -184,7 +184,7 @@ class LocalFunction(ABC):
                 not unknown, f"the node has an attribute {', '.join(unknown)}, which local function {self.op} has not"
             )
             values = {
-                item.name: Reference(item.ref_attr_name, item.type) if item.ref_attr_name else plain(item)
+                item.name: AttributeReference(item.ref_attr_name, item.type) if item.ref_attr_name else plain(item)
                 for item in node.attribute
             }
             missing = [name for name in self.signature.kinds if name not in {**self.signature.defaults, **values}]

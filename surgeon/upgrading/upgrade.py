@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 from surgeon.edit.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.errors import GraphError, Refusal, UsageError
 from surgeon.file.model import Model, Patch
-from surgeon.file.save import DataMode, save
+from surgeon.file.save import DataMode, Written, save
 from surgeon.file.wire import write_varint
 from surgeon.indexing.index import GRAPH_FIELD, Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
@@ -31,7 +31,6 @@ from surgeon.shapes.indexed import index_of
 from surgeon.upgrading.result import Upgrade
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5
-Written = onnx.ModelProto | Path
 NAMED = 3  # nodes named for each op that blocks
 
 
@@ -94,7 +93,7 @@ def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, P
     patch = Patch(index.model)
     if opset == old:
         return done, patch
-    judged = _Plan(index, opset, done)
+    judged = _Judgement(index, opset, done)
     judged.judge()
     judged.write(patch)
     if ir_version != index.ir_version:
@@ -102,7 +101,7 @@ def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, P
     return done, patch
 
 
-class _Plan:
+class _Judgement:
     """The judgement on every node, and the edits that follow."""
 
     def __init__(self, index: Index, opset: int, done: Upgrade) -> None:

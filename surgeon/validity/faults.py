@@ -21,7 +21,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Within:
     """A graph of a model, in words.  root: the main graph or the function that it lies in; owner: whose body it is."""
 
     words: str
@@ -40,7 +40,7 @@ class Fault:
 
     kind: Kind
     name: str
-    place: Place
+    place: Within
     node: NodeProto | None = None
     first: NodeProto | None = None
     around: tuple[NodeProto, ...] = ()
@@ -54,17 +54,17 @@ def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 def faults_of(model: ModelProto) -> list[Fault]:
     """All faults of the main graph, of the bodies of its nodes and of the local functions."""
     audit = _Audit(imports_of(model.opset_import))
-    root = Place("the graph", "the graph")
+    root = Within("the graph", "the graph")
     audit.unmade(audit.graph(model.graph, root))
     for function in model.functions:
         audit.imports = imports_of(function.opset_import)
         words = f"function {function.name!r}"
-        place = Place(words, words, function)
+        place = Within(words, words, function)
         audit.unmade(audit.nodes(function.node, Counter(function.input), function.output, place))
     return audit.faults
 
 
-Late = tuple[str, Place, NodeProto | None]  # a name that was not made yet, and by whom it is read; None: as an output
+Late = tuple[str, Within, NodeProto | None]  # a name that was not made yet, and by whom it is read; None: as an output
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class _Audit:
     imports: dict[str, int]
     faults: list[Fault] = field(default_factory=list)
 
-    def graph(self, graph: GraphProto, place: Place) -> list[Late]:
+    def graph(self, graph: GraphProto, place: Within) -> list[Late]:
         """Look at one graph; returns the names that it takes from around it."""
         given = Counter(value.name for value in graph.input)
         initializers = Counter(tensor.name for tensor in graph.initializer)
@@ -84,7 +84,7 @@ class _Audit:
         return self.nodes(graph.node, given | initializers, [value.name for value in graph.output], place)
 
     def nodes(
-        self, nodes: Sequence[NodeProto], given: Counter[str], outputs: Iterable[str], place: Place
+        self, nodes: Sequence[NodeProto], given: Counter[str], outputs: Iterable[str], place: Within
     ) -> list[Late]:
         """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
 
@@ -124,15 +124,15 @@ class _Audit:
         for name, place, node in each_once.values():
             self.faults.append(Fault("output not made" if node is None else "not made", name, place, node))
 
-    def _captured(self, node: NodeProto, place: Place) -> Iterator[Late]:
+    def _captured(self, node: NodeProto, place: Within) -> Iterator[Late]:
         """Look at the bodies of a node; yields the names that they take from around them."""
         for attribute in node.attribute:
             for graph in graphs_in(attribute):
                 inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {place.words}"
-                yield from self.graph(graph, Place(inside, place.root, place.function, node))
+                yield from self.graph(graph, Within(inside, place.root, place.function, node))
 
 
-def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: Place) -> Iterator[Fault]:
+def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: Within) -> Iterator[Fault]:
     """The names that nodes make again."""
     makers: dict[str, NodeProto | None] = dict.fromkeys(given)
     for node in nodes:
