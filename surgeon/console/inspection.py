@@ -20,7 +20,7 @@ from surgeon.file.model import Model
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
 from surgeon.listing import first_of
-from surgeon.ops.attributes import dtype_word
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import history, knows_domain, schema
 from surgeon.ops.walking import all_nodes
 
@@ -118,21 +118,14 @@ def type_text(kind: onnx.TypeProto) -> str:
                 str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
             )
             shape = f"[{', '.join(dims)}]"
-        return f"{'sparse ' * (which != 'tensor_type')}{dtype_text(tensor.elem_type)}{shape}"
+        return f"{'sparse ' * (which != 'tensor_type')}{dtype_name(tensor.elem_type)}{shape}"
     if which == "sequence_type":
         return f"seq({type_text(kind.sequence_type.elem_type)})"
     if which == "optional_type":
         return f"optional({type_text(kind.optional_type.elem_type)})"
     if which == "map_type":
-        return f"map({dtype_text(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
+        return f"map({dtype_name(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
     return "unknown"
-
-
-def dtype_text(number: int) -> str:
-    """The name of a TensorProto.DataType, float spelled with its width."""
-    name = dtype_word(number)
-    shown = {"float": "float32", "double": "float64", "undefined": "unknown", str(number): f"dtype {number}"}
-    return shown.get(name, name)
 
 
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
@@ -192,11 +185,11 @@ def _weigh(found: Inspection, model: Model) -> None:
     everywhere: Counter[str] = Counter()
     outside: Counter[str] = Counter()
     for tensor in tensors_of(model.skeleton):
-        everywhere[dtype_text(tensor.data_type)] += _size(tensor)
+        everywhere[dtype_name(tensor.data_type)] += _size(tensor)
         found.tensors += 1
     extents = set()
     for tensor in model.external_tensors:
-        outside[dtype_text(tensor.data_type)] += _size(tensor)
+        outside[dtype_name(tensor.data_type)] += _size(tensor)
         extents.add(extent_of(tensor))
     everywhere.subtract(outside)
     found.inside = {name: size for name, size in everywhere.most_common() if size > 0}

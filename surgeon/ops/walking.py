@@ -3,7 +3,7 @@
 What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
@@ -40,6 +40,11 @@ def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
     yield from all_nodes(model.graph.node)
     for function in model.functions:
         yield from all_nodes(function.node)
+
+
+def holds_any(model: ModelProto, ops: Collection[tuple[str, str]]) -> bool:
+    """Whether a model has a node of one of these operators, by domain and name."""
+    return bool(ops) and any((node.domain, node.op_type) in ops for node in nodes_of(model))
 
 
 def free_names(node: NodeProto) -> list[str]:

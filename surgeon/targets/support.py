@@ -7,11 +7,12 @@ from functools import partial
 
 import onnx
 
-from surgeon.diagnosis.dtypes import InferredDtypes, dtype_name, spelled
+from surgeon.diagnosis.dtypes import InferredDtypes, spelled
 from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.diagnosis.provenance import made_by_torch, torch_op
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.node_check import owner_of
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
 from surgeon.running.kernels import CPU, Kernels, variables
