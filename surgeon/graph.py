@@ -16,6 +16,7 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import Refused, RuleError
 from surgeon.ops.naming import helper_name, operator_of
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import bind, operators, schema
 from surgeon.packs import points
 from surgeon.words import find_word, words
@@ -99,7 +100,7 @@ class Graph(gs.Graph):
         In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.
         """
         domain, _, name = kind.rpartition("::")
-        domain = "" if domain == "ai.onnx" else domain
+        domain = plain_domain(domain)
         if schema(domain, name, self.version(domain)) is not None:
             named = dict(attributes) if outputs == 1 else {**attributes, "outputs": outputs}
             found = self.call(domain, name, inputs, named)

@@ -18,11 +18,12 @@ from surgeon.errors import ModelFileError
 from surgeon.file.external import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
 from surgeon.file.values import raw_size
-from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
+from surgeon.indexing.scope import qualified
 from surgeon.listing import first_of
 from surgeon.ops.attributes import dtype_name
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, imports_of
 
 PLACES = 3  # nodes named for each unknown op
 
@@ -129,17 +130,17 @@ def type_text(kind: onnx.TypeProto) -> str:
 
 
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
-    versions = _versions(proto.opset_import)
+    versions = imports_of(proto.opset_import)
     counts: Counter[tuple[str, str]] = Counter()
     unknown: dict[tuple[str, str], tuple[str, list[str]]] = {}
     judged: dict[tuple[int, str, str], str] = {}
     local = {(function.domain, function.name) for function in proto.functions}
     scopes = [(proto.graph.node, versions)]
-    scopes += [(function.node, _versions(function.opset_import) or versions) for function in proto.functions]
+    scopes += [(function.node, imports_of(function.opset_import) or versions) for function in proto.functions]
     for nodes, opsets in scopes:
         for node in all_nodes(nodes):
             domain, op = node.domain, node.op_type
-            counts["" if domain in DEFAULT_DOMAINS else domain, op] += 1
+            counts[plain_domain(domain), op] += 1
             key = (id(opsets), domain, op)
             why = judged.get(key)
             if why is None:
@@ -152,26 +153,22 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     for (domain, op), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1])):
         found.ops.setdefault(domain or "ai.onnx", {})[op] = count
     found.unknown = [
-        Unknown(qualified(*key), counts["" if key[0] in DEFAULT_DOMAINS else key[0], key[1]], why, tuple(places))
+        Unknown(qualified(*key), counts[plain_domain(key[0]), key[1]], why, tuple(places))
         for key, (why, places) in unknown.items()
     ]
     found.functions = [
         FunctionSummary(
             f"{function.domain}::{function.name}",
             len(function.node),
-            counts["" if function.domain in DEFAULT_DOMAINS else function.domain, function.name],
+            counts[plain_domain(function.domain), function.name],
         )
         for function in proto.functions
     ]
 
 
-def _versions(imports: Any) -> dict[str, int]:
-    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
-
-
 def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
     """Why no schema fits, or an empty string."""
-    plain = "" if domain in DEFAULT_DOMAINS else domain
+    plain = plain_domain(domain)
     if schema(plain, op, opsets.get(plain)) is not None:
         return ""
     versions = history(plain, op)

@@ -14,11 +14,10 @@ from onnx import AttributeProto, NodeProto, helper, numpy_helper
 from surgeon.errors import RuleError, require
 from surgeon.file.records import kind_record
 from surgeon.graph import Graph, Inner, Number
-from surgeon.indexing.local import called_by, key_of
 from surgeon.indexing.scope import qualified
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import GRAPHS
+from surgeon.ops.walking import GRAPHS, called_by, key_of
 
 LARGE = 1024  # bytes
 FREE = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs

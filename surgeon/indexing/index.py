@@ -4,7 +4,7 @@ The index is the working copy of a rewrite: `surgeon.edit.splice` edits it, and 
 what gets written.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import onnx
@@ -14,13 +14,13 @@ from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.constants import Constants
 from surgeon.indexing.local import LocalFunctions
-from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified, split_op
+from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.indexing.soundness import require_sound, require_types
 from surgeon.indexing.types import Types
 from surgeon.ops.attributes import DTYPES
 from surgeon.ops.records import RETYPING
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import circle
+from surgeon.ops.walking import circle, imports_of
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Index:
         self.ir_version = int(proto.ir_version)
         self.scopes: list[Scope] = []
         self._notes: dict[type, object] = {}
-        versions = _versions(proto.opset_import)
+        versions = imports_of(proto.opset_import)
         self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
         self._fill(self.main)
         self.local = LocalFunctions(model)
@@ -47,7 +47,7 @@ class Index:
         for position, function in enumerate(proto.functions):
             label = f"function {function.domain}::{function.name}"
             address = ((FUNCTION_FIELD, position),)
-            scope = Scope(function, address, _versions(function.opset_import) or dict(versions), label=label)
+            scope = Scope(function, address, imports_of(function.opset_import) or dict(versions), label=label)
             self.functions.append(scope)
             self._fill(scope)
         _hold_training(self.main, proto)
@@ -167,10 +167,6 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                 raise GraphError(
                     f"Node {node.label!r} ({op}) has {has} and {needs}; mend the model or export it again."
                 )
-
-
-def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
 
 
 def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:

@@ -3,26 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from onnx import FunctionProto, NodeProto
+from onnx import FunctionProto
 
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.scope import Node, Scope, qualified
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import Key, all_nodes, called_by, key_of
 
-Key = tuple[str, str, str]  # domain, name and overload: what a call goes by
 FIRST_IR, FIRST_IR_WITH_DEFAULTS = 8, 9
 """The versions of the IR from which models have local functions, and these have defaults of attributes (onnx.proto)."""
-
-
-def key_of(function: FunctionProto) -> Key:
-    """What calls of a function go by."""
-    return function.domain, function.name, function.overload
-
-
-def called_by(node: NodeProto) -> Key:
-    """The key of the function that a node calls, if there is one."""
-    return node.domain, node.op_type, node.overload
 
 
 class LocalFunctions:

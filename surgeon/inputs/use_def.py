@@ -9,9 +9,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from surgeon.inputs.dims import input_dims
 from surgeon.ops.records import WITH_BODIES, likened_node
-from surgeon.ops.walking import graphs_in
-
-Key = tuple[str, str, str]  # domain, name, overload of a local function
+from surgeon.ops.walking import Key, called_by, graphs_in, key_of
 
 
 @dataclass(slots=True, eq=False)
@@ -43,14 +41,14 @@ class UseDefs:
 
     def __init__(self, model: ModelProto, value: Callable[[TensorProto], np.ndarray] | None = None) -> None:
         self._value = value
-        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+        self._functions = {key_of(function): function for function in model.functions}
         self._function_scopes: dict[Key, UseDef] = {}
         self._alive: list[NodeProto] = []
         self.main = self._graph(model.graph, None)
 
     def function(self, node: NodeProto) -> UseDef | None:
         """Return the scope of the local function that `node` calls, or None."""
-        key = (node.domain, node.op_type, node.overload)
+        key = called_by(node)
         if key not in self._functions:
             return None
         if key not in self._function_scopes:

@@ -10,13 +10,13 @@ from onnx import AttributeProto, helper
 from surgeon.indexing.constants import Value
 from surgeon.indexing.equality import are_equal, repeats
 from surgeon.indexing.index import Index
-from surgeon.indexing.local import called_by
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
 from surgeon.matching.trace import Finding, Trace
 from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT, record
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import called_by
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
 RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody writes it otherwise

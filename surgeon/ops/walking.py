@@ -7,11 +7,30 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto
+
+from surgeon.ops.schema_tables import plain_domain
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 """The kinds of attribute that hold graphs."""
+Key = tuple[str, str, str]
+"""What a local function, and a call of it, go by: domain, name and overload."""
 T = TypeVar("T", bound=Hashable)
+
+
+def key_of(function: FunctionProto) -> Key:
+    """What calls of a function go by."""
+    return function.domain, function.name, function.overload
+
+
+def called_by(node: NodeProto) -> Key:
+    """The key of the function that a node calls, if there is one."""
+    return node.domain, node.op_type, node.overload
+
+
+def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The imported version of each domain, by its plain name: that of ONNX is ""."""
+    return {plain_domain(entry.domain): int(entry.version) for entry in opsets}
 
 
 def graphs_in(attribute: AttributeProto) -> Iterator[GraphProto]:

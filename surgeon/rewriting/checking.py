@@ -11,10 +11,11 @@ from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.model import Patch
 from surgeon.file.save import Written, save
-from surgeon.indexing.local import key_of, strays_of
+from surgeon.indexing.local import strays_of
 from surgeon.listing import and_more
 from surgeon.models.options import Check, CheckOptions
 from surgeon.models.whole_model import invalidity, model_check
+from surgeon.ops.walking import key_of
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
 from surgeon.rewriting.recipe import misses_beside

@@ -16,8 +16,9 @@ from surgeon.edit.fragment import AttributeReference, Ref, freeze
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, imports_of
 from surgeon.rules.signatures import Signature
 
 CAST_LIKE = 15  # the opset of ai.onnx that brought it
@@ -116,7 +117,7 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
     made = FunctionProto(domain=signature.domain, name=signature.name, input=signature.inputs, output=outputs)
     made.node.extend(nodes)
     _declare(made, signature, home)
-    made.opset_import.extend(imports_of(nodes, home.versions))
+    made.opset_import.extend(needed_imports(nodes, home.versions))
     require_valid(made)
     return made, graph
 
@@ -138,7 +139,7 @@ def _declare(made: FunctionProto, signature: Signature, home: Home) -> None:
             made.attribute.append(name)
 
 
-def imports_of(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Iterator[onnx.OperatorSetIdProto]:
+def needed_imports(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Iterator[onnx.OperatorSetIdProto]:
     """The domains of nodes at the versions of a model, the newest needed where it has none."""
     every = list(all_nodes(nodes))
     for domain in sorted({"", *(node.domain for node in every)}):
@@ -151,10 +152,10 @@ def imports_of(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Itera
 
 def require_valid(function: FunctionProto) -> None:
     """Raise OpsetError for a node that a function's own opset does not have, RuleError for one that is wrong in it."""
-    versions = {item.domain: item.version for item in function.opset_import}
+    versions = imports_of(function.opset_import)
     name = f"{function.domain}::{function.name}"
     for node in all_nodes(function.node):
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = plain_domain(node.domain)
         version = versions.get(domain)
         if version is None:
             raise RuleError(f"Local function {name} has a {node.op_type} and does not import its domain {domain!r}.")

@@ -13,8 +13,9 @@ from surgeon.errors import Refusal, RuleError, require
 from surgeon.file.model import Model
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import all_nodes, free_names
+from surgeon.ops.walking import all_nodes, free_names, imports_of
 from surgeon.opsets.lossless import judge
 from surgeon.rules.bodies import first_version
 from surgeon.running.inlining import IR_VERSION, Find, written_out
@@ -26,10 +27,10 @@ STRING = TensorProto.STRING
 
 def different(function: FunctionProto, versions: Mapping[str, int]) -> Refusal | None:
     """Why the body of a function does not mean the same at these versions of its domains; None where it does."""
-    own = {("" if item.domain == "ai.onnx" else item.domain): item.version for item in function.opset_import}
+    own = imports_of(function.opset_import)
     rewritten: set[str] | None = None  # found out once an op is of another version
     for node in all_nodes(function.node):
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = plain_domain(node.domain)
         before, after = own.get(domain), versions.get(domain, own.get(domain))
         if before is None or after is None or schema(domain, node.op_type, None) is None:
             continue

@@ -25,13 +25,14 @@ from surgeon.edit.fragment import AttributeReference
 from surgeon.errors import OpsetError, RuleError, SurgeonError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
-from surgeon.indexing.local import FIRST_IR, FIRST_IR_WITH_DEFAULTS, called_by
+from surgeon.indexing.local import FIRST_IR, FIRST_IR_WITH_DEFAULTS
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.matching.recording import PatternGraph, Symbol
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several, plain
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.walking import all_nodes, called_by
 from surgeon.rules.bodies import Home, body_of, require_valid
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
@@ -300,7 +301,7 @@ def _at_opsets(proto: FunctionProto, home: Home) -> FunctionProto:
     if found:
         raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found.reason}.")
     for item in made.opset_import:
-        item.version = home.versions.get("" if item.domain == "ai.onnx" else item.domain, item.version)
+        item.version = home.versions.get(plain_domain(item.domain), item.version)
     return made
 
 

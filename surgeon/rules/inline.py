@@ -13,13 +13,13 @@ from surgeon.edit.tables import drop, import_domain
 from surgeon.errors import GraphError, Refusal, UsageError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
-from surgeon.indexing.local import called_by, calls, key_of
+from surgeon.indexing.local import calls
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.matching.match import Match
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.node_check import check_node
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, called_by, imports_of, key_of
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
 from surgeon.target import ANY
@@ -107,7 +107,7 @@ def _used(index: Index, node: Node) -> tuple[str, ...]:
 
 def _broken(function: FunctionProto) -> Refusal | None:
     """What breaks the schema of its op in a body; written out, it would be a rule's fault."""
-    versions = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    versions = imports_of(function.opset_import)
     for node in all_nodes(function.node):
         complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
         if complaints:
@@ -122,5 +122,5 @@ def _require_inlinable(function: FunctionProto, match: Match, why: Refusal | Non
         if is_named:
             raise GraphError(f"{sentence[0].upper()}{sentence[1:]}.")
         require(False, sentence)
-    for item in function.opset_import:
-        import_domain(match.scope, "" if item.domain == "ai.onnx" else item.domain, item.version)
+    for domain, version in imports_of(function.opset_import).items():
+        import_domain(match.scope, domain, version)

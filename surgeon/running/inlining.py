@@ -10,7 +10,8 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
-from surgeon.ops.walking import all_nodes, circle, graphs_of, nodes_of
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.walking import Key, all_nodes, called_by, circle, graphs_of, imports_of, key_of, nodes_of
 
 PRIVATE_DOMAIN = "surgeon.reference"
 """Where bodies live: under an operator's own name a runtime's schema wins over a body."""
@@ -18,12 +19,7 @@ IR_VERSION = 10
 """Of models made for proofs: the newest that every supported ONNX Runtime reads.  It has local functions, bfloat16 and
 float8; what a node means hangs on opsets alone."""
 _FIRST_IR_WITH_FUNCTIONS = 8
-Key = tuple[str, str, str]  # the domain, name and overload that calls go by
 _SPELT_OUT = "ai.onnx"  # the default domain by its full name, which onnx's evaluator does not know
-
-
-def _key(called: FunctionProto) -> Key:
-    return called.domain, called.name, called.overload
 
 
 def name_of(node: NodeProto) -> str:
@@ -72,7 +68,7 @@ def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
     private = onnx.helper.make_opsetid(PRIVATE_DOMAIN, 1)
     callers = [model, *(other for other in model.functions if other.domain != PRIVATE_DOMAIN)]
     for caller in callers:
-        known = {"" if one.domain == _SPELT_OUT else one.domain for one in caller.opset_import}
+        known = imports_of(caller.opset_import)
         caller.opset_import.extend(one for one in (private, *body.opset_import) if one.domain not in known)
 
 
@@ -89,9 +85,9 @@ def inlined(model: ModelProto) -> ModelProto:
     made.CopyFrom(model)
     if spelt:
         _shorten(made)
-    functions = {_key(one): one for one in made.functions}
+    functions = {key_of(one): one for one in made.functions}
     for node in list(nodes_of(made)):
-        function = functions.get((node.domain, node.op_type, node.overload))
+        function = functions.get(called_by(node))
         if function is not None:
             _complete(node, function)
     for function in made.functions:  # the inliner knows only the plain list
@@ -111,9 +107,9 @@ def inlined(model: ModelProto) -> ModelProto:
 def _shorten(model: ModelProto) -> None:
     for holder in (model, *model.functions):
         for one in holder.opset_import:
-            one.domain = "" if one.domain == _SPELT_OUT else one.domain
+            one.domain = plain_domain(one.domain)
     for node in nodes_of(model):
-        node.domain = "" if node.domain == _SPELT_OUT else node.domain
+        node.domain = plain_domain(node.domain)
 
 
 def _complete(call: NodeProto, function: FunctionProto) -> None:
@@ -145,12 +141,12 @@ def written_out(call: NodeProto, function: FunctionProto, find: Find) -> Sequenc
     taken to mean at one version of their domains what they say at their own.  Raises GraphError as `inlined`, and for a
     function that calls itself.
     """
-    functions = {_key(function): function}
+    functions = {key_of(function): function}
     waiting, calls = [function], dict[Key, set[Key]]()
     while waiting:
         body = waiting.pop()
-        found = {_key(one): one for node in all_nodes(body.node) if (one := find(node)) is not None}
-        calls[_key(body)] = set(found)
+        found = {key_of(one): one for node in all_nodes(body.node) if (one := find(node)) is not None}
+        calls[key_of(body)] = set(found)
         waiting += (one for key, one in found.items() if key not in functions)
         functions.update(found)
     if around := circle(calls):

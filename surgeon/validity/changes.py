@@ -15,8 +15,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.values import decode
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import check_node, only_ort_knows
-from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of
-from surgeon.validity.faults import imports_of
+from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of, imports_of, key_of
 
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
@@ -168,10 +167,10 @@ def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
 
 def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
     """Check the local functions of `after` that `before` does not have letter for letter."""
-    old = {(f.domain, f.name, f.overload): f for f in before.functions}
+    old = {key_of(function): function for function in before.functions}
     complaints = []
     for function in after.functions:
-        known = old.get((function.domain, function.name, function.overload))
+        known = old.get(key_of(function))
         if known == function:
             continue
         text = _function_complaint(function, after.ir_version)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from surgeon.ops.records import WITH_BODIES
 from surgeon.ops.schema_tables import plain_domain
-from surgeon.ops.walking import circle, free_names, graphs_in
+from surgeon.ops.walking import circle, free_names, graphs_in, imports_of
 
 Kind = Literal[
     "input twice", "initializer twice", "made twice", "not made", "output not made", "domain", "order", "circle"
@@ -44,11 +44,6 @@ class Fault:
     node: NodeProto | None = None
     first: NodeProto | None = None
     around: tuple[NodeProto, ...] = ()
-
-
-def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
-    """The imported version of each domain."""
-    return {plain_domain(entry.domain): entry.version for entry in opsets}
 
 
 def faults_of(model: ModelProto) -> list[Fault]:
