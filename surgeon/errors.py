@@ -18,6 +18,8 @@ without a number).  Declined (rewriting.acceptance) and NoInstance (ruleproof.in
 they say that a match, or a made-up case, is passed over.
 """
 
+from dataclasses import dataclass
+
 
 class SurgeonError(Exception):
     """Base of all errors that surgeon raises on purpose."""
@@ -81,6 +83,13 @@ class ExpectationUnmet(SurgeonError):
 
 class Refused(Exception):
     """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What stands in the place of a result that is not to be had.  reason: why, as a clause."""
+
+    reason: str
 
 
 def require(condition: object, why: str) -> None:

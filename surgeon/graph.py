@@ -6,7 +6,7 @@ Importing this module registers the helpers on `gs.Graph` itself too, without re
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import Refused, RuleError
 from surgeon.ops.manual import Helper, described, described_function
 from surgeon.ops.naming import helper_name, operator_of
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import bind, operators, schema
 from surgeon.packs import points
 from surgeon.words import find_word, words
@@ -40,7 +41,7 @@ class Graph(gs.Graph):
     variable in the op's schema; attributes are coerced by the schema.
     """
 
-    def __init__(self, *, opset: int | None = None, versions: dict[str, int] | None = None, home: str = "") -> None:
+    def __init__(self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = "") -> None:
         """Make an empty graph.
 
         opset: version of ai.onnx that the helpers follow (default: gs's own).  versions: versions of other domains.
@@ -104,7 +105,7 @@ class Graph(gs.Graph):
         In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.
         """
         domain, _, name = kind.rpartition("::")
-        domain = "" if domain == "ai.onnx" else domain
+        domain = plain_domain(domain)
         if schema(domain, name, self.version(domain)) is not None:
             named = dict(attributes) if outputs == 1 else {**attributes, "outputs": outputs}
             found = self.call(domain, name, inputs, named)

@@ -2,7 +2,7 @@
 
 # ruff: noqa: N803 - attributes are spelled as ONNX spells them
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -45,7 +45,9 @@ class UnknownHelper(RuleError, AttributeError):
 class Graph(gs.Graph):
     """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`."""
 
-    def __init__(self, *, opset: int | None = None, versions: dict[str, int] | None = None, home: str = "") -> None:
+    def __init__(
+        self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = ""
+    ) -> None:
         """Make an empty graph."""
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word of the vocabulary (`surgeon.words`)."""

@@ -3,13 +3,16 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from onnx import GraphProto
 
 import surgeon
+from surgeon.indexing.scope import Node, Scope
 
 ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
@@ -18,7 +21,8 @@ FLOORS = (
     "target",
     "parcels file ops words",
     "implementations graph indexing",
-    "lending running shapes inputs validity",
+    "shapes",
+    "lending running inputs validity",
     "verdicts matching opsets diagnosis",
     "models edit searches targets",
     "sites rules upgrading benching comparing",
@@ -28,6 +32,7 @@ FLOORS = (
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION = 400, 70
+STILL_TWICE = {"Asked", "Evaluator", "Opening", "Site", "Trace", "_Missing"}
 
 
 @cache
@@ -77,6 +82,46 @@ def level(package):
 def test_modules_import_each_other_in_no_circle():
     """Within a package too."""
     TopologicalSorter({name: list(imported(path)) for name, path in sources()}).prepare()
+
+
+def attributes(path):
+    """The attributes that a file names of others than `self`, and those of them that it sets."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            yield node.attr, isinstance(node.ctx, ast.Store)
+
+
+def test_only_one_room_edits():
+    """The tables of a scope are for everybody to look things up; they and nodes change in one file alone."""
+    tables = {name for name in vars(Scope(GraphProto(), (), {})) if name.startswith("_")}
+    assert {"_producers", "_consumers", "_added"} <= tables
+    touched = {name: {attribute for attribute, _ in attributes(path)} & tables for name, path in sources()}
+    editing = {name for name, found in touched.items() if found and room(name) != "indexing"}
+    assert editing == {"surgeon.edit.tables", "surgeon.edit.splice", "surgeon.edit.write"}
+    known = {"alive", "inputs", "origin", "record", "slot"}
+    assert known < set(Node.__slots__)
+    setting = {name for name, path in sources() for attribute, sets in attributes(path) if sets and attribute in known}
+    assert setting == {"surgeon.edit.tables"}
+
+
+def test_failure_has_one_form():
+    """What a function returns in the place of one of our own results is no sentence: a `Refusal`, or it raises."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for _, path in sources()]
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    ours = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    told = {node.name: set(ast.unparse(node.returns or ast.Constant("")).split(" | ")) for node in functions}
+    assert not {name for name, kinds in told.items() if "str" in kinds and kinds & ours}
+
+
+def test_no_two_classes_have_one_name():
+    """Who reads a name needs not to ask which room it is from."""
+    classes = Counter(
+        node.name
+        for _, path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not {name for name, count in classes.items() if count > 1} - STILL_TWICE
 
 
 def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():

@@ -9,9 +9,11 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 
 import surgeon.patterns
 from surgeon import Graph, RuleError, rewrite
+from surgeon.errors import Refusal
 from surgeon.graph import _packs
 from surgeon.packs import points_of
 from surgeon.rules.catalogue import flat, groups, packs, resolve
+from surgeon.rules.rule import Plan
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 from tests.versions import KERNELS_OF_ALL_RULES
@@ -277,8 +279,8 @@ def test_a_rule_is_unsuited_for_a_target_that_takes_its_form():
     """It has nothing for such a target, and says why; others that take the same kind of form have it."""
     settings = {"target": "onnx", "is_pattern": False}
     made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), unsuited={"tensorrt": "it is so"}, **settings)
-    assert made.plan("tensorrt", 20) == f"rule {made.name} is not for target tensorrt: it is so"
-    assert not isinstance(made.plan("onnx", 20), str)
+    assert made.plan("tensorrt", 20) == Refusal(f"rule {made.name} is not for target tensorrt: it is so")
+    assert isinstance(made.plan("onnx", 20), Plan)
     assert "tensorrt" in made.targets
 
 
@@ -302,7 +304,7 @@ class TestGroups:
         assert names.index("gelu") < names.index("bias_gelu") < names.index("fused_matmul")
 
     def test_every_rule_of_ort_has_a_form_for_it(self):
-        assert not [rule.name for rule in flat(resolve("ort")) if isinstance(rule.plan("ort", 24), str)]
+        assert not [rule.name for rule in flat(resolve("ort")) if isinstance(rule.plan("ort", 24), Refusal)]
 
     def test_one_is_left_out(self):
         names = [rule.name for rule in flat(resolve("ort,-bias_gelu"))]

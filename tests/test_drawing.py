@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import surgeon
-from surgeon.drawing.content import Box, Content
+from surgeon.drawing.content import Box, Diagram
 from surgeon.drawing.layout import GAP, arrange
 from surgeon.drawing.picture import paint
 from surgeon.errors import UsageError
@@ -198,7 +198,7 @@ def test_boxes_without_edges_stand_side_by_side():
     layout = arrange([60.0, 50.0, 40.0], [(0, 2)])
     assert layout.layers == [[0, 1], [2]]
     assert layout.x[1] - layout.x[0] >= 55.0 + GAP
-    assert repr(paint([Content("", [Box("onnx", "Relu"), Box("onnx", "Neg")])])) == "<Picture: 2 nodes>"
+    assert repr(paint([Diagram("", [Box("onnx", "Relu"), Box("onnx", "Neg")])])) == "<Picture: 2 nodes>"
 
 
 def test_the_command_draws_a_file(tmp_path):

@@ -75,3 +75,19 @@ def test_an_evaluator_that_is_left_is_gone():
         assert engine() is None
     finally:
         gc.enable()
+
+
+def test_a_function_that_hands_on_its_input_or_one_output_twice():
+    """onnx's inliner forgets these."""
+    calls = [onnx.helper.make_node("F", ["x"], ["a", "b", "c"], domain="my")]
+    imports = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my", 1)]
+    body = [onnx.helper.make_node("Neg", ["v"], ["w"])]
+    function = onnx.helper.make_function("my", "F", ["v"], ["v", "w", "w"], body, imports)
+    mini = model("(float[n] x) => (float[n] a, float[n] b, float[n] c) { a = Neg(x) }")
+    del mini.graph.node[:], mini.opset_import[:]
+    mini.graph.node.extend(calls)
+    mini.opset_import.extend(imports)
+    mini.functions.append(function)
+    with Evaluator(mini) as evaluator:
+        found = evaluator.run({"x": X})
+    assert all(np.array_equal(found[name], sign * X) for name, sign in (("a", 1), ("b", -1), ("c", -1)))

@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
 from surgeon.inputs.dims import evaluate, require_dims, wanted_inputs
 from surgeon.inputs.inputs import InputsUnknown, synthesise
 from surgeon.inputs.roles import read_role
-from surgeon.inputs.use_def import Scopes
+from surgeon.inputs.use_def import UseDefs
 from surgeon.running.runtime import Session, SessionError
 from surgeon.verdicts.result import Outcome
 from tests import exports
@@ -214,9 +214,9 @@ def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
         read(f"g (float[2] q, float[2] k, float[2] v, float[2] m, float[2] a, float[2] b) => (float[2] y) {{ {text} }}")
         for text in (call.format(""), call.format("com.microsoft."))
     )
-    assert "scores" in read_role(Scopes(contrib), "b").flags
-    assert "scores" in read_role(Scopes(own), "m").flags
-    assert not read_role(Scopes(own), "b").flags
+    assert "scores" in read_role(UseDefs(contrib), "b").flags
+    assert "scores" in read_role(UseDefs(own), "m").flags
+    assert not read_role(UseDefs(own), "b").flags
 
 
 def test_loops_turn_a_few_times() -> None:
@@ -260,6 +260,8 @@ def test_an_unknown_dimension_is_refused_with_the_known_ones() -> None:
         ("seq", None),
         ("a-b", None),
         ("f(seq) + 1", None),
+        ("floor(seq/2) + unknown", 7),
+        ("seq % (past - 2)", None),
     ],
 )
 def test_expressions_of_sizes(expression: str, value: int | None) -> None:

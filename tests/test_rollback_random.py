@@ -11,8 +11,8 @@ from onnx import NodeProto, TensorProto, helper
 from surgeon import Graph, Tensor, rule
 from surgeon.edit.write import patch_of
 from surgeon.file.model import Model
-from surgeon.rewriting.driver import Choice
-from surgeon.rewriting.run import Run, indexed
+from surgeon.rewriting.driver import NodeFilter
+from surgeon.rewriting.run import RuleRun, indexed
 from surgeon.running.runtime import Session
 
 INPUTS = {"x": np.array([[-1.5, 2, 0, 3], [4, -0.25, -7, 1e-3]], np.float32)}
@@ -113,7 +113,7 @@ def answers(model: onnx.ModelProto) -> dict[str, np.ndarray]:
         return session.run(INPUTS)
 
 
-def written(run: Run) -> onnx.ModelProto:
+def written(run: RuleRun) -> onnx.ModelProto:
     """The model that a run leaves."""
     return patch_of(run.index).to_proto()
 
@@ -124,7 +124,7 @@ def test_any_part_of_a_rewrite_can_be_had_without_the_rest(seed: int) -> None:
     chance = random.Random(seed)
     source = model_of(chance)
     model = Model.open(source)
-    run = Run(model, RULES, "ort", Choice(), None, indexed(model))
+    run = RuleRun(model, RULES, "ort", NodeFilter(), None, indexed(model))
     none, _ = run.again([])
     assert written(none).SerializeToString() == source.SerializeToString()
     everything, lost = run.again(run.sites)

@@ -11,6 +11,7 @@ import pytest
 import surgeon
 from surgeon import Graph, Tensor, UsageError, rule
 from surgeon.console.manual import manual_lines, targets_text
+from surgeon.errors import Refusal
 from surgeon.rules.catalogue import all_rules
 from surgeon.target import OWN, names, owner, target_of, targets
 from surgeon.targets.target import Target
@@ -248,7 +249,7 @@ class TestNotInstalled:
 
     def test_a_rule_without_another_form_names_it(self):
         made = make(lambda g, x: g.tanh(x), lambda g, x: g.sin(x), name="one", target="tensort")
-        assert made.plan("onnx", 17) == (
+        assert made.plan("onnx", 17) == Refusal(
             "rule one has no form for target onnx, and one for 'tensort', which no installed target takes: "
             "did you mean 'tensorrt'?"
         )

@@ -42,7 +42,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class LatencyRatio:
     """The latency of a model by that of another: the median over the rounds, and the ends of its 95 % interval.
 
     The interval is that of the sign test, which takes the rounds as independent, made wide enough for the median of
@@ -110,11 +110,11 @@ class Bench:
         return len(self.models[0].milliseconds)
 
     @property
-    def ratios(self) -> tuple[Ratio, ...]:
+    def ratios(self) -> tuple[LatencyRatio, ...]:
         """Each of the other models against the first."""
         return tuple(self.ratio(place) for place in range(1, len(self.models)))
 
-    def ratio(self, model: int = 1, reference: int = 0) -> Ratio:
+    def ratio(self, model: int = 1, reference: int = 0) -> LatencyRatio:
         """The paired ratio of two models, by their places."""
         return ratio_of(self.models[model], self.models[reference])
 
@@ -134,7 +134,7 @@ class Bench:
         }
 
 
-def ratio_of(model: Latency, reference: Latency) -> Ratio:
+def ratio_of(model: Latency, reference: Latency) -> LatencyRatio:
     """Return the paired ratio of two models that ran in the same rounds."""
     loads = [
         [one / other for one, other in zip(ours, theirs, strict=True)]
@@ -142,7 +142,7 @@ def ratio_of(model: Latency, reference: Latency) -> Ratio:
     ]
     found = interval_of(list(chain.from_iterable(loads)))
     medians = [median(load) for load in loads]
-    return Ratio(model.name, reference.name, found.median, min(found.low, *medians), max(found.high, *medians))
+    return LatencyRatio(model.name, reference.name, found.median, min(found.low, *medians), max(found.high, *medians))
 
 
 def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> tuple[Latency, ...]:

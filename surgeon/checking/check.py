@@ -9,8 +9,8 @@ import onnx_graphsurgeon as gs
 from surgeon.checking.remedies import add_rules
 from surgeon.diagnosis.custom_ops import CustomOps
 from surgeon.diagnosis.data import check_data, without_echoes
-from surgeon.diagnosis.dtypes import Dtypes
-from surgeon.diagnosis.finding import Finding, Findings
+from surgeon.diagnosis.dtypes import InferredDtypes
+from surgeon.diagnosis.finding import Diagnostic, Diagnostics
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
@@ -38,7 +38,7 @@ def check(
     custom_ops: Sequence[str | Path] = (),
     load: bool = True,
     run_time: float = RUN_TIME,
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
 
     Args:
@@ -96,8 +96,8 @@ def _wanted(name: str) -> Target:
     return found
 
 
-def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps) -> list[Finding]:
-    found = Findings()
+def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps) -> list[Diagnostic]:
+    found = Diagnostics()
     proto = model.skeleton
     check_header(proto, found, target.knows_imports)
     if target.check_header is not None:
@@ -106,7 +106,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
     wrong = check_data(model, found)
     index = index_of(model)
     shapes = shapes_of(index)
-    dtypes = Dtypes(index, shapes, found)
+    dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
     _check_opset(target, index, found)
@@ -118,7 +118,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
     return findings
 
 
-def _check_opset(target: Target, index: Index, found: Findings) -> None:
+def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:
     """Note a version of ai.onnx that the target is not documented for; one that is too old is not read."""
     opsets = target.opsets
     version = index.main.opset
@@ -128,7 +128,7 @@ def _check_opset(target: Target, index: Index, found: Findings) -> None:
         found.add("advice", "", told, stops=version < opsets[0])
 
 
-def _complete(found: Finding, is_of_torch: bool) -> None:
+def _complete(found: Diagnostic, is_of_torch: bool) -> None:
     """Say where the nodes came from, and what nothing brings back."""
     protos = [node.proto for node in found.where]
     found.came_from = next(filter(None, map(came_from, protos)), "")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from surgeon.diagnosis.finding import Finding
+from surgeon.diagnosis.finding import Diagnostic
 from surgeon.errors import SurgeonError
 from surgeon.explaining.explain import misses_at
 from surgeon.indexing.index import Index
@@ -30,7 +30,7 @@ class _Help:
     is_whole: bool = False
 
 
-def add_rules(findings: Iterable[Finding], index: Index, target: Target, ep: str | None) -> None:
+def add_rules(findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None) -> None:
     """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
 
     Where one fires at all places of a placeholder, what else could be done about it is left out.
@@ -65,7 +65,7 @@ class _Told:
     ep: str | None
     index: Index
 
-    def add(self, found: Finding, help_: _Help, nodes: list[Node], fires: set[Node], needs: int | None) -> None:
+    def add(self, found: Diagnostic, help_: _Help, nodes: list[Node], fires: set[Node], needs: int | None) -> None:
         """Tell what the rule does for a finding.  needs: the opset that it would need."""
         count = len(fires.intersection(nodes))
         if count:
@@ -102,7 +102,7 @@ def _plan(rule: Rule, target: str, opset: int | None) -> Plan | None:
         plan = rule.plan(target, opset)
     except SurgeonError:  # a pack of the user's own may hold a rule that cannot be traced: no fault of the model
         return None
-    return None if isinstance(plan, str) else plan
+    return plan if isinstance(plan, Plan) else None
 
 
 def _ops(plan: Plan, wanted: set[str]) -> set[str]:

@@ -11,7 +11,7 @@ from surgeon.checking.check import checked
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, reading, run_time
 from surgeon.console.target_name import TargetName
-from surgeon.diagnosis.finding import Finding
+from surgeon.diagnosis.finding import Diagnostic
 from surgeon.listing import first_of
 from surgeon.target import target_of
 
@@ -52,7 +52,7 @@ def check(source: str, target: str, no_load: bool, as_json: bool, **settings: An
         click.get_current_context().exit(CHECK_FAILED)
 
 
-def print_findings(found: Sequence[Finding], target: str, stream: TextIO) -> None:
+def print_findings(found: Sequence[Diagnostic], target: str, stream: TextIO) -> None:
     """Print what stands against a target, then one line that sums up."""
     from rich.text import Text
 
@@ -75,9 +75,9 @@ def summary(count: int, target: str) -> str:
     return f"{target} cannot run this model: {count:,} thing{'s' * (count != 1)} to mend."
 
 
-def by_cause(found: Sequence[Finding]) -> list[list[Finding]]:
+def by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
     """Findings of one cause together: of several ops, in the same words, unless a rule helps one of them alone."""
-    groups: dict[object, list[Finding]] = {}
+    groups: dict[object, list[Diagnostic]] = {}
     for item in found:
         has_rule = any(text.startswith("rule ") for text in item.helps)
         key = id(item) if has_rule or not item.op or item.kind == "opset" else (item.kind, item.reason, item.stops)
@@ -85,7 +85,7 @@ def by_cause(found: Sequence[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def cause_lines(items: Sequence[Finding]) -> Iterator[str]:
+def cause_lines(items: Sequence[Diagnostic]) -> Iterator[str]:
     """One cause, line by line.  items: its findings, one of each op."""
     first = items[0]
     ops = [f"{item.op or ''}{f' x{item.count:,}' if item.count > 1 else ''}".strip() for item in items]

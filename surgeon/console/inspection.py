@@ -18,11 +18,12 @@ from surgeon.errors import ModelFileError
 from surgeon.file.external import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
 from surgeon.file.values import raw_size
-from surgeon.indexing.scope import DEFAULT_DOMAINS, qualified
+from surgeon.indexing.scope import qualified
 from surgeon.listing import first_of
-from surgeon.ops.attributes import dtype_word
+from surgeon.ops.attributes import dtype_name
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, imports_of
 
 PLACES = 3  # nodes named for each unknown op
 
@@ -38,7 +39,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFunction:
+class FunctionSummary:
     """A function that the model defines.  calls: nodes that call it."""
 
     name: str
@@ -74,7 +75,7 @@ class Inspection:
     nodes: int = 0
     ops: dict[str, dict[str, int]] = field(default_factory=dict)
     unknown: list[Unknown] = field(default_factory=list)
-    functions: list[LocalFunction] = field(default_factory=list)
+    functions: list[FunctionSummary] = field(default_factory=list)
     tensors: int = 0
     inside: dict[str, int] = field(default_factory=dict)
     outside: dict[str, int] = field(default_factory=dict)
@@ -118,35 +119,28 @@ def type_text(kind: onnx.TypeProto) -> str:
                 str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
             )
             shape = f"[{', '.join(dims)}]"
-        return f"{'sparse ' * (which != 'tensor_type')}{dtype_text(tensor.elem_type)}{shape}"
+        return f"{'sparse ' * (which != 'tensor_type')}{dtype_name(tensor.elem_type)}{shape}"
     if which == "sequence_type":
         return f"seq({type_text(kind.sequence_type.elem_type)})"
     if which == "optional_type":
         return f"optional({type_text(kind.optional_type.elem_type)})"
     if which == "map_type":
-        return f"map({dtype_text(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
+        return f"map({dtype_name(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
     return "unknown"
 
 
-def dtype_text(number: int) -> str:
-    """The name of a TensorProto.DataType, float spelled with its width."""
-    name = dtype_word(number)
-    shown = {"float": "float32", "double": "float64", "undefined": "unknown", str(number): f"dtype {number}"}
-    return shown.get(name, name)
-
-
 def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
-    versions = _versions(proto.opset_import)
+    versions = imports_of(proto.opset_import)
     counts: Counter[tuple[str, str]] = Counter()
     unknown: dict[tuple[str, str], tuple[str, list[str]]] = {}
     judged: dict[tuple[int, str, str], str] = {}
     local = {(function.domain, function.name) for function in proto.functions}
     scopes = [(proto.graph.node, versions)]
-    scopes += [(function.node, _versions(function.opset_import) or versions) for function in proto.functions]
+    scopes += [(function.node, imports_of(function.opset_import) or versions) for function in proto.functions]
     for nodes, opsets in scopes:
         for node in all_nodes(nodes):
             domain, op = node.domain, node.op_type
-            counts["" if domain in DEFAULT_DOMAINS else domain, op] += 1
+            counts[plain_domain(domain), op] += 1
             key = (id(opsets), domain, op)
             why = judged.get(key)
             if why is None:
@@ -159,26 +153,22 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     for (domain, op), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1])):
         found.ops.setdefault(domain or "ai.onnx", {})[op] = count
     found.unknown = [
-        Unknown(qualified(*key), counts["" if key[0] in DEFAULT_DOMAINS else key[0], key[1]], why, tuple(places))
+        Unknown(qualified(*key), counts[plain_domain(key[0]), key[1]], why, tuple(places))
         for key, (why, places) in unknown.items()
     ]
     found.functions = [
-        LocalFunction(
+        FunctionSummary(
             f"{function.domain}::{function.name}",
             len(function.node),
-            counts["" if function.domain in DEFAULT_DOMAINS else function.domain, function.name],
+            counts[plain_domain(function.domain), function.name],
         )
         for function in proto.functions
     ]
 
 
-def _versions(imports: Any) -> dict[str, int]:
-    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
-
-
 def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
     """Why no schema fits, or an empty string."""
-    plain = "" if domain in DEFAULT_DOMAINS else domain
+    plain = plain_domain(domain)
     if schema(plain, op, opsets.get(plain)) is not None:
         return ""
     versions = history(plain, op)
@@ -192,11 +182,11 @@ def _weigh(found: Inspection, model: Model) -> None:
     everywhere: Counter[str] = Counter()
     outside: Counter[str] = Counter()
     for tensor in tensors_of(model.skeleton):
-        everywhere[dtype_text(tensor.data_type)] += _size(tensor)
+        everywhere[dtype_name(tensor.data_type)] += _size(tensor)
         found.tensors += 1
     extents = set()
     for tensor in model.external_tensors:
-        outside[dtype_text(tensor.data_type)] += _size(tensor)
+        outside[dtype_name(tensor.data_type)] += _size(tensor)
         extents.add(extent_of(tensor))
     everywhere.subtract(outside)
     found.inside = {name: size for name, size in everywhere.most_common() if size > 0}

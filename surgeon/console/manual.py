@@ -10,7 +10,7 @@ from surgeon.console.console import console_for
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.matching.recording import trace
 from surgeon.ops.schemas import knows_domain
-from surgeon.rules.rule import Form, Rule
+from surgeon.rules.rule import Form, Plan, Rule
 from surgeon.target import takers
 from surgeon.words import find_word
 
@@ -123,7 +123,7 @@ def _forms(rule: Rule, target: str) -> Iterator[Form]:
     below = NEWEST
     while below > 0:
         plan = rule.plan(target, below)
-        if isinstance(plan, str) or plan.needs is not None:
+        if not isinstance(plan, Plan) or plan.needs is not None:
             return
         if not (plan.form.function in rule.patterns[:1] and _is_placeholder(plan.form)):
             yield plan.form
@@ -161,7 +161,7 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
         yield f"{label}{lines[0]}{since}"
         yield from (" " * 11 + line for line in lines[1:])
     plan = rule.plan(target, NEWEST)
-    if forms and not isinstance(plan, str) and rule.search is None:
+    if forms and isinstance(plan, Plan) and rule.search is None:
         known = [compiled.pattern for compiled in plan.sources if compiled.pattern.function not in rule.patterns]
         if known:
             yield " " * 11 + f"also in place of {', '.join(draw(pattern)[-1] for pattern in known)}"

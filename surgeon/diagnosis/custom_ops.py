@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from surgeon.diagnosis.dtypes import Dtypes
+from surgeon.diagnosis.dtypes import InferredDtypes
 from surgeon.implementations import is_python, load
 from surgeon.indexing.scope import Node, split_op
 
@@ -21,13 +21,13 @@ class CustomOps:
     def __bool__(self) -> bool:
         return bool(self._python or self._shared)
 
-    def have(self, node: Node, dtypes: Dtypes) -> bool:
+    def have(self, node: Node, dtypes: InferredDtypes) -> bool:
         """Whether one of them has the op.  A library cannot be asked for its ops, so ONNX Runtime tries the node."""
         if split_op(node.op) in self._python:
             return True
         return bool(self._shared) and self._loads(node, dtypes)
 
-    def _loads(self, node: Node, dtypes: Dtypes) -> bool:
+    def _loads(self, node: Node, dtypes: InferredDtypes) -> bool:
         from surgeon.running.runtime import Session, SessionError
 
         domain, _ = split_op(node.op)

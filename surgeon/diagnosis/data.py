@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import onnx
 
-from surgeon.diagnosis.finding import Finding, Findings
+from surgeon.diagnosis.finding import Diagnostic, Diagnostics
 from surgeon.errors import ModelFileError
 from surgeon.file.external import tensors_of
 from surgeon.file.model import Model
@@ -13,7 +13,7 @@ from surgeon.file.values import raw_size
 TOGETHER = "tensors hold other numbers of elements than their shapes say"
 
 
-def check_data(model: Model, found: Findings) -> set[str]:
+def check_data(model: Model, found: Diagnostics) -> set[str]:
     """Note them, and return their names.  Payloads are not read where their length tells."""
     wrong: set[str] = set()
     for tensor in tensors_of(model.skeleton):
@@ -27,7 +27,7 @@ def check_data(model: Model, found: Findings) -> set[str]:
     return wrong
 
 
-def without_echoes(findings: list[Finding], wrong: set[str]) -> Iterator[Finding]:
+def without_echoes(findings: list[Diagnostic], wrong: set[str]) -> Iterator[Diagnostic]:
     """The findings but for shapes that do not fit as such a tensor has the wrong one."""
     for one in findings:
         if one.kind != "shape" or not all(wrong.intersection(node.inputs) for node in one.where):

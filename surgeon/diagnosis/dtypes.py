@@ -10,20 +10,19 @@ from typing import Any
 
 from onnx import NodeProto
 
-from surgeon.diagnosis.finding import Findings, place_of
+from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.records import WITH_BODIES
-from surgeon.ops.schemas import Schema, learn_dtypes, schema, type_string
+from surgeon.ops.schemas import Schema, learn_dtypes, schema
 from surgeon.shapes.shapes import Shapes
 
-NAMES = {"float": "float32", "double": "float64"}
 
-
-class Dtypes:
+class InferredDtypes:
     """What each tensor holds, `TensorProto.DataType` by scope and name; None where nothing tells it."""
 
-    def __init__(self, index: Index, shapes: Shapes, found: Findings) -> None:
+    def __init__(self, index: Index, shapes: Shapes, found: Diagnostics) -> None:
         self._index, self._shapes, self._found = index, shapes, found
         self._known: dict[tuple[int, str], int | None] = {}
         self.clashing: set[Node] = set()
@@ -108,12 +107,6 @@ class Dtypes:
         at = f"{place_of(node)} ({', '.join(f'{name!r} {dtype_name(dtype)}' for name, dtype in dtypes)})"
         self._found.add("dtype", spelled(node), reason, at=at, node=node, helps=[help_], together=together)
         return wanted
-
-
-def dtype_name(dtype: int) -> str:
-    """A dtype as numpy spells it."""
-    text = type_string(dtype)[7:-1]
-    return NAMES.get(text, text)
 
 
 def spelled(node: Node | NodeProto) -> str:

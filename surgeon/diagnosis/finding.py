@@ -16,7 +16,7 @@ Link = Literal["mapping", "op", "kernel", ""]
 
 
 @dataclass(slots=True)
-class Finding:
+class Diagnostic:
     """What is wrong, where, and what helps.
 
     kind: what it is about: "mapping" (no ONNX op stands for it), "opset" (the op is not there at the model's opset),
@@ -72,7 +72,7 @@ class Finding:
         }
 
 
-class Findings:
+class Diagnostics:
     """Findings in the order in which they are met; those of one cause become one with a count."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Findings:
         stops: bool = True,
         of: str = "",
         together: str = "",
-    ) -> Finding:
+    ) -> Diagnostic:
         """Note a finding.  at: a node or tensor by name; node: the node; of: what tells it from others of its op.
 
         Findings whose reasons differ in quoted names alone have one cause.  together: the reason of several, where it
@@ -101,14 +101,14 @@ class Findings:
         key = kind, "" if together and kind == "model" else op, alike, of
         cause = self._found.get(key)
         if cause is None:
-            cause = self._found[key] = _Cause(Finding(kind, op, reason, link, stops=stops), together)
+            cause = self._found[key] = _Cause(Diagnostic(kind, op, reason, link, stops=stops), together)
         cause.add(op, reason, at, helps)
         found = cause.finding
         if node is not None:
             found.where.append(node)
         return found
 
-    def __iter__(self) -> Iterator[Finding]:
+    def __iter__(self) -> Iterator[Diagnostic]:
         return (cause.finding for cause in self._found.values())
 
 
@@ -119,7 +119,7 @@ class _Cause:
     together: the reason of several.
     """
 
-    finding: Finding
+    finding: Diagnostic
     together: str
     places: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     names: tuple[str, ...] | None = None

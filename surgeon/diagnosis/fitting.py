@@ -7,8 +7,8 @@ that the mended node would give, where that is known, and else passed over.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from surgeon.diagnosis.dtypes import Dtypes, spelled
-from surgeon.diagnosis.finding import Findings, place_of
+from surgeon.diagnosis.dtypes import InferredDtypes, spelled
+from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.indexing.scope import Node
 from surgeon.ops.records import BROADCASTING
 from surgeon.shapes.facts import Shape
@@ -26,7 +26,7 @@ class Misfit(NamedTuple):
 Shapes_ = Sequence[Shape | None]
 
 
-def check_shapes(nodes: Sequence[Node], shapes: Shapes, dtypes: Dtypes, found: Findings) -> None:
+def check_shapes(nodes: Sequence[Node], shapes: Shapes, dtypes: InferredDtypes, found: Diagnostics) -> None:
     """Note the nodes, given in the order of the file, whose inputs have shapes that do not go together."""
     doubtful: set[str] = set()
     for node in nodes:

@@ -5,7 +5,7 @@ import re
 import onnx
 from onnx import helper
 
-from surgeon.diagnosis.finding import Findings
+from surgeon.diagnosis.finding import Diagnostics
 from surgeon.ops.schemas import check_node, knows_domain
 from surgeon.ops.walking import all_nodes
 
@@ -18,7 +18,7 @@ _OPSET_REFUSED = re.compile(
 )
 
 
-def check_header(model: onnx.ModelProto, found: Findings, knows_imports: bool) -> None:
+def check_header(model: onnx.ModelProto, found: Diagnostics, knows_imports: bool) -> None:
     """Note versions that are missing, and put them in the model, so that all else can be looked at as well.
 
     The model is the caller's own copy.  knows_imports: the target does without imports of domains that we know.
@@ -32,13 +32,13 @@ def versions_of(imports: object) -> dict[str, int]:
     return {("" if item.domain in DEFAULTS else item.domain): int(item.version) for item in imports}  # type: ignore[attr-defined]  # protobuf's repeated field has no type of its own
 
 
-def _check_ir(model: onnx.ModelProto, found: Findings) -> None:
+def _check_ir(model: onnx.ModelProto, found: Diagnostics) -> None:
     if not model.ir_version:
         found.add("model", "", "the model states no IR version", helps=[f"set ir_version to {PLAIN_IR}"])
         model.ir_version = PLAIN_IR
 
 
-def _check_imports(model: onnx.ModelProto, found: Findings, knows_imports: bool) -> None:
+def _check_imports(model: onnx.ModelProto, found: Diagnostics, knows_imports: bool) -> None:
     graphs = [("the model", model.graph.node, model.opset_import)]
     graphs += [
         (f"function {function.domain}::{function.name}", function.node, function.opset_import)
@@ -76,7 +76,7 @@ def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
     return best
 
 
-def ask_onnx(model: onnx.ModelProto, found: Findings) -> None:
+def ask_onnx(model: onnx.ModelProto, found: Diagnostics) -> None:
     """Note versions that the installed onnx does not read."""
     if model.ir_version > onnx.IR_VERSION:
         reason = f"the model is of IR version {model.ir_version}, and onnx {onnx.__version__} reads {onnx.IR_VERSION}"
@@ -86,7 +86,7 @@ def ask_onnx(model: onnx.ModelProto, found: Findings) -> None:
         found.add("model", "", f"the model imports ai.onnx {version}, and onnx knows {newest} at most")
 
 
-def ask_runtime(model: onnx.ModelProto, found: Findings) -> None:
+def ask_runtime(model: onnx.ModelProto, found: Diagnostics) -> None:
     """Let ONNX Runtime read a model of one node with the same versions: what it refuses then is the header's fault."""
     version = versions_of(model.opset_import).get("", 0)
     if model.ir_version <= PLAIN_IR and version <= 20:  # every ONNX Runtime from 1.20 on reads those

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import onnx
 
-from surgeon.diagnosis.finding import Finding
+from surgeon.diagnosis.finding import Diagnostic
 from surgeon.file.model import Model
 
 
-def refusal(model: Model, libraries: Sequence[str], run_time: float) -> Finding | None:
+def refusal(model: Model, libraries: Sequence[str], run_time: float) -> Diagnostic | None:
     """What ONNX Runtime's CPU provider says against a model, None where it loads it.  Its weights are read for that."""
     from surgeon.running.away import Away  # not at the top: `import surgeon` is to be light
     from surgeon.running.runtime import SessionError
@@ -18,4 +18,4 @@ def refusal(model: Model, libraries: Sequence[str], run_time: float) -> Finding 
         with Away(libraries, run_time).open(source):
             return None
     except SessionError as error:
-        return Finding("load", "", f"ONNX Runtime does not load the model: {error.line.rstrip('.')}", count=1)
+        return Diagnostic("load", "", f"ONNX Runtime does not load the model: {error.line.rstrip('.')}", count=1)

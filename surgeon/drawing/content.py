@@ -15,11 +15,10 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.indexing.types import Dim, Infos
 from surgeon.matching.state import plain
-from surgeon.ops.attributes import dtype_word
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema
 
 LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
-DTYPES = {"float": "float32", "double": "float64", "undefined": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Wire:
 
 
 @dataclass(slots=True)
-class Content:
+class Diagram:
     """All of one picture.  title: may be empty."""
 
     title: str = ""
@@ -70,9 +69,9 @@ class Reader:
         self._gone: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has dropped
         self._functions = {item.label.removeprefix("function "): list(item.proto.input) for item in index.functions}
 
-    def read(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Content:
+    def read(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Diagram:
         """Return the picture of some nodes.  outputs: the tensors that go out, in order."""
-        found = Content(title)
+        found = Diagram(title)
         self._remember(nodes)
         nodes = [node for node in nodes if node.op != "Constant" or set(node.outputs) & set(outputs)]
         made: dict[str, int] = {}
@@ -185,8 +184,7 @@ class Reader:
 
 def type_text(dtype: int, shape: Sequence[Dim] | None) -> str:
     """A dtype and shape as people read them: float32[batch,64]; empty where neither is known."""
-    name = dtype_word(dtype)
-    name = DTYPES.get(name, name)
+    name = dtype_name(dtype) if dtype else ""
     if shape is None:
         return name
     return f"{name or '?'}[{','.join('?' if size is None else str(size) for size in shape)}]"

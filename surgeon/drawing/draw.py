@@ -8,7 +8,7 @@ from typing import TypeAlias
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.drawing.content import Content, Reader
+from surgeon.drawing.content import Diagram, Reader
 from surgeon.drawing.picture import Picture, paint
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
@@ -62,7 +62,7 @@ def draw(
     if titles and len(titles) != len(models):
         raise UsageError(f"There are {len(titles)} titles for {len(models)} models: give one for each.")
     names = list(titles) or (["before", "after"] if len(models) == 2 else [""] * len(models))
-    contents: list[Content] = []
+    contents: list[Diagram] = []
     for model, title in zip(models, names, strict=True):
         if isinstance(model, Report):
             contents += _of_report(model, around)
@@ -82,7 +82,7 @@ def _of_model(
     inside: str | None,
     title: str,
     most: int,
-) -> Content:
+) -> Diagram:
     """The main graph, a function or a body; all of it or a part."""
     exported = getattr(model, "model", None)  # what surgeon.torch.export returns holds the model
     source = exported if isinstance(exported, onnx.ModelProto) else model
@@ -147,7 +147,7 @@ def _leaving(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) -> list[s
     return [name for name in made if name in ends or any(node not in inside for node in scope.readers(name))]
 
 
-def _of_report(report: Report, around: str | None) -> list[Content]:
+def _of_report(report: Report, around: str | None) -> list[Diagram]:
     """Each kind of change once, the first place of it, before and after."""
     sites = [site for site in report.sites if around is None or around in _names(site)]
     if not sites:
@@ -168,7 +168,7 @@ def _names(site: Site) -> set[str]:
     return {node.name for node in nodes} | {name for node in nodes for name in node.outputs}
 
 
-def _of_site(site: Site, more: str) -> list[Content]:
+def _of_site(site: Site, more: str) -> list[Diagram]:
     """What stood in one place, and what stands there now."""
     last = site.steps[-1]
     reader = Reader(last.match.index, last.scope)

@@ -17,7 +17,7 @@ BEND = 14.0  # width of an edge on its way through a layer
 
 
 @dataclass(slots=True)
-class Layout:
+class GraphLayout:
     """Places of all slots: boxes first, then the bends of long edges.
 
     x: the middle of each; layers: slots from left to right, from top to bottom; paths: for each edge, the slots that
@@ -29,7 +29,7 @@ class Layout:
     paths: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
 
-def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout:
+def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> GraphLayout:
     """Find places for boxes by their widths, and ways for the edges between them.
 
     Raises UsageError, which says what to install, without fast-sugiyama.
@@ -49,7 +49,7 @@ def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout
             parts.append((_layers({own[number]: at for number, at in positions}), ways))
     parts += [([[place]], []) for place in range(len(widths)) if place not in set(linked)]
     parts.sort(key=lambda part: min(slot for layer in part[0] for slot in layer))
-    found = Layout([0.0] * len(slots), [])
+    found = GraphLayout([0.0] * len(slots), [])
     offset = 0.0
     for layers, ways in parts:
         _place(layers, ways, slots, found.x, len(widths))

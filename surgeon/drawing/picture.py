@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from surgeon.drawing.content import Box, Content
-from surgeon.drawing.layout import Layout, arrange
+from surgeon.drawing.content import Box, Diagram
+from surgeon.drawing.layout import GraphLayout, arrange
 from surgeon.errors import UsageError
 
 SANS = "Helvetica, Arial, sans-serif"
@@ -50,7 +50,7 @@ class Picture:
         return f"<Picture: {self.about}>"
 
 
-def paint(contents: Sequence[Content]) -> Picture:
+def paint(contents: Sequence[Diagram]) -> Picture:
     """Draw some graphs, side by side where there is room, else one above the other."""
     panels = [_Panel(content) for content in contents]
     across = sum(panel.width for panel in panels) + MARGIN * (len(panels) - 1) <= WIDEST
@@ -78,7 +78,7 @@ def paint(contents: Sequence[Content]) -> Picture:
 class _Panel:
     """One graph on its own sheet, which is light on every background."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Diagram) -> None:
         self.content = content
         self.sizes = [_size(box) for box in content.boxes]
         self.outlets: list[list[str]] = [[] for _ in content.boxes]
@@ -91,7 +91,7 @@ class _Panel:
             max(size[0], spread * len(names))
             for size, spread, names in zip(self.sizes, self.spread, self.outlets, strict=True)
         ]
-        self.layout: Layout = arrange(slots, [(wire.source, wire.target) for wire in content.wires])
+        self.layout: GraphLayout = arrange(slots, [(wire.source, wire.target) for wire in content.wires])
         self._sort_outlets()
         self.top = MARGIN + (HEAD if content.title else 0.0)
         self.tops, self.heights, y = [], [], self.top

@@ -1,7 +1,7 @@
 """A replacement, built on a small `gs.Graph` by the same helpers as patterns, and turned into nodes one by one."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
@@ -9,16 +9,15 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
-from onnx import AttributeProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
 from surgeon.errors import RuleError, require
 from surgeon.file.records import kind_record
 from surgeon.graph import Graph, Inner, Number
-from surgeon.indexing.local import called_by, key_of
 from surgeon.indexing.scope import qualified
 from surgeon.matching.match import Match
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import GRAPHS
+from surgeon.ops.walking import GRAPHS, called_by, key_of
 
 LARGE = 1024  # bytes
 FREE = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
@@ -64,6 +63,13 @@ class Made:
         object.__setattr__(self, "holds_graphs", any(item.type in GRAPHS for item in self.attributes))
         object.__setattr__(self, "reads", (*self.inputs, *(ref for _, ref in self.free)))
 
+    def proto(self, name_of: Callable[[Ref], str]) -> NodeProto:
+        """The node as a message, its tensors named."""
+        inputs, outputs = map(name_of, self.inputs), (name_of(Ref("inner", number)) for number in self.outputs)
+        made = helper.make_node(self.op, list(inputs), list(outputs), domain=self.domain)
+        made.attribute.extend(self.attributes)
+        return made
+
 
 @dataclass(frozen=True, slots=True)
 class FixedTensor:
@@ -85,7 +91,7 @@ class FixedTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class AttributeReference:
     """An attribute of the local function in whose body it is used: alpha in g.constant(value_float=alpha)."""
 
     name: str
@@ -109,17 +115,40 @@ class Fragment:
     captures: tuple[tuple[str, int], ...]
     functions: tuple[onnx.FunctionProto, ...] = ()
 
-    def as_protos(self) -> Iterator[onnx.NodeProto]:
+    def as_protos(self) -> Iterator[NodeProto]:
         """The nodes with provisional names: those of their Refs."""
-        for node in self.nodes:
-            proto = onnx.NodeProto(
-                op_type=node.op,
-                domain=node.domain,
-                input=[str(ref) for ref in node.inputs],
-                output=[str(Ref("inner", number)) for number in node.outputs],
-            )
-            proto.attribute.extend(node.attributes)
-            yield proto
+        return (node.proto(str) for node in self.nodes)
+
+    def as_body(self, inputs: Mapping[Ref, str]) -> tuple[list[NodeProto], list[str]]:
+        """The nodes of a local function that has these inputs, in order, and the names of its outputs."""
+        names = {**inputs, Ref("empty"): ""}
+        for item in self.nodes:
+            for place, number in enumerate(item.outputs):
+                names[Ref("inner", number)] = f"{item.op}_{number}" + (f"_{place}" if place else "")
+        made: list[NodeProto] = []
+        for item in self.nodes:
+            made += (node for ref in item.inputs for node in self._constant(ref, names))
+            made.append(item.proto(names.__getitem__))
+        outputs: list[str] = []
+        for ref in self.outputs:
+            made += self._constant(ref, names)
+            name = names[ref]
+            if ref.kind != "inner" or name in outputs:
+                name = f"output_{len(outputs)}"
+                made.append(helper.make_node("Identity", [names[ref]], [name]))
+            outputs.append(name)
+        return made, outputs
+
+    def _constant(self, ref: Ref, names: dict[Ref, str]) -> Iterator[NodeProto]:
+        """The nodes that hold a constant in a function, which has no initializers, where it is first read."""
+        if ref.kind != "constant" or ref in names:
+            return
+        item = self.constants[ref.key]
+        name = names[ref] = f"constant_{ref.key}"
+        yield helper.make_node("Constant", [], [name], value=item.proto(""))
+        if item.like is not None:
+            names[ref] = f"{name}_cast"
+            yield helper.make_node("CastLike", [name, names[item.like]], [names[ref]])
 
 
 class _Replacement(Graph):
@@ -168,7 +197,7 @@ def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:
     functions = {key_of(item): item for one in called for item in one.protos(index.main.versions, index.ir_version)}
     for node in match.nodes if len(match.nodes) == len(fragment.nodes) == 1 else ():
         key = called_by(node.proto)
-        is_call = index.local.is_in_source(key) or (node.step is not None and key in index.local.added)
+        is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
         require(not (key in functions and is_call), f"{node.op} is a call of that function already")
     for item in functions.values():
         index.local.require_free(item)
@@ -286,7 +315,7 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
             yield value
             continue
         spec = known.attributes.get(name) if known is not None else None
-        if isinstance(value, Reference):
+        if isinstance(value, AttributeReference):
             yield value.proto(name)
             continue
         if isinstance(value, np.ndarray):

@@ -4,22 +4,17 @@ A rule reads some nodes as context alone: a normalisation behind the sum that it
 to say them all the same, as it returns what they make; nobody is to see that in the file.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
-from onnx import AttributeProto
 
 from surgeon.edit.fragment import LARGE, Fragment, Made, Ref
+from surgeon.edit.tables import listed_in, put
+from surgeon.indexing.constants import Value
+from surgeon.indexing.equality import are_equal_constants, said_by, said_in
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
-from surgeon.matching.state import plain
-from surgeon.ops.schemas import schema
-
-LIGHT = frozenset(
-    getattr(AttributeProto, kind) for kind in ("FLOAT", "INT", "STRING", "FLOATS", "INTS", "STRINGS", "TYPE_PROTO")
-)
-"""Kinds of attributes that are compared; of the others the payloads may lie in the file, or have names of their own."""
 
 
 def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:
@@ -67,7 +62,10 @@ def _is_same(
         named.get(ref) == name or (ref.kind == "constant" and _is_constant(match, fragment, ref, name))
         for ref, name in zip(read, inputs, strict=True)
     )
-    return same and not made.free and _has_attributes(node, made.attributes)
+    if not same or made.free or node.proto.overload:
+        return False
+    said = said_by(node)
+    return said is not None and said == said_in(made.attributes, made.qualified, node.scope.versions)
 
 
 def _short(names: Sequence[str]) -> Sequence[str]:
@@ -82,30 +80,7 @@ def _is_constant(match: Match, fragment: Fragment, ref: Ref, name: str) -> bool:
     wanted = fragment.constants[ref.key]
     if wanted.like is not None or wanted.values.nbytes > LARGE:
         return False
-    there = match.index.constants.get(match.scope, name)
-    if there is None or there.array.dtype != wanted.values.dtype or there.array.shape != wanted.values.shape:
-        return False
-    return bool(there.array.tobytes() == wanted.values.tobytes())
-
-
-def _has_attributes(node: Node, wanted: Iterable[AttributeProto]) -> bool:
-    """Whether a node has these attributes; one that is left out has its default."""
-    proto = node.proto
-    if proto.overload:
-        return False
-    there, asked = ({item.name: item for item in items} for items in (proto.attribute, wanted))
-    if not all(item.type in LIGHT for item in (*there.values(), *asked.values())):
-        return False
-    domain, op = split_op(node.op)
-    known = schema(domain, op, node.scope.versions.get(domain)) if there.keys() != asked.keys() else None
-    for name in there.keys() | asked.keys():
-        spec = known.attributes.get(name) if known is not None else None
-        one, other = (items.get(name) or (spec.default if spec is not None else None) for items in (there, asked))
-        if one is None or other is None or one.type != other.type or one.ref_attr_name != other.ref_attr_name:
-            return False
-        if not one.ref_attr_name and plain(one) != plain(other):
-            return False
-    return True
+    return are_equal_constants(match.index.constants.get(match.scope, name), Value(wanted.values, 0.0))
 
 
 def staying(match: Match, fragment: Fragment, kept: Mapping[int, Node], slot: int) -> frozenset[int]:
@@ -130,8 +105,8 @@ def staying(match: Match, fragment: Fragment, kept: Mapping[int, Node], slot: in
 
 def put_in_place(scope: Scope, old: Node, new: Node) -> None:
     """List a node where the one whose record it has stands."""
-    listed = scope.added.setdefault(old.slot, [])
-    listed.insert(listed.index(old) if old in listed else 0, new)
+    listed = listed_in(scope, old.slot)
+    put(scope, old.slot, listed.index(old) if old in listed else 0, [new])
 
 
 def record_now(index: Index, node: Node) -> bytes:

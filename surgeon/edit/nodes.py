@@ -1,6 +1,6 @@
 """The nodes that one step writes: names, records, and what they carry of those whose place they take."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto, GraphProto
 
 from surgeon.edit.fragment import FixedTensor, Made, Ref
+from surgeon.edit.tables import hold
 from surgeon.file.records import doc_record, kind_record, metadata_record, node_record
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.walking import graphs_in
@@ -43,17 +44,12 @@ class Maker:
         kind = made.kind
         if made.holds_graphs:
             free = {inner: names[ref] for inner, ref in made.free}
-            self._hold(free.values(), name)
+            for read in free.values():  # for these bodies are no scopes of the index
+                hold(self.scope, read, f"the body of {name!r} reads it")
             attributes = [renamed(item, free, self.fresh).SerializeToString() for item in made.attributes]
             kind = kind_record(made.op, made.domain, attributes)
         record = node_record(name, inputs, outputs) + kind + self.provenance
         return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
-
-    def _hold(self, names: Iterable[str], node: str) -> None:
-        """What the bodies of a new node read keeps its name, for these bodies are no scopes of the index."""
-        for name in names:
-            home = self.scope.home(name) or self.scope
-            home.held.setdefault(name, f"the body of {node!r} reads it")
 
 
 def renamed(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
@@ -70,7 +66,7 @@ def _rename(graph: GraphProto, around: dict[str, str], fresh: Callable[[str], st
     tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
     own = [*(value.name for value in graph.input), *(tensor.name for tensor in tensors)]
     own += [name for node in graph.node for name in node.output if name]
-    names.update((name, fresh(name.partition("#")[0])) for name in dict.fromkeys(own))
+    names.update((name, fresh(name)) for name in dict.fromkeys(own))
     for value in (*graph.input, *graph.output, *tensors):
         value.name = names.get(value.name, value.name)
     for node in graph.node:

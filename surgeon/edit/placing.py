@@ -1,5 +1,6 @@
 """Where new nodes go in the order of a scope, and which old ones must stand behind them."""
 
+from surgeon.edit.tables import listed_in
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 
@@ -12,7 +13,7 @@ def place_of(match: Match) -> tuple[int, int, list[Node]]:
     scope, root = match.scope, match.root
     taken = set(match.nodes)
     if len(match.outputs) == 1:
-        return root.slot, _within(scope, root, taken) if root.slot in scope.added else 0, []
+        return root.slot, _within(scope, root, taken), []
     needed = {name for node in match.nodes for name in node.inputs} - {n for node in match.nodes for n in node.outputs}
     made_at = [_key(scope, scope.producers[name]) for name in needed if name in scope.producers]
     earliest = max(made_at, default=(-1, -1))
@@ -29,13 +30,13 @@ def place_of(match: Match) -> tuple[int, int, list[Node]]:
 
 def _within(scope: Scope, node: Node, taken: set[Node]) -> int:
     """The position in its slot's list at which new nodes go once those in `taken` are out of it."""
-    listed = scope.added.get(node.slot, [])
-    before = listed[: listed.index(node)] if node in listed else []
+    listed = listed_in(scope, node.slot)
+    before = listed[: listed.index(node)] if node in listed else ()
     return sum(item not in taken for item in before)
 
 
 def _key(scope: Scope, node: Node) -> tuple[int, int]:
-    listed = scope.added.get(node.slot, [])
+    listed = listed_in(scope, node.slot)
     return node.slot, listed.index(node) if node in listed else -1
 
 
@@ -56,11 +57,3 @@ def _late(scope: Scope, match: Match, taken: set[Node], last: tuple[int, int]) -
         found[id(node)] = node
         level.extend(_lift(scope, reader) for name in node.outputs for reader in scope.readers(name))
     return sorted(found.values(), key=lambda node: _key(scope, node))
-
-
-def move(scope: Scope, node: Node, slot: int) -> None:
-    """Take a node out of its place, to be listed in another slot; its record moves as it lies in the file."""
-    if node in scope.added.get(node.slot, ()):
-        scope.added[node.slot].remove(node)
-    scope.touched.add(node.slot)
-    node.slot = slot

@@ -1,28 +1,9 @@
-"""Readers of one tensor made to read another, and where that may be."""
+"""Where readers of one tensor may be made to read another."""
 
 from surgeon.edit.fragment import Fragment
 from surgeon.errors import require
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Scope
 from surgeon.matching.match import Match
-
-
-def redirect(scope: Scope, old: str, new: str) -> list[Node]:
-    """Let every reader of one tensor of a scope read another; returns the readers, each once."""
-    home = scope.home(new) or scope
-    readers = list(dict.fromkeys(scope.readers(old)))
-    scope.consumers.pop(old, None)
-    scope.retired.pop(old, None)
-    for reader in readers:
-        uses = reader.inputs.count(old)
-        reader.inputs = tuple(new if name == old else name for name in reader.inputs)
-        home.consumers.setdefault(new, []).extend([reader] * uses)
-        if reader.record is None:
-            reader.scope.redirected.add(reader)
-        else:
-            proto = reader.proto
-            proto.input[:] = reader.inputs
-            reader.record = proto.SerializeToString()
-    return readers
 
 
 def sees(scope: Scope, old: str, new: str) -> bool:

@@ -1,4 +1,4 @@
-"""The only module that edits: takes a match out of the index and puts a fragment in its place."""
+"""Takes a match out of the index and puts a fragment in its place; what that does to its tables is `tables`."""
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -9,10 +9,22 @@ from surgeon.edit.copies import can_copy
 from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref
 from surgeon.edit.keeping import kept_nodes, put_in_place, record_now, staying
 from surgeon.edit.nodes import FROM, Maker, constant_node, provenance
-from surgeon.edit.placing import move, place_of
-from surgeon.edit.sharing import redirect, require_shareable, sees
+from surgeon.edit.placing import place_of
+from surgeon.edit.sharing import require_shareable, sees
 from surgeon.edit.sizes import asked_elsewhere
-from surgeon.edit.tables import attach, captures, detach, remove, retire
+from surgeon.edit.tables import (
+    add_initializer,
+    attach,
+    detach,
+    drop_initializer,
+    import_domain,
+    liken,
+    move,
+    put,
+    redirect,
+    share,
+    sweep,
+)
 from surgeon.errors import require
 from surgeon.graph import Graph
 from surgeon.indexing.constants import CONSTANT_OPS
@@ -69,6 +81,7 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[Step] = []
+        self.wrote: dict[Node, Step] = {}  # by the nodes that are not of the file
         self._names: set[str] | None = None
         self._counters: dict[str, int] = {}
         self.inner: set[str] = set()  # tensors that the source has not
@@ -114,12 +127,11 @@ class Splicer:
         made += self._loose_outputs(maker, step, names)
         for node in late:
             move(scope, node, slot)
-        scope.added.setdefault(slot, [])[place:place] = [*made, *late]
-        scope.touched.add(slot)
+        put(scope, slot, place, [*made, *late])
         aside = [node for node in step.kept if node.slot != slot]
         made = [*(node for node in aside if node.slot < slot), *made, *(node for node in aside if node.slot > slot)]
         for node in made:
-            node.step = step
+            self.wrote[node] = step
             attach(scope, node)
             if node not in step.kept:
                 self.inner.update(name for name in node.outputs if name not in match.outputs)
@@ -152,10 +164,7 @@ class Splicer:
         scope = match.scope
         instead = {name: match.tensor(ref.key) for name, ref in zip(match.outputs, fragment.outputs, strict=True)}
         step = Step(rule, match, fragment, match.root, renamed=instead)
-        for old, new in instead.items():
-            redirect(scope, old, new)
-        scope.shared.update(instead)
-        scope.unmade.update(instead)  # no new tensor takes such a name
+        share(scope, instead)
         step.orphans = self._drop_orphans(scope, instead)
         self.steps.append(step)
         return step
@@ -163,7 +172,7 @@ class Splicer:
     def _builds_on(self, step: Step) -> Sequence[Step]:
         rests_on = () if self._repeats(step) else step.match.kept
         used = (*step.removed, *rests_on, *step.orphans)
-        found = [*step.before, *(node.step for node in used if node.step is not None)]
+        found = [*step.before, *(self.wrote[node] for node in used if node in self.wrote)]
         if self._redirectors:
             found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
@@ -175,7 +184,7 @@ class Splicer:
             return False
         (gone,), (first,) = step.removed, match.kept
         read = tuple(match.tensor(ref.key) for ref in fragment.outputs if ref.kind == "capture")
-        is_repeated = gone.step is not None and first.step is not None and read == first.outputs
+        is_repeated = gone in self.wrote and first in self.wrote and read == first.outputs
         return is_repeated and can_copy(step.scope, read, self.inner)
 
     def require_writable(self, match: Match, fragment: Fragment) -> None:
@@ -245,8 +254,7 @@ class Splicer:
         if self._shared.get(key) not in scope.initializers:
             name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
             tensor = item.proto(name)
-            scope.new_initializers.append(tensor)
-            scope.initializers[name] = tensor
+            add_initializer(scope, tensor)
         return self._shared[key]
 
     def _loose_outputs(self, maker: Maker, step: Step, names: dict[Ref, str]) -> Iterator[Node]:
@@ -279,9 +287,9 @@ class Splicer:
         step.renamed = {**(step.renamed or {}), old: new}
         readers = redirect(step.scope, old, new)
         if self._is_of_source(step.scope, new):
-            step.scope.alike[old] = new
+            liken(step.scope, old, new)
             return
-        step.before = [*step.before, *(reader.step for reader in readers if reader.step is not None)]
+        step.before = [*step.before, *(self.wrote[reader] for reader in readers if reader in self.wrote)]
         for reader in readers:
             self._redirectors.setdefault(reader, []).append(step)
 
@@ -296,7 +304,7 @@ class Splicer:
             domain = node.op.rpartition("::")[0]
             if domain not in scope.versions:
                 wanted = import_version(domain, node.op.rpartition("::")[2]) if domain else Graph.DEFAULT_OPSET
-                scope.versions[domain] = wanted
+                import_domain(scope, domain, wanted)
 
     def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
         """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
@@ -309,21 +317,13 @@ class Splicer:
                 continue
             if name in home.initializers or name in home.sparse:
                 if name not in home.inputs or (self.index.ir_version < 4 and home.parent is None):
-                    home.dropped_initializers.add(name)
-                    home.initializers.pop(name, None)
-                    home.sparse.pop(name, None)
-                    home.inputs.discard(name)
+                    drop_initializer(home, name)
                 continue
             node = home.producers.get(name)
             if node is None or not knows_domain(node.op.rpartition("::")[0]) or home.needs(node):
                 continue
-            remove(home, node)
-            home.unmade.update(node.outputs)
-            read = [item for item in node.inputs if item] + captures(home, node)
-            for item in read:
-                retire(home, item)
+            waiting += sweep(home, node)
             dropped.append(node)
-            waiting += read
         return dropped
 
     def fresh(self, stem: str) -> str:
@@ -332,7 +332,7 @@ class Splicer:
             self._names = _names_beside(self.index)
         main = self.index.main
         name = stem
-        while name in self._names or name in main.consumers or name in main.unmade or main.defines(name):
+        while name in self._names or name in main.consumers or name in main._unmade or main.defines(name):
             self._counters[stem] = self._counters.get(stem, 0) + 1
             name = f"{stem}_{self._counters[stem]}"
         self._names.add(name)
@@ -351,7 +351,8 @@ def _names_beside(index: Index) -> set[str]:
     for scope in index.scopes:
         names.update(scope.names)
         if scope is not index.main:
-            names.update(scope.producers, scope.consumers, scope.inputs, scope.initializers, scope.sparse, scope.unmade)
+            made_here = scope.producers, scope.inputs, scope.initializers, scope.sparse
+            names.update(*made_here, scope.consumers, scope._unmade)
     return names
 
 

@@ -1,6 +1,8 @@
-"""Nodes entered into the tables of a scope, and taken out of them."""
+"""What an edit does to a scope: the one place where the tables of an index change once it is made."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+
+from onnx import TensorProto
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
@@ -26,41 +28,137 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
     for node in match.nodes:
         inner.update(node.outputs)
         remove(scope, node)
-    scope.unmade |= inner
+    scope._unmade |= inner
     read = [name for name in taken if name not in inner or name in outputs]
     for name in read:
         if name:
             retire(scope, name)
     for name in {name for node in kept for name in node.outputs}.difference(outputs):
-        scope.consumers.pop(name, None)  # all that read it went
-        scope.retired.pop(name, None)
+        _let_readers_go(scope, name)
     return [name for name in dict.fromkeys(read) if name and name not in outputs]
 
 
 def remove(scope: Scope, node: Node) -> None:
     """Take a node out; what it reads is not told."""
     node.alive = False
-    scope.touched.add(node.slot)
+    scope._touched.add(node.slot)
     for name in node.outputs:
-        scope.producers.pop(name, None)
+        scope._producers.pop(name, None)
     if node.slot != node.origin:  # a new node, or one that moved
-        scope.added[node.slot].remove(node)
+        scope._added[node.slot].remove(node)
+
+
+def sweep(scope: Scope, node: Node) -> list[str]:
+    """Take a node out that nobody needs, and whose tensors no other takes the names of; returns what it read."""
+    remove(scope, node)
+    scope._unmade.update(node.outputs)
+    read = [item for item in node.inputs if item] + captures(scope, node)
+    for item in read:
+        retire(scope, item)
+    return read
 
 
 def retire(scope: Scope, name: str) -> None:
     """Count one use of a tensor less."""
     home = scope.home_of_read(name)
     if home is not None:
-        home.retired[name] = home.retired.get(name, 0) + 1
+        home._retired[name] = home._retired.get(name, 0) + 1
+
+
+def _let_readers_go(scope: Scope, name: str) -> None:
+    """Note that nobody reads a tensor any more."""
+    scope._consumers.pop(name, None)
+    scope._retired.pop(name, None)
+
+
+def move(scope: Scope, node: Node, slot: int) -> None:
+    """Take a node out of its place, to be listed in another slot; its record moves as it lies in the file."""
+    listed = scope._added.get(node.slot, ())
+    if node in listed:
+        scope._added[node.slot].remove(node)
+    scope._touched.add(node.slot)
+    node.slot = slot
+
+
+def listed_in(scope: Scope, slot: int) -> Sequence[Node]:
+    """The nodes that were put into a slot of the source's order, behind the node that is its own."""
+    return scope._added.get(slot, ())
+
+
+def put(scope: Scope, slot: int, place: int, nodes: Sequence[Node]) -> None:
+    """List nodes at a place of a slot."""
+    scope._added.setdefault(slot, [])[place:place] = nodes
+    scope._touched.add(slot)
 
 
 def attach(scope: Scope, node: Node) -> None:
     """Enter a node that is listed already: who makes its tensors, and who reads what it reads."""
     for name in node.outputs:
         if name:
-            scope.producers[name] = node
+            scope._producers[name] = node
     for name in node.inputs:
         home = scope.home_of_read(name) if name else None
         if home is not None:
-            home.consumers.setdefault(name, []).append(node)
-    scope.by_op[node.op].append(node)
+            home._consumers.setdefault(name, []).append(node)
+    scope._by_op[node.op].append(node)
+
+
+def redirect(scope: Scope, old: str, new: str) -> list[Node]:
+    """Let every reader of one tensor of a scope read another; returns the readers, each once."""
+    home = scope.home(new) or scope
+    readers = list(dict.fromkeys(scope.readers(old)))
+    _let_readers_go(scope, old)
+    for reader in readers:
+        uses = reader.inputs.count(old)
+        reader.inputs = tuple(new if name == old else name for name in reader.inputs)
+        home._consumers.setdefault(new, []).extend([reader] * uses)
+        if reader.record is None:
+            reader.scope._redirected.add(reader)
+        else:
+            proto = reader.proto
+            proto.input[:] = reader.inputs
+            reader.record = proto.SerializeToString()
+    return readers
+
+
+def liken(scope: Scope, old: str, new: str) -> None:
+    """Note that a tensor, whose readers read another, equals it: both are of the file."""
+    scope._alike[old] = new
+
+
+def share(scope: Scope, instead: Mapping[str, str]) -> None:
+    """Let readers of initializers read others of the same bytes; no new tensor takes such a name."""
+    for old, new in instead.items():
+        redirect(scope, old, new)
+    scope._shared.update(instead)
+    scope._unmade.update(instead)
+
+
+def hold(scope: Scope, name: str, why: str) -> None:
+    """Let a tensor keep its name, for something outside of the nodes reads it."""
+    home = scope.home(name) or scope
+    home._held.setdefault(name, why)
+
+
+def add_initializer(scope: Scope, tensor: TensorProto) -> None:
+    """Give a scope an initializer of a new name."""
+    scope._new_initializers.append(tensor)
+    scope._initializers[tensor.name] = tensor
+
+
+def drop_initializer(scope: Scope, name: str) -> None:
+    """Take an initializer out, and the input that it is below IR 4."""
+    scope._dropped_initializers.add(name)
+    scope._initializers.pop(name, None)
+    scope._sparse.pop(name, None)
+    scope._inputs.discard(name)
+
+
+def import_domain(scope: Scope, domain: str, version: int) -> None:
+    """Let a scope, and those that share its imports, import a domain that they lack."""
+    scope._versions.setdefault(domain, version)
+
+
+def drop(function: Scope) -> None:
+    """Let go of a function that nobody calls."""
+    function._is_dropped = True

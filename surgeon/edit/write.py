@@ -46,12 +46,12 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
     for node in scope.redirected:
         if node.alive and not node.moved:
             _patch_inputs(patch, (*where, (field, node.slot)), node)
-    for slot, added in scope.added.items():
+    for slot, added in scope._added.items():
         if added:
             remade[slot] = [record_now(index, node) for node in added]
     patch.replace_all(where, field, remade)
     nodes = scope.nodes
-    gone = [slot for slot in sorted(scope.touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
+    gone = [slot for slot in sorted(scope._touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
     patch.delete_all(where, field, gone)
 
 
@@ -63,13 +63,13 @@ def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
 
 def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
-    dead = (scope.unmade | scope.dropped_initializers).difference(scope.producers)
+    dead = (scope._unmade | scope._dropped_initializers).difference(scope.producers)
     if dead:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
         patch.delete_all(where, field, [place for place, value in enumerate(proto.value_info) if value.name in dead])
     if not isinstance(proto, onnx.GraphProto):
         return
-    dropped = scope.dropped_initializers
+    dropped = scope._dropped_initializers
     if dropped:
         for field, names in (
             (INITIALIZER, [tensor.name for tensor in proto.initializer]),
@@ -77,7 +77,7 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
             (INPUT, [value.name for value in proto.input]),
         ):
             patch.delete_all(where, field, [place for place, name in enumerate(names) if name in dropped])
-    fresh = [tensor for tensor in scope.new_initializers if scope.is_read(tensor.name)]
+    fresh = [tensor for tensor in scope._new_initializers if scope.is_read(tensor.name)]
     if fresh:
         patch.insert_tensors(where, INITIALIZER, len(proto.initializer), fresh)
         if index.ir_version < 4 and scope.parent is None:
@@ -104,7 +104,6 @@ def _patch_imports(
 
 def _made_under(scope: Scope) -> Iterator[Node]:
     """New nodes of a scope and of the bodies below it."""
-    for nodes in scope.added.values():
-        yield from (node for node in nodes if not node.original)
+    yield from scope.new_nodes()
     for body in scope.bodies:
         yield from _made_under(body)

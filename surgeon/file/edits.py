@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surgeon.errors import ModelFileError, RewriteError
-from surgeon.file.wire import MAX_SIZE, Buffer, Frame, write_varint
+from surgeon.file.wire import MAX_SIZE, Buffer, MessageSpan, write_varint
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Edits:
     def __init__(self, size: int) -> None:
         self._size = size
         self._edits: list[tuple[int, int, int, int, bytes | FileSpan]] = []  # start, order, number, end, new
-        self._growth: defaultdict[Frame, int] = defaultdict(int)
+        self._growth: defaultdict[MessageSpan, int] = defaultdict(int)
 
     def __len__(self) -> int:
         return len(self._edits)
@@ -50,12 +50,12 @@ class Edits:
         """Bytes of the edited source."""
         return self._lengths()[1]
 
-    def cut(self, frame: Frame, start: int, end: int, new: bytes = b"") -> None:
+    def cut(self, frame: MessageSpan, start: int, end: int, new: bytes = b"") -> None:
         """Replace the span `[start, end)` inside `frame` with `new`."""
         self._edits.append((start, _INSERT_LAST, len(self._edits), end, new))
         self._growth[frame] += len(new) - (end - start)
 
-    def insert(self, frame: Frame, at: int, new: bytes | FileSpan) -> None:
+    def insert(self, frame: MessageSpan, at: int, new: bytes | FileSpan) -> None:
         """Put `new` in front of position `at` of `frame`; what is put at one place keeps the order of the calls."""
         self._edits.append((at, -frame.depth, len(self._edits), at, new))
         self._growth[frame] += len(new) if isinstance(new, bytes) else new.size

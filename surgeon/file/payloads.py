@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.file.edits import Edits
-from surgeon.file.wire import VARINT, Frame, Message, read_varint, schema_of, walk, write_varint
+from surgeon.file.wire import VARINT, Message, MessageSpan, read_varint, schema_of, walk, write_varint
 
 KEY = "surgeon.payload"
 MARK = b"\x0a\x0f" + KEY.encode()  # the key as it lies in a StringStringEntryProto
@@ -37,7 +37,7 @@ class Payload(NamedTuple):
     """
 
     tensor: Message
-    spans: list[tuple[Frame, int, int]]
+    spans: list[tuple[MessageSpan, int, int]]
     raw: tuple[int, int] | None
     size: int
 
@@ -70,7 +70,7 @@ def find_payloads(message: Message, threshold: int) -> Iterator[Payload]:
 
 
 def _payload(tensor: Message) -> Payload:
-    spans: list[tuple[Frame, int, int]] = []
+    spans: list[tuple[MessageSpan, int, int]] = []
     raw: tuple[int, int] | None = None
     size = count = 0
     external = False

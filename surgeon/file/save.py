@@ -28,6 +28,7 @@ from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_
 from surgeon.file.values import raw_size
 from surgeon.file.wire import Buffer, root, write_varint
 
+Written = onnx.ModelProto | Path  # a model in memory, or its file
 DataMode = Literal["auto", "share", "copy", "inline"]
 
 _MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already

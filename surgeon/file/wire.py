@@ -83,7 +83,7 @@ class _HasDescriptor(Protocol):
     DESCRIPTOR: Descriptor
 
 
-class Schema:
+class MessageSchema:
     """What the wire says about one message type: the tags it knows and the messages it holds.
 
     name     of the message type, `GraphProto` for one
@@ -117,15 +117,15 @@ class Schema:
                     self.single.add(number)
         self.leads = [number for number, inner in self.types.items() if inner.name in toward]
 
-    def child(self, field: int) -> "Schema":
+    def child(self, field: int) -> "MessageSchema":
         """Schema of the message that `field` holds; KeyError when it holds none."""
         return schema_of(self.types[field])
 
 
 @cache
-def schema_of(descriptor: Descriptor) -> Schema:
+def schema_of(descriptor: Descriptor) -> MessageSchema:
     """The schema of a message type, made once."""
-    return Schema(descriptor)
+    return MessageSchema(descriptor)
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
@@ -147,12 +147,12 @@ def _toward_tensors() -> frozenset[str]:
     return frozenset(found)
 
 
-class Frame:
+class MessageSpan:
     """One span of a message's body.  `[length_at, start)` is the varint of its length (none at the root)."""
 
     __slots__ = ("depth", "end", "length_at", "parent", "start")
 
-    def __init__(self, parent: "Frame | None", length_at: int, start: int, end: int) -> None:
+    def __init__(self, parent: "MessageSpan | None", length_at: int, start: int, end: int) -> None:
         self.parent = parent
         self.length_at = length_at
         self.start = start
@@ -181,7 +181,7 @@ class Message:
 
     __slots__ = ("_children", "_records", "data", "frames", "schema")
 
-    def __init__(self, data: Buffer, schema: Schema, frames: Sequence[Frame]) -> None:
+    def __init__(self, data: Buffer, schema: MessageSchema, frames: Sequence[MessageSpan]) -> None:
         self.data = data
         self.schema = schema
         self.frames = frames
@@ -194,7 +194,7 @@ class Message:
             self._records = scan(self.data, self.frames, self.schema)
         return self._records.get(field, _NONE)
 
-    def frame_at(self, position: int) -> Frame:
+    def frame_at(self, position: int) -> MessageSpan:
         """The frame that holds the record starting at `position`."""
         if len(self.frames) == 1:
             return self.frames[0]
@@ -230,9 +230,9 @@ class Message:
             found = children[field, index] = Message(self.data, self.schema.child(field), frames)
         return found
 
-    def _frame(self, field: int, index: int) -> Frame:
+    def _frame(self, field: int, index: int) -> MessageSpan:
         length_at, start, end = self.body(field, index)
-        frame = Frame(self.frame_at(length_at), length_at, start, end)
+        frame = MessageSpan(self.frame_at(length_at), length_at, start, end)
         if frame.depth > MAX_DEPTH:
             raise WireError(start, f"messages nested more than {MAX_DEPTH} deep")
         return frame
@@ -240,10 +240,10 @@ class Message:
 
 def root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
     """The message that `data` holds as a whole."""
-    return Message(data, schema_of(kind.DESCRIPTOR), [Frame(None, 0, 0, len(data))])
+    return Message(data, schema_of(kind.DESCRIPTOR), [MessageSpan(None, 0, 0, len(data))])
 
 
-def scan(data: Buffer, frames: Sequence[Frame], schema: Schema) -> dict[int, Records]:
+def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> dict[int, Records]:
     """Where the records of each known field lie, in file order across the frames.
 
     A graph of 120,000 nodes takes 140,000 turns of this loop: tags of one byte and lengths of one or two are decoded

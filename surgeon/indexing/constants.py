@@ -35,6 +35,13 @@ class Value:
         item = self.array.reshape(-1)[0]
         return float(item) if not isinstance(item, (complex, np.complexfloating)) else None
 
+    @property
+    def content(self) -> tuple[str, tuple[int, ...], bytes]:
+        """What equal constants have in common: dtype, shape and every bit."""
+        array = self.array
+        text = array.dtype.kind in "OSU"
+        return array.dtype.name, array.shape, repr(array.tolist()).encode() if text else array.tobytes()
+
 
 class Constants:
     """Answers whether a tensor is a constant, and which; remembers what it found."""
@@ -278,24 +285,8 @@ def _cast(node: Node, arrays: list[Any]) -> Array | None:
 
 def castable_types() -> frozenset[int]:
     """TensorProto types that numpy (with ml_dtypes) can hold and cast between."""
-    types = onnx.TensorProto
-    return frozenset(
-        {
-            types.FLOAT,
-            types.DOUBLE,
-            types.FLOAT16,
-            types.BFLOAT16,
-            types.BOOL,
-            types.INT8,
-            types.INT16,
-            types.INT32,
-            types.INT64,
-            types.UINT8,
-            types.UINT16,
-            types.UINT32,
-            types.UINT64,
-        }
-    )
+    names = "FLOAT DOUBLE FLOAT16 BFLOAT16 BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
+    return frozenset(map(onnx.TensorProto.DataType.Value, names.split()))
 
 
 def _axes(node: Node, arrays: list[Any], position: int) -> list[int] | None:

@@ -4,8 +4,8 @@ The index is the working copy of a rewrite: `surgeon.edit.splice` edits it, and 
 what gets written.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import onnx
 from onnx import AttributeProto
@@ -14,15 +14,16 @@ from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.constants import Constants
 from surgeon.indexing.local import LocalFunctions
-from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, qualified, split_op
+from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.indexing.soundness import require_sound, require_types
 from surgeon.indexing.types import Types
 from surgeon.ops.attributes import DTYPES
 from surgeon.ops.records import RETYPING
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import circle
+from surgeon.ops.walking import circle, imports_of
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
+T = TypeVar("T")
 
 
 class Index:
@@ -37,8 +38,8 @@ class Index:
         proto = model.skeleton
         self.ir_version = int(proto.ir_version)
         self.scopes: list[Scope] = []
-        self.notes: dict[type, Any] = {}  # what later floors have found out of the model, by its kind
-        versions = _versions(proto.opset_import)
+        self._notes: dict[type, object] = {}
+        versions = imports_of(proto.opset_import)
         self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
         self._fill(self.main)
         self.local = LocalFunctions(model)
@@ -46,7 +47,7 @@ class Index:
         for position, function in enumerate(proto.functions):
             label = f"function {function.domain}::{function.name}"
             address = ((FUNCTION_FIELD, position),)
-            scope = Scope(function, address, _versions(function.opset_import) or dict(versions), label=label)
+            scope = Scope(function, address, imports_of(function.opset_import) or dict(versions), label=label)
             self.functions.append(scope)
             self._fill(scope)
         _hold_training(self.main, proto)
@@ -56,31 +57,38 @@ class Index:
     def _fill(self, scope: Scope) -> None:
         self.scopes.append(scope)
         if scope.parent is not None:
-            scope.parent.bodies.append(scope)
+            scope.parent._bodies.append(scope)
         proto = scope.proto
         if isinstance(proto, onnx.FunctionProto):
-            scope.inputs.update(proto.input)
+            scope._inputs.update(proto.input)
             outputs = list(proto.output)
         else:
-            scope.inputs.update([value.name for value in proto.input])
-            scope.initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
-            scope.sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
+            scope._inputs.update([value.name for value in proto.input])
+            scope._initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
+            scope._sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
             outputs = [value.name for value in proto.output]
             for note in proto.quantization_annotation:
-                scope.held[note.tensor_name] = "it has a quantization annotation"
+                scope._held[note.tensor_name] = "it has a quantization annotation"
                 for entry in note.quant_parameter_tensor_names:
-                    scope.held[entry.value] = "a quantization annotation uses it"
+                    scope._held[entry.value] = "a quantization annotation uses it"
         bodies = _add_nodes(scope)
         where = scope.label or "the graph"
         for name in outputs:
             home = scope.home(name) or scope
-            home.held[name] = f"it is an output of {where}"
+            home._held[name] = f"it is an output of {where}"
         if scope.parent is not None:
             _record_captures(scope)
         for node, attribute_index, graph_index, field, graph in bodies:
             address = (*scope.address, (scope.node_field, node.slot), (5, attribute_index), (field, graph_index))
             label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
-            self._fill(Scope(graph, address, scope.versions, scope, node, label))
+            self._fill(Scope(graph, address, scope._versions, scope, node, label))
+
+    def noted(self, kind: type[T], make: Callable[[], T]) -> T:
+        """What a floor above keeps of the model, one of a kind; made when it is first asked for."""
+        found = self._notes.get(kind)
+        if not isinstance(found, kind):
+            found = self._notes[kind] = make()
+        return found
 
     def count_nodes(self) -> int:
         """The nodes that a file written now would hold, over all scopes."""
@@ -115,7 +123,7 @@ class Index:
                     raise GraphError(
                         f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
                     )
-            for name in scope.from_outside:
+            for name in scope._from_outside:
                 if name and scope.home(name) is None:
                     node = scope.consumers[name][0]
                     raise GraphError(
@@ -161,13 +169,9 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                 )
 
 
-def _versions(imports: Any) -> dict[str, int]:
-    return {("" if item.domain in DEFAULT_DOMAINS else item.domain): int(item.version) for item in imports}
-
-
 def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:
     """Index the nodes of a scope; returns the bodies that they hold."""
-    producers, consumers, by_op, nodes = scope.producers, scope.consumers, scope.by_op, scope.nodes
+    producers, consumers, by_op, nodes = scope._producers, scope._consumers, scope._by_op, scope._nodes
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
     made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
     kinds: dict[str, tuple[str, bool]] = {}  # one string per op, and whether its nodes may hold bodies
@@ -200,8 +204,8 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
         if may_hold_bodies and proto.attribute:
             bodies.extend(_bodies(node, proto))
     consumers.pop("", None)
-    scope.from_outside = [name for name in early if name not in producers]
-    scope.is_unsorted = len(scope.from_outside) < len(early)
+    scope._from_outside = [name for name in early if name not in producers]
+    scope._is_unsorted = len(scope._from_outside) < len(early)
     return bodies
 
 
@@ -225,17 +229,17 @@ def _record_captures(scope: Scope) -> None:
     for name in [name for name in scope.consumers if not scope.defines(name)]:
         home = scope.home(name)
         if home is not None:
-            home.consumers.setdefault(name, []).extend(scope.consumers.pop(name))
+            home._consumers.setdefault(name, []).extend(scope._consumers.pop(name))
 
 
 def _hold_training(scope: Scope, proto: onnx.ModelProto) -> None:
     for info in proto.training_info:
         for binding in (*info.initialization_binding, *info.update_binding):
             for name in (binding.key, binding.value):
-                scope.held[name] = "a training binding uses it"
+                scope._held[name] = "a training binding uses it"
         for node in (*info.algorithm.node, *info.initialization.node):
             for name in node.input:
-                scope.held.setdefault(name, "the training graph uses it")
+                scope._held.setdefault(name, "the training graph uses it")
 
 
 def _refuse_twice(name: str, first: Node, second: Node) -> None:

@@ -3,26 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from onnx import FunctionProto, NodeProto
+from onnx import FunctionProto
 
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.indexing.scope import Node, Scope, qualified
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import Key, all_nodes, called_by, key_of
 
-Key = tuple[str, str, str]  # domain, name and overload: what a call goes by
 FIRST_IR, FIRST_IR_WITH_DEFAULTS = 8, 9
 """The versions of the IR from which models have local functions, and these have defaults of attributes (onnx.proto)."""
-
-
-def key_of(function: FunctionProto) -> Key:
-    """What calls of a function go by."""
-    return function.domain, function.name, function.overload
-
-
-def called_by(node: NodeProto) -> Key:
-    """The key of the function that a node calls, if there is one."""
-    return node.domain, node.op_type, node.overload
 
 
 class LocalFunctions:
@@ -82,10 +71,9 @@ def calls(scopes: Iterable[Scope], keys: Iterable[Key]) -> "Counter[Key]":
             continue
         for op in ops.intersection(scope.by_op):
             found.update(called_by(node.proto) for node in scope.by_op[op] if node.alive)
-        for nodes in scope.added.values():  # the bodies of new nodes are no scopes
-            for node in nodes:
-                if not node.original and node.alive:
-                    found.update(called_by(inner) for inner in list(all_nodes([node.proto]))[1:])
+        for node in scope.new_nodes():  # whose bodies are no scopes
+            if node.alive:
+                found.update(called_by(inner) for inner in list(all_nodes([node.proto]))[1:])
     return Counter({key: count for key, count in found.items() if key in wanted})
 
 

@@ -51,8 +51,7 @@ class Origin:
 
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
         """A copy without the traces of any edit."""
-        proto = scope.proto
-        return as_in_file(scope, Scope(proto, scope.address, scope.versions, parent, scope.owner, scope.label))
+        return as_in_file(scope, Scope.beside(scope, parent))
 
     def producer(self, scope: Scope, name: str) -> tuple[Scope, Node] | None:
         """The node that makes a tensor, seen from a scope, and the scope it stands in; None where no node does."""
@@ -70,7 +69,7 @@ class Origin:
         home, found = source.home(name), name
         passed: list[Place] = []
         while home is not None:
-            now = home.shared.get(found)
+            now = home._shared.get(found)
             if now is None and (now := home.alike.get(found)) is not None:
                 passed.append((home.address, found))
             if now is None or source.home(now) is None:
@@ -84,7 +83,7 @@ class Origin:
     @cached_property
     def shares(self) -> bool:
         """Whether readers of any tensor were given another of the file to read."""
-        return any(scope.shared or scope.alike for scope in self.index.scopes)
+        return any(scope._shared or scope._alike for scope in self.index.scopes)
 
     def inputs(self, node: Node) -> tuple[str, ...]:
         """What a node of the source reads in the file; a new node reads what it reads."""
@@ -94,12 +93,13 @@ class Origin:
 def as_in_file(scope: Scope, made: Scope) -> Scope:
     """Give a new scope the nodes and tables that another has in the file."""
     proto = scope.proto
-    made.nodes, made.shared, made.alike = scope.nodes, scope.shared, scope.alike
-    made.producers = {name: node for node in scope.nodes for name in node.outputs if name}
+    made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
+    made.alike = scope.alike
+    made._producers.update({name: node for node in scope.nodes for name in node.outputs if name})
     if isinstance(proto, onnx.FunctionProto):
-        made.inputs.update(proto.input)
+        made._inputs.update(proto.input)
         return made
-    made.inputs.update([value.name for value in proto.input])
-    made.initializers = {tensor.name: tensor for tensor in proto.initializer}
-    made.sparse = {tensor.values.name: tensor for tensor in proto.sparse_initializer}
+    made._inputs.update([value.name for value in proto.input])
+    made._initializers.update({tensor.name: tensor for tensor in proto.initializer})
+    made._sparse.update({tensor.values.name: tensor for tensor in proto.sparse_initializer})
     return made

@@ -4,9 +4,10 @@ A scope is the main graph, the body of an If, Loop or Scan at any depth, or a lo
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Any
+from typing import Self
 
 import onnx
 from onnx import AttributeProto
@@ -25,7 +26,7 @@ class Node:
     record: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
     """
 
-    __slots__ = ("alive", "inputs", "op", "origin", "outputs", "record", "scope", "slot", "step")
+    __slots__ = ("alive", "inputs", "op", "origin", "outputs", "record", "scope", "slot")
 
     def __init__(
         self,
@@ -40,7 +41,6 @@ class Node:
         self.scope, self.slot, self.record = scope, slot, record
         self.origin = slot if record is None else -1
         self.alive = True
-        self.step: Any = None
 
     @property
     def proto(self) -> onnx.NodeProto:
@@ -81,7 +81,10 @@ class Node:
 
 
 class Scope:
-    """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it."""
+    """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it.
+
+    Everybody may look things up in it; only `surgeon.edit` changes what an index has found.
+    """
 
     def __init__(
         self,
@@ -92,32 +95,56 @@ class Scope:
         owner: Node | None = None,
         label: str = "",
     ) -> None:
-        self.proto, self.address, self.versions = proto, address, versions
+        self.proto, self.address = proto, address
         self.parent, self.owner, self.label = parent, owner, label
         self.is_function = isinstance(proto, onnx.FunctionProto)
         self.protos = proto.node
-        self.nodes: list[Node] = []
-        self.added: dict[int, list[Node]] = {}
-        self.producers: dict[str, Node] = {}
-        self.consumers: dict[str, list[Node]] = {}
-        self.is_unsorted = False
-        self.from_outside: list[str] = []
-        self.unmade: set[str] = set()
-        self.touched: set[int] = set()
-        self.redirected: set[Node] = set()
-        self.retired: dict[str, int] = {}
-        self.by_op: dict[str, list[Node]] = defaultdict(list)
-        self._gone: dict[str, int] = {}  # how many of them, from the first on, are known to be no more
-        self.held: dict[str, str] = {}
-        self.initializers: dict[str, onnx.TensorProto] = {}
-        self.sparse: dict[str, onnx.SparseTensorProto] = {}
-        self.inputs: set[str] = set()
-        self.bodies: list[Scope] = []
-        self.new_initializers: list[onnx.TensorProto] = []
-        self.dropped_initializers: set[str] = set()
-        self.shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
-        self.alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
-        self.is_dropped = False  # a function that nobody calls any more
+        self._versions, self._nodes, self._bodies = versions, list[Node](), list[Scope]()
+        self._producers, self._consumers = dict[str, Node](), dict[str, list[Node]]()
+        self._by_op: dict[str, list[Node]] = defaultdict(list)
+        self._held, self._inputs = dict[str, str](), set[str]()
+        self._initializers, self._sparse = dict[str, onnx.TensorProto](), dict[str, onnx.SparseTensorProto]()
+        self._is_unsorted = False
+        self._from_outside: list[str] = []
+        self._gone: dict[str, int] = {}  # by op, how many nodes from the first on are known to be no more
+        # What edits did.
+        self._added: dict[int, list[Node]] = {}
+        self._touched, self._redirected = set[int](), set[Node]()
+        self._retired: dict[str, int] = {}
+        self._unmade: set[str] = set()
+        self._new_initializers: list[onnx.TensorProto] = []
+        self._dropped_initializers: set[str] = set()
+        self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
+        self._alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
+        self._is_dropped = False
+        # The same tables, for everybody to look things up.
+        self.versions: Mapping[str, int] = self._versions
+        self.nodes: Sequence[Node] = self._nodes
+        self.bodies: Sequence[Scope] = self._bodies
+        self.producers: Mapping[str, Node] = self._producers
+        self.consumers: Mapping[str, Sequence[Node]] = self._consumers
+        self.by_op: Mapping[str, Sequence[Node]] = self._by_op
+        self.held: Mapping[str, str] = self._held
+        self.inputs: AbstractSet[str] = self._inputs
+        self.initializers: Mapping[str, onnx.TensorProto] = self._initializers
+        self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
+        self.redirected: AbstractSet[Node] = self._redirected
+        self.alike: Mapping[str, str] = self._alike
+
+    @classmethod
+    def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:
+        """A scope for the same graph, whose tables are empty; what is imported later is so in both."""
+        return cls(scope.proto, scope.address, scope._versions, parent, scope.owner, scope.label)
+
+    @property
+    def is_unsorted(self) -> bool:
+        """Whether a node stands before one that makes what it reads."""
+        return self._is_unsorted
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether this is a function that nobody calls any more."""
+        return self._is_dropped
 
     @cached_property
     def names(self) -> list[str]:
@@ -152,17 +179,17 @@ class Scope:
         """As `home`, for a tensor that a node here reads: uses are kept in the scope that makes the tensor."""
         return self if name in self.consumers else self.home(name)
 
-    def readers(self, name: str) -> list[Node]:
+    def readers(self, name: str) -> Sequence[Node]:
         """The nodes that read a tensor made here, those of nested bodies included; once per input."""
         found = self.consumers.get(name)
-        if not found or name not in self.retired:
-            return found or []
+        if not found or name not in self._retired:
+            return found or ()
         return [node for node in found if node.alive]
 
     def is_read(self, name: str) -> bool:
         """Whether any node reads a tensor made here, at no cost for a constant that thousands share."""
         found = self.consumers.get(name)
-        return found is not None and len(found) > self.retired.get(name, 0)
+        return found is not None and len(found) > self._retired.get(name, 0)
 
     def is_needed(self, name: str) -> bool:
         """Whether a tensor made here is read, or something outside of the nodes holds it: an output, say."""
@@ -191,7 +218,7 @@ class Scope:
         """The initializers of the source and those that rewrites made, by name; read once all rewrites are done."""
         proto = self.proto
         found = [] if isinstance(proto, onnx.FunctionProto) else list(proto.initializer)
-        return {tensor.name: tensor for tensor in (*found, *self.new_initializers)}
+        return {tensor.name: tensor for tensor in (*found, *self._new_initializers)}
 
     def stand_in(self, name: str) -> Node:
         """What stands for an initializer where a node is asked for; it is in no file."""
@@ -203,15 +230,15 @@ class Scope:
         """Whether the node that holds this body, or one further out, has been replaced, or the function dropped."""
         outer: Scope | None = self
         while outer is not None:
-            if outer.is_dropped or (outer.owner is not None and not outer.owner.alive):
+            if outer._is_dropped or (outer.owner is not None and not outer.owner.alive):
                 return True
             outer = outer.parent
         return False
 
     def count_nodes(self) -> int:
         """The number of live nodes."""
-        gone = [slot for slot in self.touched if not self.nodes[slot].alive or self.nodes[slot].moved]
-        return len(self.nodes) - len(gone) + sum(map(len, self.added.values()))
+        gone = [slot for slot in self._touched if not self.nodes[slot].alive or self.nodes[slot].moved]
+        return len(self.nodes) - len(gone) + sum(map(len, self._added.values()))
 
     def count_constants(self) -> int:
         """How many of them are Constants."""
@@ -230,8 +257,12 @@ class Scope:
         for slot, node in enumerate(self.nodes):
             if node.alive and node.slot == slot:
                 yield node
-            if slot in self.touched:
-                yield from self.added.get(slot, ())
+            if slot in self._touched:
+                yield from self._added.get(slot, ())
+
+    def new_nodes(self) -> Iterator[Node]:
+        """Those that are not of the file, in no order; of the bodies of new nodes, which are no scopes, none."""
+        return (node for nodes in self._added.values() for node in nodes if not node.original)
 
 
 def qualified(domain: str, op: str) -> str:

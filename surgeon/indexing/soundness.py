@@ -3,16 +3,15 @@
 What ONNX Runtime loads all the same, such as an import that nothing uses, is no matter of these.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from onnx import FunctionProto, GraphProto, ModelProto, OperatorSetIdProto
+from onnx import GraphProto, ModelProto, OperatorSetIdProto
 
 from surgeon.errors import GraphError
-from surgeon.indexing.scope import DEFAULT_DOMAINS
 from surgeon.ops.attributes import DTYPES
-from surgeon.ops.walking import all_nodes, circle
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.walking import all_nodes, called_by, circle, key_of
 
-Key = tuple[str, str, str]
 MOST_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
 
 _MEND = "mend the model or export it again."
@@ -46,7 +45,7 @@ def require_types(graph: GraphProto, read: Iterable[str]) -> None:
 def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
     known: dict[str, int] = {}
     for item in imports:
-        domain, version = "" if item.domain in DEFAULT_DOMAINS else item.domain, item.version
+        domain, version = plain_domain(item.domain), item.version
         told = domain or "ai.onnx"
         if not 0 < version <= MOST_VERSION:
             raise GraphError(f"{who} imports opset {version} of {told}, and there is none such; {_MEND}")
@@ -63,24 +62,16 @@ def _require_each_once(kind: str, where: str, names: Iterable[str]) -> None:
 
 
 def _require_functions(model: ModelProto) -> None:
-    functions = {_key(function): function for function in model.functions}
+    functions = {key_of(function): function for function in model.functions}
     labels = [f"{function.domain}::{function.name}" for function in functions.values()]
     if len(functions) < len(model.functions):
-        keys = [_key(function) for function in model.functions]
+        keys = [key_of(function) for function in model.functions]
         domain, name, _ = next(key for key in keys if keys.count(key) > 1)
         raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
     for label, function in zip(labels, functions.values(), strict=True):
         _require_imports(f"The local function {label}", function.opset_import)
-    around = circle({key: set(_called(function)) & functions.keys() for key, function in functions.items()})
+    calls = {key: set(map(called_by, all_nodes(function.node))) for key, function in functions.items()}
+    around = circle({key: called & functions.keys() for key, called in calls.items()})
     if around:
         domain, name, _ = around[0]
         raise GraphError(f"The local function {domain}::{name} calls itself, which ONNX forbids; {_MEND}")
-
-
-def _key(function: FunctionProto) -> Key:
-    return function.domain, function.name, function.overload
-
-
-def _called(function: FunctionProto) -> Iterator[Key]:
-    for node in all_nodes(function.node):
-        yield node.domain, node.op_type, node.overload

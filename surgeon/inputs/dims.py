@@ -4,27 +4,19 @@ A free dimension is one without a fixed size.  Its key is its `dim_param`, or `i
 A key that is an arithmetic expression of other keys (`past_len + seq_len`, `2*s0`) follows them.
 """
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
 
 from surgeon.errors import UsageError
+from surgeon.shapes.symbols import SizeError, parse, symbol, symbols
+from surgeon.shapes.symbols import evaluate as value_of
 
 _FLOATS = frozenset(
     (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
 )
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 
 # Sizes of a kind of dimension in the usual and in the small set.
 SIZES = {
@@ -114,7 +106,7 @@ def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
 
 def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> None:
     """Raise UsageError when a chosen dimension is none of the inputs', nor part of an expression of theirs."""
-    known = {*free, *(name for key in free for name in re.findall(r"[A-Za-z_]\w*", key))}
+    known = {*free, *(name for key in free for name in symbols(parse(key)))}
     for name in chosen:
         if name not in known:
             listed = ", ".join(f"'{key}'" for key in free) or "none"
@@ -183,26 +175,15 @@ def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mappi
 
 
 def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the value of a key that is an expression of integers and known keys, else None.
+    """Return the value of a key that is an expression, as `surgeon.shapes.symbols.parse` reads them; None for a name.
 
-    Examples: `past + seq`, `s0 + 1`, `2*s1`, `floor(s0/2)` is not one.  A dash without spaces is part of a name.
+    A name in it without a size has the usual one of its kind.
     """
-    if not re.search(r"[+*/%]| - ", key):
+    size = parse(key)
+    if size == symbol(key.strip()):
         return None
+    usual = {name: SIZES[FreeDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0] for name in symbols(size)}
     try:
-        return _value(ast.parse(key, mode="eval").body, sizes)
-    except (SyntaxError, ValueError, ZeroDivisionError):
-        return None
-
-
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    """Evaluate one node of an expression; raises ValueError for anything but integers, names and arithmetic."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.Name):
-        if node.id in sizes:
-            return sizes[node.id]
-        return SIZES[FreeDim(node.id, 1, 2, onnx.TensorProto.INT64).kind()][0]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
-    raise ValueError("not an expression of sizes")
+        return value_of(size, {**usual, **sizes})
+    except SizeError:
+        return None  # a division by 0

@@ -18,7 +18,7 @@ from surgeon.inputs.dims import (
 from surgeon.inputs.filling import Filler
 from surgeon.inputs.requirements import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
 from surgeon.inputs.roles import Role, decides, named_role, read_role
-from surgeon.inputs.use_def import Scopes
+from surgeon.inputs.use_def import UseDefs
 from surgeon.ops.walking import holds_half
 
 __all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
@@ -44,7 +44,7 @@ class InputPlan:
         for entry in inputs:
             _require_tensor(entry)
         self.free: dict[str, FreeDim] = free_dims(inputs)
-        scopes = Scopes(skeleton, value)
+        scopes = UseDefs(skeleton, value)
         wants: list[Want] = []
         self._conditions = 0
         harmless: set[tuple[int, str, bool]] = set()

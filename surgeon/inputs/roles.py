@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, TensorProto
 
-from surgeon.inputs.use_def import Scope, Scopes
+from surgeon.inputs.use_def import UseDef, UseDefs
 from surgeon.ops.record import Lookup, Op
 from surgeon.ops.records import RECORDS, likened_node
 
@@ -49,20 +49,20 @@ class Role:
     words: list[str] = field(default_factory=list)
 
 
-Call = tuple[Scope, NodeProto]  # where a local function was called from
+Call = tuple[UseDef, NodeProto]  # where a local function was called from
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A tensor that carries an input's value: its scope, name, the calls that led here, and the shift so far."""
 
-    scope: Scope
+    scope: UseDef
     name: str
     calls: tuple[Call, ...]
     shift: int
 
 
-def read_role(scopes: Scopes, name: str) -> Role:
+def read_role(scopes: UseDefs, name: str) -> Role:
     """Follow graph input `name` and return its role."""
     role = Role()
     places = [_Place(scopes.main, name, (), 0)]
@@ -82,7 +82,7 @@ def read_role(scopes: Scopes, name: str) -> Role:
     return role
 
 
-def _note(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
+def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
     """Write down what `node` makes of the value in this slot."""
     op = likened_node(node)
     for lookup in op.lookups:
@@ -117,7 +117,7 @@ def _sign(op: Op, slot: int) -> int:
     return op.signs[slot] if op.family == "sum" and len(op.signs) == 2 else 0
 
 
-def _onwards(scopes: Scopes, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
+def _onwards(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
     """Yield the tensors that carry the value behind `node`: its outputs, a function's or a body's inputs."""
     op = likened_node(node)
     called = scopes.function(node)
@@ -162,10 +162,10 @@ def _outwards(place: _Place) -> Iterator[_Place]:
                     return
 
 
-Trace = tuple[Scope, str, bool]  # a scope, a tensor in it, and whether the value stays small whatever the input is
+Trace = tuple[UseDef, str, bool]  # a scope, a tensor in it, and whether the value stays small whatever the input is
 
 
-def decides(scopes: Scopes, name: str, harmless: set[tuple[int, str, bool]]) -> bool:
+def decides(scopes: UseDefs, name: str, harmless: set[tuple[int, str, bool]]) -> bool:
     """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
 
     All operators are followed.  `harmless` holds the tensors known to decide nothing; those found so are added.
@@ -193,7 +193,7 @@ def decides(scopes: Scopes, name: str, harmless: set[tuple[int, str, bool]]) -> 
     return False
 
 
-def _computed(scopes: Scopes, node: NodeProto, slot: int, place: Scope, bounded: bool) -> Iterator[Trace]:
+def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounded: bool) -> Iterator[Trace]:
     """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
     called = scopes.function(node)
     if called is not None and slot < len(called.inputs):
@@ -207,7 +207,7 @@ def _computed(scopes: Scopes, node: NodeProto, slot: int, place: Scope, bounded:
             yield place, output, bounded or (position > 0 and op.further_places)
 
 
-def _added(scopes: Scopes, node: NodeProto, slot: int, sign: int, place: _Place) -> int | None:
+def _added(scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place) -> int | None:
     """Return what a sum or difference adds to the value at most; None if the value does not go on as an index."""
     other = scopes.constant(place.scope, node.input[1 - slot])
     if likened_node(node).signs[1] < 0:
@@ -221,7 +221,7 @@ def _added(scopes: Scopes, node: NodeProto, slot: int, sign: int, place: _Place)
     return int(other.max())
 
 
-def _table_size(scopes: Scopes, place: _Place, table: str, axis: int) -> int | str | None:
+def _table_size(scopes: UseDefs, place: _Place, table: str, axis: int) -> int | str | None:
     """Return the size of a table along an axis; a function's argument is looked up where the function is called."""
     scope, calls = place.scope, list(place.calls)
     while True:
@@ -236,7 +236,7 @@ def _table_size(scopes: Scopes, place: _Place, table: str, axis: int) -> int | s
         table = node.input[position]
 
 
-def _reach(scopes: Scopes, place: _Place, node: NodeProto, lookup: Lookup) -> int | str | None:
+def _reach(scopes: UseDefs, place: _Place, node: NodeProto, lookup: Lookup) -> int | str | None:
     """Return the size of a table along the axis that indices go over; the smallest known where they are tuples."""
     table = node.input[lookup.table]
     if not lookup.by_tuples:

@@ -9,28 +9,26 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from surgeon.inputs.dims import input_dims
 from surgeon.ops.records import WITH_BODIES, likened_node
-from surgeon.ops.walking import graphs_in
-
-Key = tuple[str, str, str]  # domain, name, overload of a local function
+from surgeon.ops.walking import Key, called_by, graphs_in, key_of
 
 
 @dataclass(slots=True, eq=False)
-class Scope:
+class UseDef:
     """One graph or function body: who uses each name (bodies inside included), and what is known of it."""
 
-    parent: "Scope | None"
+    parent: "UseDef | None"
     inputs: list[str]
     outputs: list[str]
-    uses: dict[str, list[tuple[NodeProto, int, "Scope"]]] = field(default_factory=dict)
+    uses: dict[str, list[tuple[NodeProto, int, "UseDef"]]] = field(default_factory=dict)
     makers: dict[str, NodeProto] = field(default_factory=dict)
-    bodies: dict[int, list[tuple[str, "Scope"]]] = field(default_factory=dict)  # by id() of the node
+    bodies: dict[int, list[tuple[str, "UseDef"]]] = field(default_factory=dict)  # by id() of the node
     node: NodeProto | None = None  # whose body this is
     initializers: dict[str, TensorProto] = field(default_factory=dict)
     types: dict[str, ValueInfoProto] = field(default_factory=dict)
 
-    def owner(self, name: str) -> "Scope":
+    def owner(self, name: str) -> "UseDef":
         """Return the innermost scope that makes `name`, or this one if none does."""
-        scope: Scope | None = self
+        scope: UseDef | None = self
         while scope is not None:
             if name in scope.makers or name in scope.initializers or name in scope.inputs:
                 return scope
@@ -38,36 +36,36 @@ class Scope:
         return self
 
 
-class Scopes:
+class UseDefs:
     """All scopes of a model.  Nodes are the model's own: keep the model alive as long as this."""
 
     def __init__(self, model: ModelProto, value: Callable[[TensorProto], np.ndarray] | None = None) -> None:
         self._value = value
-        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-        self._function_scopes: dict[Key, Scope] = {}
+        self._functions = {key_of(function): function for function in model.functions}
+        self._function_scopes: dict[Key, UseDef] = {}
         self._alive: list[NodeProto] = []
         self.main = self._graph(model.graph, None)
 
-    def function(self, node: NodeProto) -> Scope | None:
+    def function(self, node: NodeProto) -> UseDef | None:
         """Return the scope of the local function that `node` calls, or None."""
-        key = (node.domain, node.op_type, node.overload)
+        key = called_by(node)
         if key not in self._functions:
             return None
         if key not in self._function_scopes:
             function = self._functions[key]
-            scope = Scope(None, list(function.input), list(function.output))
+            scope = UseDef(None, list(function.input), list(function.output))
             self._function_scopes[key] = scope
             self._nodes(function.node, scope)
         return self._function_scopes[key]
 
-    def _graph(self, graph: GraphProto, parent: Scope | None) -> Scope:
-        scope = Scope(parent, [value.name for value in graph.input], [value.name for value in graph.output])
+    def _graph(self, graph: GraphProto, parent: UseDef | None) -> UseDef:
+        scope = UseDef(parent, [value.name for value in graph.input], [value.name for value in graph.output])
         scope.initializers = {tensor.name: tensor for tensor in graph.initializer}
         scope.types = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
         self._nodes(graph.node, scope)
         return scope
 
-    def _nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
+    def _nodes(self, nodes: Iterable[NodeProto], scope: UseDef) -> None:
         uses, makers = scope.uses, scope.makers
         for node in nodes:
             for slot, name in enumerate(node.input):
@@ -84,7 +82,7 @@ class Scopes:
                 for graph in graphs_in(attribute):
                     self._body(node, attribute.name, graph, scope)
 
-    def _body(self, node: NodeProto, attribute: str, graph: GraphProto, scope: Scope) -> None:
+    def _body(self, node: NodeProto, attribute: str, graph: GraphProto, scope: UseDef) -> None:
         body = self._graph(graph, scope)
         body.node = node
         scope.bodies.setdefault(id(node), []).append((attribute, body))
@@ -92,7 +90,7 @@ class Scopes:
             if name not in body.makers and name not in body.initializers and name not in body.inputs:
                 scope.uses.setdefault(name, []).extend(uses)
 
-    def constant(self, scope: Scope, name: str) -> np.ndarray | None:
+    def constant(self, scope: UseDef, name: str) -> np.ndarray | None:
         """Return the value of a constant (initializer or Constant node), or None; cut-out payloads ask the caller."""
         owner = scope.owner(name)
         tensor = owner.initializers.get(name)
@@ -109,7 +107,7 @@ class Scopes:
             return numpy_helper.to_array(tensor)
         return self._value(tensor) if self._value else None
 
-    def dim(self, scope: Scope, name: str, axis: int) -> int | str | None:
+    def dim(self, scope: UseDef, name: str, axis: int) -> int | str | None:
         """Return the size of `name` along `axis`: a number, the key of a free dimension, or None if unknown."""
         for _ in range(16):  # layouts in front of a table are short chains
             owner = scope.owner(name)

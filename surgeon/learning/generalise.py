@@ -9,7 +9,7 @@ from onnx import AttributeProto
 
 from surgeon.errors import UsageError
 from surgeon.indexing.scope import Node, qualified, split_op
-from surgeon.learning.terms import Anything, Array, Example, Fixed, Hole, HoleKind, Result, Step, Term
+from surgeon.learning.terms import Anything, Application, Array, Example, Fixed, Hole, HoleKind, Result, Term
 from surgeon.matching.state import State, plain
 from surgeon.ops.naming import snake_case
 from surgeon.ops.records import record
@@ -50,7 +50,7 @@ class _Comparison:
         self.examples = examples
         self.states = [State(example.index, example.index.main) for example in examples]
         self.terms: dict[Names, Term] = {}
-        self.steps: dict[tuple[int, ...], Step] = {}
+        self.steps: dict[tuple[int, ...], Application] = {}
         self.holes: dict[Any, Hole] = {}
 
     def outputs(self) -> tuple[Term, ...]:
@@ -173,7 +173,7 @@ class _Comparison:
                     raise self._difference(names)
                 inputs.append(self.term(tensors, (domain, op), place) if tensors[0] else None)
             outputs = max(place + 1 for node in nodes for place, name in enumerate(node.outputs) if name)
-            self.steps[key] = Step(domain, op, tuple(inputs), self._attributes(nodes, names), outputs)
+            self.steps[key] = Application(domain, op, tuple(inputs), self._attributes(nodes, names), outputs)
         return Result(self.steps[key], nodes[0].outputs.index(names[0]))
 
     def _attributes(self, nodes: list[Node], names: Names) -> dict[str, Any]:

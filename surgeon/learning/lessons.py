@@ -14,7 +14,7 @@ from surgeon.graph import Constant, Graph, Tensor
 from surgeon.learning.generalise import generalise
 from surgeon.learning.terms import Example
 from surgeon.learning.wording import worded
-from surgeon.learning.writing import Written, identifier, wrapped, write
+from surgeon.learning.writing import WrittenPattern, identifier, wrapped, write
 from surgeon.matching.compile import Compiled, compile_pattern
 from surgeon.matching.match import Match, match_at
 from surgeon.matching.recording import trace
@@ -33,13 +33,13 @@ WIDTH = 120
 
 
 @dataclass(eq=False)
-class Form:
+class LearntForm:
     """One way to write the operation.
 
     name: of its function.  examples: the exports that have it; labels: what wrote them, such as "dynamo 18".
     """
 
-    written: Written
+    written: WrittenPattern
     compiled: tuple[Compiled, ...]
     examples: list[Example]
     labels: list[str]
@@ -76,7 +76,7 @@ class Lesson:
     """
 
     title: str
-    forms: list[Form]
+    forms: list[LearntForm]
     about: list[str] = field(default_factory=list)
     missed: dict[str, list[str]] = field(default_factory=dict)
 
@@ -174,12 +174,12 @@ def add(lesson: Lesson, group: Sequence[Example]) -> None:
         raise _too_large(group[0]) from None
 
 
-def _form(group: Sequence[Example]) -> Form:
+def _form(group: Sequence[Example]) -> LearntForm:
     """The form of a group: with words where they say it, else without."""
     roots = generalise(group)
     for said in (worded(roots), roots):
         written = write(said)
-        form = Form(written, _compiled(written), list(group), [group[0].label])
+        form = LearntForm(written, _compiled(written), list(group), [group[0].label])
         if all(form.fits(example) for example in group):
             return form
     raise UsageError(
@@ -234,14 +234,14 @@ def run(text: str) -> dict[str, Any]:
     return space
 
 
-def _compiled(written: Written) -> tuple[Compiled, ...]:
+def _compiled(written: WrittenPattern) -> tuple[Compiled, ...]:
     space: dict[str, Any] = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math, "rule": rule}
     names = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in written.parameters)])
     exec("\n".join([f"def form({names}):", *(f"    {line}" for line in written.lines)]), space)
     return tuple(compile_pattern(pattern) for pattern in trace(space["form"]))
 
 
-def _function(form: Form) -> str:
+def _function(form: LearntForm) -> str:
     written = form.written
     head = _signature(form.name, [f"{name}: {kind}" for name, kind in written.parameters], written.outputs)
     lines = [head, *_docstring(f"As {_prose(told(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]

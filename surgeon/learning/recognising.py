@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from surgeon.errors import SurgeonError
-from surgeon.learning.lessons import Form, Lesson
+from surgeon.learning.lessons import LearntForm, Lesson
 from surgeon.learning.terms import Example
 from surgeon.matching.match import Match
 from surgeon.matching.state import State
@@ -23,7 +23,7 @@ def remark(lesson: Lesson) -> None:
         form.remarks = _remarks(form, rules)
 
 
-def _remarks(form: Form, rules: Sequence[Rule]) -> list[str]:
+def _remarks(form: LearntForm, rules: Sequence[Rule]) -> list[str]:
     example = form.examples[0]
     whole: list[Rule] = []
     parts: dict[str, int] = {}

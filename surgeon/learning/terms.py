@@ -76,7 +76,7 @@ class Anything:
 
 
 @dataclass(eq=False)
-class Step:
+class Application:
     """A node.  inputs: None is one left out.  attributes: values, or holes; those at their defaults are left out."""
 
     domain: str
@@ -90,7 +90,7 @@ class Step:
 class Result:
     """One output of a step."""
 
-    step: Step
+    step: Application
     position: int
 
 
@@ -136,7 +136,7 @@ def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tupl
     change: is given a term as it was and with its parts changed already, and says what it becomes.
     """
     made: dict[int, Term] = {}
-    steps: dict[int, Step] = {}
+    steps: dict[int, Application] = {}
 
     def build(term: Term) -> Term:
         if id(term) not in made:
@@ -151,7 +151,7 @@ def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tupl
                 attributes = {
                     name: build(value) if isinstance(value, Hole) else value for name, value in old.attributes.items()
                 }
-                steps[id(old)] = Step(old.domain, old.op, inputs, attributes, old.outputs)
+                steps[id(old)] = Application(old.domain, old.op, inputs, attributes, old.outputs)
             return Result(steps[id(old)], term.position)
         if isinstance(term, Word):
             return Word(term.name, tuple(build(item) if isinstance(item, Term) else item for item in term.arguments))

@@ -12,7 +12,7 @@ import numpy as np
 
 from surgeon.errors import UsageError
 from surgeon.learning.numerals import listed, numeral
-from surgeon.learning.terms import Anything, Fixed, Hole, Result, Step, Term, Word, below, key_of, walk
+from surgeon.learning.terms import Anything, Application, Fixed, Hole, Result, Term, Word, below, key_of, walk
 from surgeon.ops.naming import helper_name, snake_case
 from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
 
@@ -46,7 +46,7 @@ NOUNS = {
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenPattern:
     """A pattern function as text.
 
     parameters: name and annotation.  lines: its body, the return statement last.  inputs: the place of the graph's
@@ -60,12 +60,12 @@ class Written:
     ops: tuple[str, ...]
 
 
-def write(roots: Sequence[Term]) -> Written:
+def write(roots: Sequence[Term]) -> WrittenPattern:
     """The parameters and the body of the function that builds these terms."""
-    return _Writer(roots).write()
+    return _PatternWriter(roots).write()
 
 
-class _Writer:
+class _PatternWriter:
     def __init__(self, roots: Sequence[Term]) -> None:
         self.roots = roots
         self.uses = Counter(key_of(item) for term in walk(roots) for item in below(term))
@@ -84,13 +84,14 @@ class _Writer:
         ordered = sorted(holes, key=lambda item: (order.get(item.kind, 2), item.place))
         return {id(hole): (names[id(hole)], hole.kind) for hole in ordered}
 
-    def write(self) -> Written:
+    def write(self) -> WrittenPattern:
         returned = ", ".join(self._returned())
         holes = [term for term in walk(self.roots) if isinstance(term, Hole) and term.place >= 0]
         inputs = tuple((self.parameters[id(hole)][0], hole.place) for hole in holes)
         said = [_stem(item) for item in walk(self.roots) if isinstance(item, (Result, Word))]
         body = tuple(line for text in (*self.lines, f"return {returned}") for line in wrapped(text))
-        return Written(tuple(self.parameters.values()), body, inputs, len(self.roots), tuple(dict.fromkeys(said)))
+        said_once = tuple(dict.fromkeys(said))
+        return WrittenPattern(tuple(self.parameters.values()), body, inputs, len(self.roots), said_once)
 
     def _returned(self) -> list[str]:
         texts = [self.text(root) for root in self.roots]
@@ -141,7 +142,7 @@ class _Writer:
         parts = [(item, "") for item in word.arguments]
         return self._call(f"g.{word.name}", parts)
 
-    def _step(self, step: Step) -> str:
+    def _step(self, step: Application) -> str:
         known = schema(step.domain, step.op, None)
         attributes = [(value, name) for name, value in step.attributes.items()]
         if (step.domain, step.op) == ("", "Split"):
@@ -159,7 +160,7 @@ class _Writer:
             attributes += [(step.outputs, "outputs")] if step.outputs != usual else []
         return self._call(f"g.{helper_name(step.domain, step.op)}", inputs + attributes)
 
-    def _split(self, step: Step, attributes: list[tuple[Any, str]]) -> str:
+    def _split(self, step: Application, attributes: list[tuple[Any, str]]) -> str:
         """The number of outputs says what `num_outputs` says from opset 18 on; a list of sizes says it too."""
         sizes = step.inputs[1] if len(step.inputs) > 1 else None
         parts: list[tuple[Any, str]] = [(step.inputs[0], ""), *([(sizes, "split")] if sizes is not None else [])]
@@ -168,7 +169,7 @@ class _Writer:
         )
         return self._call("g.split", [*parts, *attributes, *([] if is_told else [(step.outputs, "outputs")])])
 
-    def _inputs(self, step: Step, known: Schema) -> list[tuple[Any, str]]:
+    def _inputs(self, step: Application, known: Schema) -> list[tuple[Any, str]]:
         """Inputs with the keyword to give them by, "" for those that go by their position."""
         if step.op in CHAINS and not step.domain:
             return [(item, "") for item in self._operands(step)]
@@ -187,7 +188,7 @@ class _Writer:
                 found.append((item, (by_keyword.get(place) or snake_case(formal.name)) if is_named else ""))
         return found
 
-    def _operands(self, step: Step) -> list[Term | None]:
+    def _operands(self, step: Application) -> list[Term | None]:
         """The operands of a sum or product, those of inner ones that nothing else reads among them."""
         found: list[Term | None] = []
         for item in step.inputs:

@@ -55,7 +55,7 @@ class Virtual(Node):
 class Overlay(dict[str, Node]):
     """Who makes which tensor: virtual nodes, and below them those of the model."""
 
-    def __init__(self, below: dict[str, Node]) -> None:
+    def __init__(self, below: Mapping[str, Node]) -> None:
         super().__init__()
         self.below = below
 
@@ -367,11 +367,12 @@ def _times(state: State, name: str, number: float) -> tuple[str, tuple[Node, ...
 
 def _make(state: State, op: str, *inputs: str) -> str:
     """The tensor that a new virtual node makes."""
-    if not isinstance(state.producers, Overlay):
-        state.producers = Overlay(state.producers)
+    overlay = state.producers
+    if not isinstance(overlay, Overlay):
+        overlay = state.producers = Overlay(overlay)
     state.virtual += 1
     name = f"{VIRTUAL}{op}_{state.virtual}"
-    state.producers[name] = Virtual(op, inputs, (name,), state.scope, -1, b"")
+    overlay[name] = Virtual(op, inputs, (name,), state.scope, -1, b"")
     return name
 
 

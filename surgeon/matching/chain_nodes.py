@@ -1,6 +1,6 @@
 """What a chain asks of the nodes and constants of a model, before any choice between them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node, split_op
@@ -33,7 +33,7 @@ def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[st
     return ((inputs[0], sign if family is PRODUCT and op in NEGATIONS else -sign),)
 
 
-def may_fold(producers: dict[str, Node], node: Node) -> bool:
+def may_fold(producers: Mapping[str, Node], node: Node) -> bool:
     """A look at the inputs' ops, to spare most nodes the search for a constant."""
     for name in node.inputs:
         source = producers.get(name)

@@ -1,20 +1,22 @@
 """One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, helper
 
+from surgeon.indexing.constants import Value
+from surgeon.indexing.equality import are_equal, repeats
 from surgeon.indexing.index import Index
-from surgeon.indexing.local import called_by
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
 from surgeon.matching.trace import Finding, Trace
 from surgeon.matching.work import Work
-from surgeon.ops.records import RANDOM, TRANSPARENT, record
+from surgeon.ops.records import TRANSPARENT, record
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import called_by
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
 RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody writes it otherwise
@@ -22,7 +24,6 @@ RTOL_DOUBLE = 1e-9
 DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
 FLOAT32 = float(np.finfo(np.float32).eps)
-SAME_DEPTH = 6
 VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see surgeon.matching.algebra
 
 
@@ -51,7 +52,7 @@ class State:
 
     def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
         self.index, self.scope, self.trace = index, scope, trace
-        self.producers = scope.producers
+        self.producers: Mapping[str, Node] = scope.producers
         self.scalars = index.constants.scalars_of(scope)
         self.bound: dict[str, Any] = {}
         self.nodes: list[Node] = []
@@ -144,31 +145,28 @@ class State:
             node = self.producers.get(name)
         return name
 
-    def same(self, a: str, b: str, depth: int = SAME_DEPTH) -> bool:
-        """Whether two tensors hold the same values: one tensor, equal constants, or equal nodes on equal tensors."""
-        if a == b:
-            return True
-        a, b = self.canonical(a), self.canonical(b)
-        if a == b:
-            return True
-        first, second = self.producers.get(a), self.producers.get(b)
-        if first is None or second is None or first.op == "Constant":
-            one, two = self.index.constants.get(self.scope, a), self.index.constants.get(self.scope, b)
-            return (
-                one is not None
-                and two is not None
-                and one.array.dtype == two.array.dtype
-                and np.array_equal(one.array, two.array)
-            )
-        return (
-            depth > 0
-            and first.op == second.op
-            and _repeats(first.op)
-            and len(first.inputs) == len(second.inputs)
-            and first.outputs.index(a) == second.outputs.index(b)
-            and _same_attributes(first, second)
-            and all(self.same(x, y, depth - 1) for x, y in zip(first.inputs, second.inputs, strict=True))
-        )
+    behind = canonical
+
+    def key(self, name: str) -> str:
+        """What a tensor goes by among those of the scope."""
+        return name
+
+    def maker(self, name: str) -> tuple[Node, Sequence[str], int] | None:
+        """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
+        node = self.producers.get(name)
+        return None if node is None else (node, node.inputs, node.outputs.index(name))
+
+    def repeats(self, node: Node) -> bool:
+        """Whether a node gives the same for the same."""
+        return repeats(node.op, self.index.local)
+
+    def constant(self, name: str) -> Value | None:
+        """A constant by value, else None."""
+        return self.index.constants.get(self.scope, name)
+
+    def same(self, a: str, b: str) -> bool:
+        """Whether two tensors hold the same values, see `surgeon.indexing.equality`."""
+        return a == b or are_equal(self, a, b)
 
     def rank(self, name: str) -> int | None:
         """The rank of a tensor, or None."""
@@ -239,23 +237,3 @@ def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
     allowed = rtol if rtol is not None else np.array([max(least_rtol(item, eps), eps / 2) for item in two.tolist()])
     with np.errstate(invalid="ignore"):
         return bool(np.all((one == two) | (np.abs(one - two) <= allowed * np.abs(two))))
-
-
-@cache
-def _repeats(op: str) -> bool:
-    """Whether an op gives the same for the same inputs; a custom op or a local function may draw random numbers."""
-    domain, name = split_op(op)
-    return name not in RANDOM and schema(domain, name, None) is not None
-
-
-def _same_attributes(first: Node, second: Node) -> bool:
-    if len(first.proto.attribute) != len(second.proto.attribute):
-        return False
-    one = {item.name: item for item in first.proto.attribute}
-    return all(
-        item.name in one
-        and not item.ref_attr_name
-        and item.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
-        and one[item.name] == item
-        for item in second.proto.attribute
-    )

@@ -20,11 +20,7 @@ class Work:
     @classmethod
     def of(cls, index: Index) -> "Work":
         """The counts of an index, which go on with every search."""
-        found = index.notes.get(cls)
-        if found is None:
-            found = index.notes[cls] = cls()
-        made: Work = found
-        return made
+        return index.noted(cls, cls)
 
     @property
     def total(self) -> int:

@@ -91,6 +91,14 @@ def dtype_word(dtype: int) -> str:
     return str(TensorProto.DataType.Name(dtype)).lower() if dtype in TensorProto.DataType.values() else str(dtype)
 
 
+def dtype_name(dtype: int) -> str:
+    """A `TensorProto.DataType` as people and numpy spell it: FLOAT is `"float32"`, UNDEFINED is `"unknown"`."""
+    if dtype not in TensorProto.DataType.values():
+        return f"dtype {dtype}"
+    name = dtype_word(dtype)
+    return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(name, name)
+
+
 def type_string(dtype: int) -> str:
     """A tensor's type as schemas spell it, by its `TensorProto.DataType`: FLOAT is `"tensor(float)"`."""
     return f"tensor({dtype_word(dtype)})"

@@ -33,7 +33,7 @@ _VECTORS = {("", "TopK"): frozenset({1})}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BoundArguments:
     """Arguments sorted: `inputs` (None is an omitted optional one), `attributes` by name, the number of `outputs`.
 
     `several` says that the helper gives a tuple, even of one: the operator always has several outputs or any number
@@ -103,7 +103,7 @@ class _Plan:
         return self._attributes.get(attribute_name(self.schema.domain, self.schema.name, formal.name).lower())
 
 
-def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int | None) -> Call:
+def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int | None) -> BoundArguments:
     """Sort the arguments of a helper call.
 
     Positional arguments are inputs in the order of the schema at `opset` (None: the newest); keywords are attributes,
@@ -132,7 +132,7 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
         attributes.setdefault("num_outputs", count)
     always = version.min_outputs > 1 or version.max_outputs == VARIADIC
     several = always or (asked is not None and version.max_outputs > 1)
-    return Call(sorted_inputs, attributes, count, several)
+    return BoundArguments(sorted_inputs, attributes, count, several)
 
 
 def missing(domain: str, name: str, opset: int | None) -> str:

@@ -78,6 +78,7 @@ class Op(NamedTuple):
         exact: it rounds nothing that its inputs hold exactly; all that move data are so.
         transparent: when it may be looked through: always, when it keeps the dtype, in inference.
         random: whether it draws random numbers in every run, or where it is told that a model is in training.
+        training: the slot of the input that tells it so.
         foldable: it is computed from constants where the file's size allows it.
         spreads: its result is as large as a value says.
         places: it makes indices or counts, small ones whatever it is given.
@@ -134,6 +135,7 @@ class Op(NamedTuple):
     exact: bool = False
     transparent: Literal["", "always", "same dtype", "inference"] = ""
     random: Literal["", "always", "training"] = ""
+    training: int | None = None
     foldable: bool = False
     spreads: bool = False
     places: bool = False

@@ -45,8 +45,9 @@ RANDOM = frozenset(name.rpartition("::")[2] for name in named(lambda op: op.rand
 
 
 def is_random(node: NodeProto) -> bool:
-    """Whether a node may draw random numbers: a Dropout only with its third input, which tells of training."""
-    return node.op_type in ALWAYS_RANDOM or (node.op_type == "Dropout" and len(node.input) == 3)
+    """Whether a node may draw random numbers: as Dropout does only where its input tells of training."""
+    slot = likened_node(node).training
+    return node.op_type in ALWAYS_RANDOM or (slot is not None and any(node.input[slot : slot + 1]))
 
 
 def record(name: str) -> Op:

@@ -4,7 +4,7 @@ This module only gathers: `schema_tables` holds the schemas, `binding` sorts arg
 """
 
 from surgeon.ops.attributes import dtype_number, element_type, type_string
-from surgeon.ops.binding import Call, bind
+from surgeon.ops.binding import BoundArguments, bind
 from surgeon.ops.node_check import check_node, learn_dtypes
 from surgeon.ops.schema_tables import (
     VARIADIC,
@@ -23,7 +23,7 @@ from surgeon.ops.schema_tables import (
 __all__ = [
     "VARIADIC",
     "AttributeSpec",
-    "Call",
+    "BoundArguments",
     "Formal",
     "Schema",
     "bind",

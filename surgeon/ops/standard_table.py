@@ -58,7 +58,7 @@ _MOVING = (
     Op("Identity", same=True, moves=(0,), transparent="always", foldable=True, to_scale=True),
     Op("Cast", keeps_shape=True, carries=(0,), retypes=True, transparent="same dtype", foldable=True, to_scale=True),
     Op("CastLike", keeps_shape=True, carries=(0,), retypes=True),
-    Op("Dropout", keeps_shape=True, carries=(0,), exact=True, transparent="inference", random="training"),
+    Op("Dropout", keeps_shape=True, carries=(0,), exact=True, transparent="inference", random="training", training=2),
     Op("Reshape", moves=(0,), regroups=True, foldable=True, sizes_at=(1,)),
     Op("Flatten", moves=(0,), regroups=True, foldable=True),
     Op("Unsqueeze", moves=(0,), regroups=True, foldable=True, axes=Axes(1, 13, of_result=True)),

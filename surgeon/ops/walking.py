@@ -3,15 +3,34 @@
 What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto
+
+from surgeon.ops.schema_tables import plain_domain
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 """The kinds of attribute that hold graphs."""
+Key = tuple[str, str, str]
+"""What a local function, and a call of it, go by: domain, name and overload."""
 T = TypeVar("T", bound=Hashable)
+
+
+def key_of(function: FunctionProto) -> Key:
+    """What calls of a function go by."""
+    return function.domain, function.name, function.overload
+
+
+def called_by(node: NodeProto) -> Key:
+    """The key of the function that a node calls, if there is one."""
+    return node.domain, node.op_type, node.overload
+
+
+def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The imported version of each domain, by its plain name: that of ONNX is ""."""
+    return {plain_domain(entry.domain): int(entry.version) for entry in opsets}
 
 
 def graphs_in(attribute: AttributeProto) -> Iterator[GraphProto]:
@@ -40,6 +59,11 @@ def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
     yield from all_nodes(model.graph.node)
     for function in model.functions:
         yield from all_nodes(function.node)
+
+
+def holds_any(model: ModelProto, ops: Collection[tuple[str, str]]) -> bool:
+    """Whether a model has a node of one of these operators, by domain and name."""
+    return bool(ops) and any((node.domain, node.op_type) in ops for node in nodes_of(model))
 
 
 def free_names(node: NodeProto) -> list[str]:

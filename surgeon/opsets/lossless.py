@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper
 
+from surgeon.errors import Refusal, Refused, require
 from surgeon.indexing.scope import Node
 from surgeon.indexing.types import Types
 from surgeon.ops.attributes import type_string
@@ -70,72 +71,67 @@ class Change:
         self.attributes[name] = helper.make_attribute(name, value)
         self.added[name] = value
 
-    def move(self, name: str, values: np.ndarray[Any, np.dtype[Any]]) -> str:
-        """Turn an attribute into input 1; a reason where the node's inputs do not allow it."""
-        if self.inputs != 1:
-            return f"attribute {name} becomes an input, but the node has {self.inputs} inputs"
+    def move(self, name: str, values: np.ndarray[Any, np.dtype[Any]]) -> None:
+        """Turn an attribute into input 1.  Raises Refused where the node's inputs do not allow it."""
+        require(self.inputs == 1, f"attribute {name} becomes an input, but the node has {self.inputs} inputs")
         self.drop(name)
         self.inputs, self.moved, self.tensor = 2, name, values
-        return ""
 
 
-def judge(node: Node, old: int, new: int, types: Types) -> Change | str:
-    """What a node of ai.onnx needs to mean at opset `new` what it means at `old`; a reason where it cannot."""
+def judge(node: Node, old: int, new: int, types: Types) -> Change | Refusal:
+    """What a node of ai.onnx needs to mean at opset `new` what it means at `old`, if it can."""
     before, after = schema("", node.op, old), schema("", node.op, new)
     attributes = {item.name: item for item in node.proto.attribute}
     change = Change(node, types, attributes, len(node.inputs), len(node.outputs))
     if before is None or after is None:
-        return f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}"
+        return Refusal(f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}")
     if before.since_version == after.since_version:
         return change
     if old < OLDEST:
-        return f"opset {old} is older than {OLDEST}, whose ops differ too much"
+        return Refusal(f"opset {old} is older than {OLDEST}, whose ops differ too much")
     versions = history("", node.op)
     for one, other in pairwise(versions):
         if before.since_version <= one.since_version and other.since_version <= new:
-            reason = _step(one, other, change)
-            if reason:
-                return f"{reason} in opset {other.since_version}"
+            try:
+                _step(one, other, change)
+            except Refused as why:
+                return Refusal(f"{why} in opset {other.since_version}")
     return change
 
 
-def _step(before: Schema, after: Schema, change: Change) -> str:
+def _step(before: Schema, after: Schema, change: Change) -> None:
+    """Take a node from one version of its op to the next.  Raises Refused where that would change what it means."""
     key = (after.name, after.since_version)
-    if key in _CHANGED:
-        return _CHANGED[key]
-    if after.deprecated:
-        return "it was taken out"
+    require(key not in _CHANGED, _CHANGED.get(key, ""))
+    require(not after.deprecated, "it was taken out")
     if key in _SPECIAL:
-        return _SPECIAL[key](change)
-    return _inputs(before, after, change) or _outputs(before, after, change) or _attributes(before, after, change)
+        _SPECIAL[key](change)
+        return
+    _require_inputs(before, after, change)
+    _require_outputs(before, after, change)
+    _require_attributes(before, after, change)
 
 
-def _inputs(before: Schema, after: Schema, change: Change) -> str:
-    if len(before.inputs) > len(after.inputs):
-        return "it lost an input"
+def _require_inputs(before: Schema, after: Schema, change: Change) -> None:
+    require(len(before.inputs) <= len(after.inputs), "it lost an input")
     for place, (one, other) in enumerate(zip(before.inputs, after.inputs, strict=False)):
-        if one.name != other.name or one.variadic != other.variadic or (one.optional and not other.optional):
-            return f"its input {one.name} changed"
-        used = place < change.inputs and not one.variadic
-        if not before.allowed(one) <= after.allowed(other) and (
-            one.variadic or (used and change.type_string(place) not in after.allowed(other))
-        ):
-            return f"its input {one.name} takes fewer types"
+        is_as_it_was = one.name == other.name and one.variadic == other.variadic and one.optional <= other.optional
+        require(is_as_it_was, f"its input {one.name} changed")
+        if not before.allowed(one) <= after.allowed(other):
+            unused = place >= change.inputs or change.type_string(place) in after.allowed(other)
+            require(unused and not one.variadic, f"its input {one.name} takes fewer types")
     missing = [item.name for item in after.inputs[max(len(before.inputs), change.inputs) :] if not item.optional]
-    return f"it got an input {missing[0]}" if missing and not after.inputs[-1].variadic else ""
+    require(not missing or after.inputs[-1].variadic, f"it got an input {missing[0] if missing else ''}")
 
 
-def _outputs(before: Schema, after: Schema, change: Change) -> str:
+def _require_outputs(before: Schema, after: Schema, change: Change) -> None:
     for one, other in list(zip(before.outputs, after.outputs, strict=False))[: change.outputs]:
         tied, still = _tied(before, one, change.inputs), _tied(after, other, change.inputs)
         # Tied to fewer inputs is the same type as before; tied to more, or to none, may be another.
-        if one.name != other.name or one.variadic != other.variadic or bool(tied) != bool(still) or still - tied:
-            return f"its output {one.name} changed"
-        if not tied and not before.allowed(one) <= after.allowed(other):
-            return f"its output {one.name} has fewer types"
-    if change.outputs > len(after.outputs) and not after.outputs[-1].variadic:
-        return "it lost an output"
-    return ""
+        is_as_it_was = one.name == other.name and one.variadic == other.variadic and bool(tied) == bool(still)
+        require(is_as_it_was and not still - tied, f"its output {one.name} changed")
+        require(tied or before.allowed(one) <= after.allowed(other), f"its output {one.name} has fewer types")
+    require(change.outputs <= len(after.outputs) or after.outputs[-1].variadic, "it lost an output")
 
 
 def _tied(one: Schema, output: Formal, inputs: int) -> set[str]:
@@ -143,102 +139,94 @@ def _tied(one: Schema, output: Formal, inputs: int) -> set[str]:
     return {formal.name for formal in one.inputs[:inputs] if formal.type == output.type and formal.type in one.types}
 
 
-def _attributes(before: Schema, after: Schema, change: Change) -> str:
+def _require_attributes(before: Schema, after: Schema, change: Change) -> None:
     for name, spec in before.attributes.items():
         other = after.attributes.get(name)
         if other is None:
-            if name in change.attributes or spec.value is not None:
-                return f"its attribute {name} went"
-        elif other.type != spec.type or other.value != spec.value:
-            return f"the default of its attribute {name} changed"
-        elif other.required and name not in change.attributes:
-            return f"its attribute {name} became required"
+            require(name not in change.attributes and spec.value is None, f"its attribute {name} went")
+            continue
+        is_as_it_was = other.type == spec.type and other.value == spec.value
+        require(is_as_it_was, f"the default of its attribute {name} changed")
+        require(not other.required or name in change.attributes, f"its attribute {name} became required")
     fresh = [name for name in after.attributes if name not in before.attributes]
     if fresh and (after.name, after.since_version) not in _NEUTRAL:
-        return f"it got an attribute {fresh[0]}, which may change its meaning,"
-    return ""
+        raise Refused(f"it got an attribute {fresh[0]}, which may change its meaning,")
 
 
-def _move_axes(change: Change) -> str:
+def _move_axes(change: Change) -> None:
     axes = change.value("axes")
-    if axes is None:
-        return ""
-    if not axes:
-        return "its empty axes got another meaning"
-    return change.move("axes", np.asarray(axes, np.int64))
+    if axes is not None:
+        require(axes, "its empty axes got another meaning")
+        change.move("axes", np.asarray(axes, np.int64))
 
 
-def _move_split(change: Change) -> str:
+def _move_split(change: Change) -> None:
     sizes = change.value("split")
-    return "" if sizes is None else change.move("split", np.asarray(sizes, np.int64))
+    if sizes is not None:
+        change.move("split", np.asarray(sizes, np.int64))
 
 
-def _number_outputs(change: Change) -> str:
+def _number_outputs(change: Change) -> None:
     if change.inputs < 2:
         change.add("num_outputs", change.outputs)
-    return ""
 
 
-def _move_ratio(change: Change) -> str:
+def _move_ratio(change: Change) -> None:
     """Dropout: inference before and after, as training_mode is not given; bool mask since opset 10."""
     ratio = change.value("ratio")
-    return "" if ratio is None else change.move("ratio", np.asarray(ratio, np.float32))
+    if ratio is not None:
+        change.move("ratio", np.asarray(ratio, np.float32))
 
 
-def _keep_sampling(change: Change) -> str:
+def _keep_sampling(change: Change) -> None:
     """RoiAlign: what it did before got a name when the default changed."""
     change.add("coordinate_transformation_mode", "output_half_pixel")
-    return ""
 
 
-def _type_of_scale(_: Change) -> str:
+def _type_of_scale(_: Change) -> None:
     """DequantizeLinear: float like the scale, then of the scale's type, then of that unless output_dtype is set."""
-    return ""
 
 
-def _last_axis(change: Change) -> str:
+LONGER = ", no longer over all axes from there on"
+
+
+def _last_axis(change: Change) -> None:
     """Softmax and its kin: over the flattened tail before, over one axis now; the same for the last axis."""
     axis, rank = change.value("axis"), change.rank
-    if axis == -1:
-        return ""
-    place = 1 if axis is None else axis
-    if rank is not None and place in (rank - 1, -1):
-        return ""
+    if axis == -1 or (rank is not None and (1 if axis is None else axis) in (rank - 1, -1)):
+        return
     if rank is None and axis is not None:
-        return f"it works over axis {axis} alone, no longer over all axes from there on, and the rank is unknown,"
-    return "it works over one axis, no longer over all axes from there on,"
+        raise Refused(f"it works over axis {axis} alone{LONGER}, and the rank is unknown,")
+    raise Refused(f"it works over one axis{LONGER},")
 
 
-def _spatial(change: Change) -> str:
-    if change.value("spatial") == 0:
-        return "its attribute spatial went"
+def _spatial(change: Change) -> None:
+    require(change.value("spatial") != 0, "its attribute spatial went")
     if "spatial" in change.attributes:
         change.drop("spatial")
-    return ""
 
 
-def _inference_only(change: Change) -> str:
+def _inference_only(change: Change) -> None:
     """BatchNormalization: one output means inference, which is what it stayed."""
-    return "" if change.outputs == 1 else "its training outputs changed"
+    require(change.outputs == 1, "its training outputs changed")
 
 
-def _floor_only(change: Change) -> str:
+def _floor_only(change: Change) -> None:
     """Pooling: what a window that hangs over the edge counts changed with ceil_mode (AveragePool-19, MaxPool-22)."""
-    return "its ceil_mode changed" if change.value("ceil_mode") else ""
+    require(not change.value("ceil_mode"), "its ceil_mode changed")
 
 
-def _explicit_pads(change: Change) -> str:
-    pads = change.value("auto_pad")
-    return "its auto_pad changed" if pads in (b"SAME_UPPER", b"SAME_LOWER") else ""
+def _explicit_pads(change: Change) -> None:
+    require(change.value("auto_pad") not in (b"SAME_UPPER", b"SAME_LOWER"), "its auto_pad changed")
 
 
-def _no_tensorflow_pixels(change: Change) -> str:
+def _no_tensorflow_pixels(change: Change) -> None:
     mode = change.value("coordinate_transformation_mode")
-    return "its tf_half_pixel_for_nn went" if mode == b"tf_half_pixel_for_nn" else ""
+    require(mode != b"tf_half_pixel_for_nn", "its tf_half_pixel_for_nn went")
 
 
 _AXES_MOVED = [op for op in RECORDS.values() if op.axes is not None and op.axes.since and op.axes.slot == 1]
-_SPECIAL: Mapping[tuple[str, int], Callable[[Change], str]] = {
+_SPECIAL: Mapping[tuple[str, int], Callable[[Change], None]] = {
     **{(op.name, op.axes.since): _move_axes for op in _AXES_MOVED if op.axes is not None},
     **{(name, 13): _last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(name, 19): _floor_only for name in ("AveragePool",)},

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import onnx
@@ -11,22 +10,22 @@ import onnx
 from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.model import Patch
-from surgeon.file.save import save
-from surgeon.indexing.local import key_of, strays_of
+from surgeon.file.save import Written, save
+from surgeon.indexing.local import strays_of
 from surgeon.listing import and_more
 from surgeon.models.options import Check, CheckOptions
 from surgeon.models.whole_model import invalidity, model_check
+from surgeon.ops.walking import key_of
 from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
 from surgeon.rewriting.recipe import misses_beside
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
-from surgeon.rewriting.run import Run
+from surgeon.rewriting.run import RuleRun
 from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
     from surgeon.models.model_check import ModelCheck
 
-Written = onnx.ModelProto | Path
 Inspect = Callable[[Written], None]
 Write = Callable[[Patch, Inspect], Any]
 
@@ -42,7 +41,7 @@ class Checks:
     original: the source as ONNX Runtime gets it.  write: makes the result of a patch, after a look at what it wrote.
     """
 
-    run: Run
+    run: RuleRun
     report: Report
     original: Written
     check: Check
@@ -164,7 +163,7 @@ class Checks:
         finally:
             gc.collect()  # an index is full of cycles, and there are many trials
 
-    def _is_wrong(self, trial: Run) -> bool:
+    def _is_wrong(self, trial: RuleRun) -> bool:
         """Whether what a run makes of the source is wrong."""
         if not trial.sites:
             return self._look(self.original).is_wrong

@@ -26,7 +26,7 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(slots=True)
-class Choice:
+class NodeFilter:
     """Which places to rewrite: shell patterns over node names."""
 
     only: Sequence[str] = ()
@@ -54,7 +54,7 @@ class Driver:
     index: Index
     rules: Sequence[Rule]
     target: str
-    choice: Choice = field(default_factory=Choice)
+    choice: NodeFilter = field(default_factory=NodeFilter)
     progress: Progress | None = None
     recipe: Recipe = field(default_factory=Recipe)
     ep: str | None = None
@@ -68,6 +68,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
+        self.recipe.wrote = self.splicer.wrote
         self.acceptance = Acceptance.over(self.index, self.target, self.ep, self.splicer)
 
     @property
@@ -110,13 +111,13 @@ class Driver:
     def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
         """Where a rule would fire in a scope, and what it would write, without writing it."""
         plan = rule.plan(self.target, scope.opset)
-        if not isinstance(plan, str):
+        if isinstance(plan, Plan):
             for compiled in plan.sources:
                 yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = rule.plan(self.target, scope.opset)
-        if isinstance(plan, str):
+        if not isinstance(plan, Plan):
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):
@@ -153,7 +154,7 @@ class Driver:
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
-        if not any(node.step is not None for node in match.nodes):
+        if all(node.original for node in match.nodes):
             return
         made = {name for node in match.nodes for name in node.outputs}
         outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))

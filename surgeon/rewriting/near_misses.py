@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
 
-from surgeon.errors import SurgeonError
+from surgeon.errors import Refusal, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
@@ -224,7 +224,7 @@ def plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, Plan]]
     """The scopes for which a rule has a plan."""
     for scope in index.scopes:
         plan = rule.plan(target, scope.opset) if not scope.is_gone else None
-        if plan is not None and not isinstance(plan, str):
+        if isinstance(plan, Plan):
             yield scope, plan
 
 
@@ -233,7 +233,7 @@ def lacking(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
     found = list(plans(index, rule, target))
     if not found:
         plan = rule.plan(target, index.main.opset)
-        reason = plan if isinstance(plan, str) else f"rule {rule.name} has no plan for target {target}"
+        reason = plan.reason if isinstance(plan, Refusal) else f"rule {rule.name} has no plan for target {target}"
         yield Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)
     scopes: dict[int, tuple[Compiled, list[Scope]]] = {}
     for scope, plan in found:

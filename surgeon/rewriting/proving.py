@@ -4,11 +4,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import onnx
-
 from surgeon.edit.copies import makers
 from surgeon.errors import ModelFileError
 from surgeon.file.sameness import Contents
+from surgeon.file.save import Written
 from surgeon.implementations import shipped
 from surgeon.indexing.origin import Place
 from surgeon.indexing.scope import Node, Scope
@@ -17,7 +16,7 @@ from surgeon.models.options import CheckOptions
 from surgeon.rewriting.equal_sites import kin_of
 from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
-from surgeon.rewriting.run import Run
+from surgeon.rewriting.run import RuleRun
 from surgeon.rules.rule import Rule
 from surgeon.sites.experiment import ProofOptions
 from surgeon.sites.proof import SiteProof
@@ -26,7 +25,7 @@ from surgeon.sites.site_check import SiteCheck
 from surgeon.verdicts.result import Outcome
 
 
-def prove_sites(run: Run, original: onnx.ModelProto | Path, options: CheckOptions) -> None:
+def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
     """Prove every site of a run that is not yet, on its own, and put the proofs into the sites.
 
     A site whose proof would have to be made again once others that fail are rolled back is left without.
@@ -113,7 +112,7 @@ def _equal(site: Site) -> Iterator[Place]:
                 yield (step.scope.address, old)
 
 
-def _prove_shared(run: Run, sites: Sequence[Site]) -> None:
+def _prove_shared(run: RuleRun, sites: Sequence[Site]) -> None:
     """Prove sites where readers of initializers were given others to read: all bytes of both, compared in the file."""
     contents = Contents(run.model)
     try:

@@ -19,6 +19,7 @@ OWN_NOT_AGAIN = "it shares nodes with a place where this rule was rolled back"
 class Recipe:
     """Which steps to take again.  allowed: keys of steps, None for all.
 
+    wrote: the steps of the run that wrote nodes which are not of the file.
     refused: the nodes of matches that are not part of it, by the rule's name and the label of the match's root.
     """
 
@@ -26,6 +27,7 @@ class Recipe:
         self.refused: dict[tuple[str, str], frozenset[str]] = {}
         self._allowed = None if allowed is None else frozenset(allowed)
         self._keys: dict[Step, int] = {}
+        self.wrote: Mapping[Node, Step] = {}
 
     def require(self, rule: str, match: Match) -> None:
         """Raise Refused for a match that is not part of the recipe."""
@@ -54,7 +56,7 @@ class Recipe:
 
     def _node(self, node: Node) -> tuple[int, int]:
         """A node of the source by its place in the file, a new one by the step that made it."""
-        step = node.step
+        step = self.wrote.get(node)
         return (node.origin, -1) if step is None else (self.key(step), list(step.added).index(node))
 
 

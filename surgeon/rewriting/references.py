@@ -1,11 +1,10 @@
 """A rule's reference pattern as a local function: what a new node means where ONNX Runtime has no kernel for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-import onnx
 from onnx import FunctionProto, helper
 
-from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref, build
+from surgeon.edit.fragment import Ref, build
 from surgeon.edit.splice import Step, import_version
 from surgeon.errors import Refused, RuleError
 from surgeon.indexing.scope import Node, split_op
@@ -13,20 +12,21 @@ from surgeon.rules.rule import Rule
 from surgeon.running.inlining import PRIVATE_DOMAIN
 
 
-def reference_functions(steps: Iterable[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+def reference_functions(steps: Sequence[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
     """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
 
     The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
     """
     by_name = {rule.name: rule for rule in rules}
+    wrote = {node: step for step in steps for node in step.added}
     taken: dict[Node, Step] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
 
     def body_of(node: Node) -> FunctionProto | None:
-        step = node.step or taken.get(node)
+        step = wrote.get(node) or taken.get(node)
         rule = by_name.get(step.rule) if step is not None else None
         if step is None or rule is None or not rule.patterns:
             return None
-        names = _captures_written(node, step) if node.step is not None else _captures_read(node, step)
+        names = _captures_written(node, step) if node in wrote else _captures_read(node, step)
         return None if names is None else _body(node, names, step, rule)
 
     return body_of
@@ -58,49 +58,8 @@ def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> Fun
     needed = {ref for item in reference.nodes for ref in item.inputs} | set(reference.outputs)
     if any(ref.kind == "capture" and ref not in given for ref in needed):
         return None
-    nodes, outputs = _nodes(reference, given)
+    nodes, outputs = reference.as_body(given)
     versions = step.scope.versions
     domains = {item.domain for item in nodes} | {""}
     imports = [helper.make_opsetid(name, versions.get(name) or import_version(name, "")) for name in sorted(domains)]
     return helper.make_function(PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
-
-
-def _nodes(reference: Fragment, given: dict[Ref, str]) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The nodes of a function, and the names of its outputs."""
-    names = {**given, Ref("empty"): ""}
-    for item in reference.nodes:
-        names.update((Ref("inner", number), f"t{number}") for number in item.outputs)
-    constants = [node for place, item in enumerate(reference.constants) for node in _constant(item, place, names)]
-    nodes = _in_order([*constants, *(_node(item, names) for item in reference.nodes)], {*given.values(), ""})
-    outputs = [f"out{place}" for place in range(len(reference.outputs))]
-    for ref, name in zip(reference.outputs, outputs, strict=True):
-        nodes.append(helper.make_node("Identity", [names[ref]], [name]))
-    return nodes, outputs
-
-
-def _in_order(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto]:
-    """Nodes behind what they read: a constant may take its dtype from a tensor made on the way."""
-    ordered: list[onnx.NodeProto] = []
-    while nodes:
-        ready = next(node for node in nodes if known.issuperset(node.input))
-        nodes.remove(ready)
-        ordered.append(ready)
-        known.update(ready.output)
-    return ordered
-
-
-def _constant(item: FixedTensor, place: int, names: dict[Ref, str]) -> list[onnx.NodeProto]:
-    name = names[Ref("constant", place)] = f"c{place}"
-    if item.like is None:
-        return [helper.make_node("Constant", [], [name], value=item.proto(""))]
-    raw = helper.make_node("Constant", [], [f"{name}_raw"], value=item.proto(""))
-    return [raw, helper.make_node("CastLike", [f"{name}_raw", names[item.like]], [name])]
-
-
-def _node(item: Made, names: dict[Ref, str]) -> onnx.NodeProto:
-    inputs = [names[ref] for ref in item.inputs]
-    node = helper.make_node(
-        item.op, inputs, [names[Ref("inner", number)] for number in item.outputs], domain=item.domain
-    )
-    node.attribute.extend(item.attributes)
-    return node

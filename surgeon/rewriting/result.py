@@ -95,10 +95,11 @@ class Site:
             if at_fault:
                 return at_fault[-1]
         stands_for: dict[Step, int] = {}
+        wrote = {node: step for step in self.steps for node in step.added}
         for step in self.steps:
             gone = (*step.removed, *step.orphans)
             stands_for[step] = sum(node.original for node in gone) - len(step.kept)
-            for earlier in dict.fromkeys(node.step for node in gone if node.step is not None):
+            for earlier in dict.fromkeys(wrote[node] for node in gone if node in wrote):
                 if not any(node.alive for node in earlier.added):  # all of it was replaced in turn
                     stands_for[step] += stands_for.pop(earlier, 0)
         taken: Counter[str] = Counter()

@@ -14,14 +14,14 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.file.model import Model, Patch
-from surgeon.file.save import DataMode, save
+from surgeon.file.save import DataMode, Written, save
 from surgeon.matching.match import Match
 from surgeon.models.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.clock import Clock
-from surgeon.rewriting.driver import Choice, Driver, Progress
+from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.result import Report
-from surgeon.rewriting.run import Run, indexed
+from surgeon.rewriting.run import RuleRun, indexed
 from surgeon.rewriting.runnable import provider_of
 from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.functions import LocalFunction
@@ -32,7 +32,6 @@ from surgeon.upgrading.result import Upgrade
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Selection: TypeAlias = dict[str, tuple[Rule, ...]]
 Upgrading: TypeAlias = int | Literal["none", "auto"]
-Written: TypeAlias = onnx.ModelProto | Path
 Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
 
@@ -108,7 +107,7 @@ def rewrite(
         target,
         ep,
         check,
-        Choice(*names),
+        NodeFilter(*names),
         require_proof,
         keep_going,
         approximate,
@@ -134,7 +133,7 @@ class _Settings:
     target: str
     ep: str | None
     check: Check
-    choice: Choice
+    choice: NodeFilter
     require_proof: bool
     keep_going: bool
     approximate: bool
@@ -244,7 +243,7 @@ def _rewrite(source: Any, rules: Rules, settings: _Settings) -> tuple[Any, Repor
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Rewritten:
     """The rules run over a model: the source, or what an upgrade made of it.
 
     original: that model as ONNX Runtime gets it.  first: rules that ran before the others.  nodes, constants: before.
@@ -252,7 +251,7 @@ class _Attempt:
 
     model: Model
     original: Written
-    run: Run
+    run: RuleRun
     first: Selection
     nodes: int
     constants: int
@@ -261,7 +260,7 @@ class _Attempt:
     @classmethod
     def over(
         cls, model: Model, original: Written, selection: Selection, settings: _Settings, clock: Clock
-    ) -> "_Attempt":
+    ) -> "_Rewritten":
         """Run the rules."""
         with clock.phase("read"):
             index = indexed(model)
@@ -270,21 +269,21 @@ class _Attempt:
             nodes, constants = index.count_nodes(), index.count_constants()
             by_name: Selection = {rule.name: (rule,) for rule in first}
             how = settings.target, settings.choice, settings.watched(), index
-            run = Run(model, flat(by_name | selection), *how, ep=settings.ep, first=first)
+            run = RuleRun(model, flat(by_name | selection), *how, ep=settings.ep, first=first)
         return cls(model, original, run, by_name, nodes, constants)
 
 
 def _attempt(
     model: Model, original: Written, selection: Selection, settings: _Settings, clock: Clock, stack: ExitStack
-) -> tuple[_Attempt, str]:
+) -> tuple[_Rewritten, str]:
     """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
     if settings.upgrade == "none":
-        return _Attempt.over(model, original, selection, settings, clock), ""
-    plain: _Attempt | None = None
+        return _Rewritten.over(model, original, selection, settings, clock), ""
+    plain: _Rewritten | None = None
     if isinstance(settings.upgrade, int):
         opset = settings.upgrade
     else:
-        plain = _Attempt.over(model, original, selection, settings, clock)
+        plain = _Rewritten.over(model, original, selection, settings, clock)
         opset = next(iter(plain.run.driver.waiting), 0)
         if not opset:
             return plain, "no rule would fire more often with a newer opset"
@@ -298,14 +297,14 @@ def _attempt(
             )
     except (CheckFailed, GraphError) as error:
         why = str(error).rstrip(".").removesuffix("; nothing was written")
-        return plain or _Attempt.over(model, original, selection, settings, clock), why
-    better = replace(_Attempt.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
+        return plain or _Rewritten.over(model, original, selection, settings, clock), why
+    better = replace(_Rewritten.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
     if plain is not None and not _gains(plain.run, better.run, plain.run.driver.waiting[opset]):
         return plain, f"no rule fires more often with opset {opset}"
     return better, ""
 
 
-def _gains(plain: Run, better: Run, rules: Iterable[str]) -> bool:
+def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:
     """Whether one of these rules fires more often in the second run."""
     one, other = (Counter(step.rule for step in run.driver.log) for run in (plain, better))
     return any(other[rule] > one[rule] for rule in rules)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
-from surgeon.rewriting.driver import Choice, Driver, Progress
+from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.result import Site, regions
 from surgeon.rules.rule import Rule
@@ -24,7 +24,7 @@ def indexed(model: Model) -> Index:
 
 
 @dataclass(slots=True)
-class Run:
+class RuleRun:
     """Rules run over a model.  sites: what they did, in order; index: the model as it is then.
 
     first: those of the rules that run before the others.  ep: the execution provider that is to run it, None for that
@@ -34,7 +34,7 @@ class Run:
     model: Model
     rules: Sequence[Rule]
     target: str
-    choice: Choice
+    choice: NodeFilter
     progress: Progress | None
     index: Index
     recipe: Recipe = field(default_factory=Recipe)
@@ -49,7 +49,7 @@ class Run:
         self.driver.run()
         self.sites = [Site(steps) for steps in regions(self.driver.log)]
 
-    def again(self, sites: Iterable[Site]) -> tuple["Run", list[Site]]:
+    def again(self, sites: Iterable[Site]) -> tuple["RuleRun", list[Site]]:
         """The same run over the source with these sites of it alone, and those that could not be reached so.
 
         What is known of a site goes along; of the progress nothing is said.  A site is out of reach without others that
@@ -61,7 +61,7 @@ class Run:
         while True:
             recipe = Recipe(key for keys in wanted for key in keys)
             settings = self.target, self.choice, None, indexed(self.model), recipe, self.ep, self.first
-            run = Run(self.model, self.rules, *settings)
+            run = RuleRun(self.model, self.rules, *settings)
             reached = {frozenset(recipe.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
                 for keys, site in reached.items():

@@ -13,7 +13,7 @@ from surgeon.ruleproof.variants import Variant
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class InstanceSpec:
     """What to write and rewrite.  opset: of ai.onnx.  dtype: the TensorProto.DataType asked for."""
 
     target: str

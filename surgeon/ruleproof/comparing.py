@@ -10,7 +10,7 @@ import onnx
 
 from surgeon.inputs.inputs import Values
 from surgeon.inputs.requirements import OVERFLOWING
-from surgeon.ruleproof.result import Finding, Standing
+from surgeon.ruleproof.result import InstanceResult, Standing
 from surgeon.running.oracles import Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -28,7 +28,7 @@ def held(
     slack: float = 0.0,
     *,
     by_definition: bool = False,
-) -> Finding:
+) -> InstanceResult:
     """What running both models on some inputs shows; each set of them comes with what kind of values it has.
 
     custom_ops: libraries and Python files that implement ops.  slack: how far the rule may change outputs on purpose,
@@ -40,7 +40,7 @@ def held(
             first = stack.enter_context(open_oracle(model, custom_ops))
         except SessionError as error:
             reason = f"nothing runs the pattern here: {_line(error)}"
-            return Finding(Standing.UNPROVED, reason, is_instance=error.missing)
+            return InstanceResult(Standing.UNPROVED, reason, is_instance=error.missing)
         try:
             oracle = open_evaluator(rewritten) if by_definition else open_oracle(rewritten, custom_ops)
             second = stack.enter_context(oracle)
@@ -67,7 +67,7 @@ class _Sides:
         self.reference: Reference | None = None
         self.errors: list[TensorError] = []
 
-    def run(self, inputs: Iterable[tuple[Values, Feeds]]) -> Finding:
+    def run(self, inputs: Iterable[tuple[Values, Feeds]]) -> InstanceResult:
         """Run all inputs, up to the first that shows a fault."""
         refusal: SessionError | None = None
         for values, feeds in inputs:
@@ -84,12 +84,12 @@ class _Sides:
                 error = self._judge(name, answer, after[name], feeds, values)
                 self.errors.append(error)
                 if not error.ok:
-                    return Finding(Standing.FAILED, f"'{name}' {error.why}", error)
+                    return InstanceResult(Standing.FAILED, f"'{name}' {error.why}", error)
         if self.errors:
-            return Finding(Standing.PROVED, error=worst(self.errors))
+            return InstanceResult(Standing.PROVED, error=worst(self.errors))
         told = "there are none" if refusal is None else _line(refusal)
         is_instance = refusal is None or refusal.missing
-        return Finding(Standing.UNPROVED, f"the pattern runs on no inputs: {told}", is_instance=is_instance)
+        return InstanceResult(Standing.UNPROVED, f"the pattern runs on no inputs: {told}", is_instance=is_instance)
 
     def close(self) -> None:
         """End what runs the first in float64."""
@@ -118,10 +118,10 @@ class _Sides:
         return self.reference.run(feeds)
 
 
-def _refused(error: SessionError) -> Finding:
+def _refused(error: SessionError) -> InstanceResult:
     """The finding where the replacement does not load or run."""
     standing = Standing.UNPROVED if error.missing else Standing.FAILED
-    return Finding(standing, f"the replacement does not run: {_line(error)}")
+    return InstanceResult(standing, f"the replacement does not run: {_line(error)}")
 
 
 def _line(error: SessionError) -> str:

@@ -79,7 +79,7 @@ def instance(
     values: of captured numbers, lists and strings.  Raises NoInstance where there is no such model: an op that the
     opset does not have, a constant that the dtype cannot hold, shapes or attributes that the ops do not take.
     """
-    writer = _Writer(variant, opset, values)
+    writer = _InstanceWriter(variant, opset, values)
     try:
         outputs = [writer.edge(value) for value in pattern.outputs]
     except RuleError as error:  # an op or parameter that is not there at this opset
@@ -89,7 +89,7 @@ def instance(
     return _Assembly(writer, opset, dtype, shapes).model(outputs)
 
 
-class _Writer:
+class _InstanceWriter:
     """Writes a pattern out as nodes over edges; each operation and each parameter once."""
 
     def __init__(self, variant: Variant, opset: int, values: Mapping[str, Any]) -> None:
@@ -189,7 +189,7 @@ def attribute_values(spec: AttributeSpec) -> list[Any]:
 class _Assembly:
     """Gives dtypes and shapes to what a writer wrote and makes the ModelProto of it."""
 
-    def __init__(self, writer: _Writer, opset: int, dtype: int, shapes: Mapping[str, Shape]) -> None:
+    def __init__(self, writer: _InstanceWriter, opset: int, dtype: int, shapes: Mapping[str, Shape]) -> None:
         self.writer, self.shapes = writer, shapes
         self.dtypes = Dtypes(dtype)
         for node in writer.nodes:

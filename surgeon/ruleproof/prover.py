@@ -13,12 +13,12 @@ from onnx import TensorProto
 from surgeon.matching.compile import Compiled
 from surgeon.ops.schemas import history
 from surgeon.ruleproof.candidates import Supply, is_told
-from surgeon.ruleproof.cases import Case
+from surgeon.ruleproof.cases import InstanceSpec
 from surgeon.ruleproof.dtypes import FLOATS
 from surgeon.ruleproof.judging import Judging
 from surgeon.ruleproof.layouts import Layout, every_layout
 from surgeon.ruleproof.opsets import OLDEST, newest_opset
-from surgeon.ruleproof.result import Finding, Proof, RuleProof, Standing
+from surgeon.ruleproof.result import InstanceResult, Proof, RuleProof, Standing
 from surgeon.ruleproof.trial import fires
 from surgeon.ruleproof.variants import Variant, operations, parameters
 from surgeon.ruleproof.without_shapes import prove_without_shapes
@@ -136,7 +136,7 @@ class _RuleProver:
         groups: dict[Any, list[tuple[Plan, int]]] = {}
         for opset in self._opsets():
             plan = self.rule.plan(target, opset)
-            if not isinstance(plan, str):
+            if isinstance(plan, Plan):
                 groups.setdefault((plan.form.function, plan.needs), []).append((plan, opset))
         for members in groups.values():
             alike = tuple(opset for _, opset in members)
@@ -163,7 +163,7 @@ class _RuleProver:
         is_full, needs = station.opset == widest, station.plan.needs
         tried = self.supply.layouts_while(compiled.pattern, variant, widest, entries)
         for layout in chain(tried, self._searched(station, compiled, variant, widest, entries)):
-            case = Case(station.target, station.opset, compiled, variant, layout)
+            case = InstanceSpec(station.target, station.opset, compiled, variant, layout)
             of_layout = self._of_layout(case, needs, dropped)
             if not self.supply.is_short(variant) and any(entry.standing is Standing.PROVED for entry in of_layout):
                 self.supply.fitting.append(layout)
@@ -176,7 +176,7 @@ class _RuleProver:
                 break
         self._add(entries or dropped[:1])
 
-    def _of_layout(self, case: Case, needs: int | None, dropped: list[Proof]) -> list[Proof]:
+    def _of_layout(self, case: InstanceSpec, needs: int | None, dropped: list[Proof]) -> list[Proof]:
         """The instances of a case in every dtype; those that are none, it turns out, go to `dropped`."""
         found: list[Proof] = []
         for dtype in DTYPES[:1] if needs is not None else self._dtypes(case):
@@ -187,7 +187,7 @@ class _RuleProver:
                 (found if finding.is_instance else dropped).append(self._entry(one, model, finding))
         return found
 
-    def _dtypes(self, case: Case) -> Sequence[int]:
+    def _dtypes(self, case: InstanceSpec) -> Sequence[int]:
         """All dtypes; in a quick proof only for the first shapes of a rank and the first form of a pattern."""
         if not self.quick:
             return DTYPES
@@ -215,30 +215,30 @@ class _RuleProver:
                     if is_told(entries):
                         return
 
-    def _float(self, case: Case) -> onnx.ModelProto | None:
+    def _float(self, case: InstanceSpec) -> onnx.ModelProto | None:
         """The instance of a case in float32, written once for all targets."""
         key = id(case.variant), case.opset, case.layout.kind, str(case.layout)  # the supply keeps the variants
         if key not in self.floats:
             self.floats[key] = replace(case, dtype=FLOATS[0]).written()
         return self.floats[key]
 
-    def _written(self, case: Case) -> onnx.ModelProto | None:
+    def _written(self, case: InstanceSpec) -> onnx.ModelProto | None:
         """The instance of a case; None where there is none or where it is that of float32 over again."""
         if case.dtype == FLOATS[0]:
             return self._float(case)
         model = case.written()
         return None if model is None or model == self._float(case) else model
 
-    def _proved(self, case: Case, model: onnx.ModelProto) -> Finding:
+    def _proved(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
         """What became of an instance; one of integers is spared where the pattern finds that of floats alone."""
         found = self.judging.found(case, model)
         if found.standing is Standing.NOT_MATCHED and case.dtype == TensorProto.INT64:
             floats = self._float(case)
             if floats is not None and self.judging.found(case, floats).standing is not Standing.NOT_MATCHED:
-                return Finding(Standing.SPARED, f"the pattern leaves integers: {found.reason}")
+                return InstanceResult(Standing.SPARED, f"the pattern leaves integers: {found.reason}")
         return found
 
-    def _without_shapes(self, case: Case) -> Iterator[Proof]:
+    def _without_shapes(self, case: InstanceSpec) -> Iterator[Proof]:
         """The same without stated shapes, in float32, where that leads to another replacement.
 
         A scalar is not held against a rule that is not told the rank: few ops take it amiss, and few models have it.
@@ -250,7 +250,7 @@ class _RuleProver:
         if found is not None:
             yield self._entry(replace(case, layout=replace(case.layout, kind="unstated")), model, found)
 
-    def _entry(self, case: Case, model: onnx.ModelProto, found: Finding) -> Proof:
+    def _entry(self, case: InstanceSpec, model: onnx.ModelProto, found: InstanceResult) -> Proof:
         return Proof(
             pattern=self._name(case.compiled),
             variant=case.variant.label,

@@ -33,7 +33,7 @@ class Standing(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InstanceResult:
     """What was found of one instance.
 
     reason: why it is spared, or what is missing or wrong; empty where it is plainly proved.  error: the worst output.

@@ -15,24 +15,24 @@ from surgeon.file.model import Model
 from surgeon.matching.match import Mismatch
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity
-from surgeon.rewriting.driver import Choice
+from surgeon.rewriting.driver import NodeFilter
 from surgeon.rewriting.proving import prove_sites
 from surgeon.rewriting.rewrite import paused_collector
-from surgeon.rewriting.run import Run, indexed
+from surgeon.rewriting.run import RuleRun, indexed
 from surgeon.rewriting.runnable import ANY_PROVIDER
 from surgeon.rules.rule import Rule
 from surgeon.sites.proof import SiteProof, least
 from surgeon.verdicts.result import Outcome
 
 
-class Trial:
+class RuleTrial:
     """A rule run over a model for a target, by whichever provider it is for.  Raises SurgeonError as `rewrite` does."""
 
     def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
         self.model = model
         with paused_collector():
             opened = Model.open(model)
-            self.run = Run(opened, [rule], target, Choice(), None, indexed(opened), ep=rule.ep or ANY_PROVIDER)
+            self.run = RuleRun(opened, [rule], target, NodeFilter(), None, indexed(opened), ep=rule.ep or ANY_PROVIDER)
 
     @property
     def has_fired(self) -> bool:
@@ -72,6 +72,6 @@ class Trial:
 def fires(model: onnx.ModelProto, rule: Rule, target: str) -> bool:
     """Whether a rule rewrites a model; one that breaks there does too, as its proof is to tell."""
     try:
-        return Trial(model, rule, target).has_fired
+        return RuleTrial(model, rule, target).has_fired
     except SurgeonError:
         return True

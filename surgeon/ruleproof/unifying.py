@@ -38,7 +38,7 @@ def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: M
     ranks: of the tensors, by name.  numbers: what the letters stand for.  Sizes that nothing ties together differ, and
     are called by letters; one that is a sum or a multiple of others is a number, and so are those.
     """
-    reader = _Reader(variant, ranks)
+    reader = _ShapeReader(variant, ranks)
     for value in pattern.outputs:
         reader.shape(value)
     fitting = Fitting([*reader.wishes, *reader.whole()])
@@ -67,7 +67,7 @@ def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: M
     return Fit(found, reader.cuts(number))
 
 
-class _Reader:
+class _ShapeReader:
     """Shapes of a pattern's tensors in sizes that are open, and what its ops want of those.
 
     given: of captured tensors, by name.

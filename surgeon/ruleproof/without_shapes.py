@@ -10,8 +10,8 @@ from surgeon.errors import SurgeonError
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.ruleproof.comparing import Feeds, held
 from surgeon.ruleproof.layouts import SIZES
-from surgeon.ruleproof.result import Finding, Standing
-from surgeon.ruleproof.trial import Trial
+from surgeon.ruleproof.result import InstanceResult, Standing
+from surgeon.ruleproof.trial import RuleTrial
 from surgeon.rules.rule import Rule
 
 # What symbols stand for in turn: no two alike at first, so that a mix-up shows.
@@ -21,22 +21,22 @@ _KINDS = (Values.USUAL, Values.WIDE, Values.ZEROS, Values.NON_FINITE)
 
 def prove_without_shapes(
     model: onnx.ModelProto, rule: Rule, target: str, custom_ops: Sequence[str | Path] = ()
-) -> Finding | None:
+) -> InstanceResult | None:
     """What became of an instance whose inputs have no shape; None where the rule leaves it, or writes the same.
 
     The rule sees the instance without shapes.  What it writes is then run at the shapes that the instance has.
     custom_ops: as for `held`.
     """
     try:
-        blind = Trial(without_shapes(model), rule, target)
-        if not blind.has_fired or _body(blind.rewritten) == _body(Trial(model, rule, target).rewritten):
+        blind = RuleTrial(without_shapes(model), rule, target)
+        if not blind.has_fired or _body(blind.rewritten) == _body(RuleTrial(model, rule, target).rewritten):
             return None
     except SurgeonError as error:
-        return Finding(Standing.FAILED, f"where no shapes are stated, {error}")
+        return InstanceResult(Standing.FAILED, f"where no shapes are stated, {error}")
     try:
         inputs = [(values, feeds) for values, feeds in _inputs(model) if values.name.lower() not in rule.differs]
     except InputsUnknown as unknown:
-        return Finding(Standing.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}")
+        return InstanceResult(Standing.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}")
     found = held(model, with_shapes(blind.rewritten, model), inputs, custom_ops, rule.approximate)
     return replace(found, reason=f"where no shapes are stated, {found.reason}") if found.reason else found
 

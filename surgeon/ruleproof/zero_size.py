@@ -8,12 +8,12 @@ import onnx
 
 from surgeon.inputs.inputs import InputsUnknown, Values, synthesise
 from surgeon.ruleproof.comparing import held
-from surgeon.ruleproof.result import Finding, Standing
+from surgeon.ruleproof.result import InstanceResult, Standing
 
 
 def compare_zero_size(
     model: onnx.ModelProto, rewritten: onnx.ModelProto, custom_ops: Sequence[str | Path] = (), slack: float = 0.0
-) -> Finding:
+) -> InstanceResult:
     """What both make of an input without elements.
 
     Shapes and dtypes must agree, and the values of what has elements all the same, such as a sum over nothing.  Where a
@@ -23,7 +23,7 @@ def compare_zero_size(
     try:
         feeds = synthesise(model, seed=0, dims={})
     except InputsUnknown as unknown:
-        return Finding(Standing.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
+        return InstanceResult(Standing.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
     inputs = [(Values.USUAL, feeds)]
     found = held(model, rewritten, inputs, custom_ops, slack)
     if found.standing is Standing.FAILED and found.error is None:  # it does not run

@@ -12,12 +12,13 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
-from surgeon.edit.fragment import FixedTensor, Fragment, Ref, Reference, freeze
+from surgeon.edit.fragment import AttributeReference, Ref, freeze
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, imports_of
 from surgeon.rules.signatures import Signature
 
 CAST_LIKE = 15  # the opset of ai.onnx that brought it
@@ -43,7 +44,7 @@ class Home:
         return self.versions.get("", Graph.DEFAULT_OPSET)
 
 
-class Input(gs.Variable):
+class FunctionInput(gs.Variable):
     """An input of the function, as its body sees it."""
 
     def __init__(self, name: str) -> None:
@@ -62,12 +63,12 @@ class BodyGraph(Graph):
             for place in range(len(inputs))
         ]
         given = [
-            self._number(value, _siblings(inputs, kinds, place)) if isinstance(value, Reference) else value
+            self._number(value, _siblings(inputs, kinds, place)) if isinstance(value, AttributeReference) else value
             for place, value in enumerate(inputs)
         ]
         return super().emit(domain, op, given, attributes, outputs)
 
-    def _number(self, attribute: Reference, siblings: Sequence[Any]) -> Any:
+    def _number(self, attribute: AttributeReference, siblings: Sequence[Any]) -> Any:
         named = _AS_CONSTANT.get(attribute.kind)
         if named is None:
             raise RuleError(f"Attribute {attribute.name!r} of a local function holds no numbers, so it is no input.")
@@ -95,8 +96,8 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
     graph = BodyGraph(
         opset=home.opset, versions=dict(home.versions), home=(function.__module__ or "").partition(".")[0]
     )
-    inputs = [Input(name) for name in signature.inputs]
-    attributes = {name: Reference(name, kind) for name, kind in signature.kinds.items()}
+    inputs = [FunctionInput(name) for name in signature.inputs]
+    attributes = {name: AttributeReference(name, kind) for name, kind in signature.kinds.items()}
     try:
         returned = function(graph, *inputs, **attributes)
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -109,11 +110,14 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
         ) from error
     except OpsetError as error:
         raise _too_new(signature, str(error).rstrip("."), error.needs) from error
-    nodes, outputs = nodes_of(fragment, signature, home)
+    if home.opset < CAST_LIKE and any(item.like is not None for item in fragment.constants):
+        what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
+        raise _too_new(signature, what, CAST_LIKE)
+    nodes, outputs = fragment.as_body({Ref("capture", (name, 0)): name for name in signature.inputs})
     made = FunctionProto(domain=signature.domain, name=signature.name, input=signature.inputs, output=outputs)
     made.node.extend(nodes)
     _declare(made, signature, home)
-    made.opset_import.extend(imports_of(nodes, home.versions))
+    made.opset_import.extend(needed_imports(nodes, home.versions))
     require_valid(made)
     return made, graph
 
@@ -135,7 +139,7 @@ def _declare(made: FunctionProto, signature: Signature, home: Home) -> None:
             made.attribute.append(name)
 
 
-def imports_of(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Iterator[onnx.OperatorSetIdProto]:
+def needed_imports(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Iterator[onnx.OperatorSetIdProto]:
     """The domains of nodes at the versions of a model, the newest needed where it has none."""
     every = list(all_nodes(nodes))
     for domain in sorted({"", *(node.domain for node in every)}):
@@ -148,10 +152,10 @@ def imports_of(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Itera
 
 def require_valid(function: FunctionProto) -> None:
     """Raise OpsetError for a node that a function's own opset does not have, RuleError for one that is wrong in it."""
-    versions = {item.domain: item.version for item in function.opset_import}
+    versions = imports_of(function.opset_import)
     name = f"{function.domain}::{function.name}"
     for node in all_nodes(function.node):
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = plain_domain(node.domain)
         version = versions.get(domain)
         if version is None:
             raise RuleError(f"Local function {name} has a {node.op_type} and does not import its domain {domain!r}.")
@@ -176,47 +180,3 @@ def first_version(domain: str, op: str) -> int | None:
     """The version that brought an op, None for one that is not known."""
     versions = history(domain, op)
     return versions[0].since_version if versions else None
-
-
-def nodes_of(fragment: Fragment, signature: Signature, home: Home) -> tuple[list[NodeProto], list[str]]:
-    """The nodes of a fragment as those of a function, in order, and the names of its outputs."""
-    names = {Ref("capture", (name, 0)): name for name in signature.inputs} | {Ref("empty"): ""}
-    for item in fragment.nodes:
-        for place, number in enumerate(item.outputs):
-            names[Ref("inner", number)] = f"{item.op}_{number}" if not place else f"{item.op}_{number}_{place}"
-    made: list[NodeProto] = []
-    for item in fragment.nodes:
-        for ref in item.inputs:
-            if ref.kind == "constant" and ref not in names:
-                made += _constant(fragment.constants[ref.key], ref, names, signature, home)
-        node = helper.make_node(
-            item.op,
-            [names[ref] for ref in item.inputs],
-            [names[Ref("inner", number)] for number in item.outputs],
-            domain=item.domain,
-        )
-        node.attribute.extend(item.attributes)
-        made.append(node)
-    outputs: list[str] = []
-    for ref in fragment.outputs:
-        if ref.kind == "constant" and ref not in names:
-            made += _constant(fragment.constants[ref.key], ref, names, signature, home)
-        name = names[ref]
-        if ref.kind != "inner" or name in outputs:
-            made.append(helper.make_node("Identity", [name], [f"output_{len(outputs)}"]))
-            name = f"output_{len(outputs)}"
-        outputs.append(name)
-    return made, outputs
-
-
-def _constant(
-    item: FixedTensor, ref: Ref, names: dict[Ref, str], signature: Signature, home: Home
-) -> Iterator[NodeProto]:
-    name = names[ref] = f"constant_{ref.key}"
-    yield helper.make_node("Constant", [], [name], value=item.proto(""))
-    if item.like is not None:
-        if home.opset < CAST_LIKE:
-            what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
-            raise _too_new(signature, what, CAST_LIKE)
-        names[ref] = f"{name}_cast"
-        yield helper.make_node("CastLike", [name, names[item.like]], [names[ref]])

@@ -1,6 +1,6 @@
 """Calls of local functions written out: the nodes of their bodies, with the attributes that a call gives in place."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -9,52 +9,52 @@ import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.edit.fragment import FREE
-from surgeon.errors import GraphError, RuleError, require
+from surgeon.errors import Refusal, RuleError, require
 from surgeon.file.model import Model
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
-from surgeon.ops.walking import all_nodes, free_names, graphs_in
+from surgeon.ops.walking import all_nodes, free_names, imports_of
 from surgeon.opsets.lossless import judge
 from surgeon.rules.bodies import first_version
-from surgeon.running.inlining import IR_VERSION
+from surgeon.running.inlining import IR_VERSION, Find, written_out
 from surgeon.shapes.indexed import index_of
 
-DEEPEST = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 SMALL = 1024  # elements of a constant that is written in another dtype
 STRING = TensorProto.STRING
-Find = Callable[[NodeProto], FunctionProto | None]
 
 
-def different(function: FunctionProto, versions: Mapping[str, int]) -> str:
-    """Why the body of a function does not mean the same at these versions of its domains; "" where it does."""
-    own = {("" if item.domain == "ai.onnx" else item.domain): item.version for item in function.opset_import}
+def different(function: FunctionProto, versions: Mapping[str, int]) -> Refusal | None:
+    """Why the body of a function does not mean the same at these versions of its domains; None where it does."""
+    own = imports_of(function.opset_import)
     rewritten: set[str] | None = None  # found out once an op is of another version
     for node in all_nodes(function.node):
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = plain_domain(node.domain)
         before, after = own.get(domain), versions.get(domain, own.get(domain))
         if before is None or after is None or schema(domain, node.op_type, None) is None:
             continue
         first = first_version(domain, node.op_type)
         there, here = schema(domain, node.op_type, before), schema(domain, node.op_type, after)
         if there is None:
-            return (
+            return Refusal(
                 f"its body is written at opset {before} and uses {node.op_type}, which exists from opset {first}; "
                 f"write it at opset {first} or later"
             )
         if here is None:
-            return f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
+            why = f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
+            return Refusal(why)
         if there.since_version == here.since_version:
             continue
         if rewritten is None:
             rewritten = _changed(function, own.get("", 0), versions.get("", 0))
         if domain or node.op_type in rewritten:
             changed = max(there.since_version, here.since_version)
-            return (
+            return Refusal(
                 f"its body is written at opset {before} and the model has {after}, between which {node.op_type} "
                 f"changed (at {changed}); write it at opset {after}"
             )
-    return ""
+    return None
 
 
 def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
@@ -65,94 +65,9 @@ def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
     found: set[str] = set()
     for node in (node for scope in index.scopes for node in scope.nodes if schema("", node.op, low) is not None):
         change = judge(node, low, high, index.types)
-        if isinstance(change, str) or not change.empty or check_node(node.proto, after, lambda _: None, True):
+        if isinstance(change, Refusal) or not change.empty or check_node(node.proto, after, lambda _: None, True):
             found.add(node.op)
     return found
-
-
-class Expansion:
-    """The nodes of one call, those of calls inside it among them.
-
-    find: the function that a node calls and that is to be written out, None for any other node.  Names of inner tensors
-    are made apart by a number; those of nodes go.
-    """
-
-    def __init__(self, find: Find) -> None:
-        self._find = find
-        self._count = 0
-
-    def nodes(self, call: NodeProto, function: FunctionProto, depth: int = 0) -> Iterator[NodeProto]:
-        """The body for one call, in terms of the call's inputs and outputs."""
-        name = f"{function.domain}::{function.name}"
-        if depth > DEEPEST:
-            raise GraphError(f"Local function {name} calls itself, which ONNX forbids; mend the model.")
-        if len(call.input) > len(function.input) or len(call.output) > len(function.output):
-            raise GraphError(f"A call of local function {name} has more inputs or outputs than the function; mend it.")
-        given = dict(zip(function.input, [*call.input, *[""] * len(function.input)], strict=False))
-        attributes = _attributes(call, function)
-        names = {"": "", **given}
-        wanted: dict[str, str] = {}
-        for inner, outer in zip(function.output, call.output, strict=False):
-            if outer and inner not in given and inner not in wanted:
-                wanted[inner] = outer
-        names.update(wanted)
-        for node in function.node:
-            yield from self._node(node, names, attributes, depth)
-        for inner, outer in zip(function.output, call.output, strict=False):
-            if outer and wanted.get(inner) != outer:
-                yield helper.make_node("Identity", [names[inner]], [outer])
-
-    def _node(
-        self, node: NodeProto, names: dict[str, str], attributes: Mapping[str, AttributeProto], depth: int
-    ) -> Iterator[NodeProto]:
-        """A node of a body with its names and attributes, or the nodes of the function that it calls."""
-        made = NodeProto(op_type=node.op_type, domain="" if node.domain == "ai.onnx" else node.domain)
-        made.overload = node.overload
-        read = [names[name] for name in node.input]
-        while read and not read[-1]:
-            read.pop()
-        made.input.extend(read)
-        for name in node.output:
-            names[name] = names.get(name) or (self._fresh(name) if name else "")
-        made.output.extend(names[name] for name in node.output)
-        for item in node.attribute:
-            found = attributes.get(item.ref_attr_name) if item.ref_attr_name else item
-            if found is not None:
-                made.attribute.add().CopyFrom(found)
-                made.attribute[-1].name = item.name
-                for graph in graphs_in(made.attribute[-1]):
-                    self._graph(graph, names, attributes, depth)
-        function = self._find(made)
-        if function is None:
-            yield made
-        else:
-            yield from self.nodes(made, function, depth + 1)
-
-    def _graph(
-        self, graph: GraphProto, around: Mapping[str, str], attributes: Mapping[str, AttributeProto], depth: int
-    ) -> None:
-        """Give the tensors of a body names of their own, in place."""
-        tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
-        own = [*(value.name for value in graph.input), *(tensor.name for tensor in tensors)]
-        own += [name for node in graph.node for name in node.output if name]
-        names = {**around, **{name: self._fresh(name) for name in own}}
-        for value in (*graph.input, *tensors):
-            value.name = names[value.name]
-        nodes = [made for node in graph.node for made in self._node(node, names, attributes, depth)]
-        del graph.node[:]
-        graph.node.extend(nodes)
-        del graph.value_info[:]
-        for value in graph.output:
-            value.name = names[value.name]
-
-    def _fresh(self, name: str) -> str:
-        self._count += 1
-        return f"{name}#{self._count}"
-
-
-def _attributes(call: NodeProto, function: FunctionProto) -> dict[str, AttributeProto]:
-    """What a call gives for the function's attributes, else the defaults; what has neither is left out."""
-    return {item.name: item for item in (*function.attribute_proto, *call.attribute)}
 
 
 def emit_body(
@@ -190,7 +105,7 @@ def emit_body(
         >>> [node.op for node in g.nodes]
         ['Add']
     """
-    call = NodeProto(op_type=function.name, domain=function.domain)
+    call = NodeProto(op_type=function.name, domain=function.domain, overload=function.overload)
     call.input.extend("" if item is None else f"in{place}" for place, item in enumerate(inputs))
     wanted = list(outputs) or [True] * len(function.output)
     call.output.extend(f"out{place}" if is_wanted else "" for place, is_wanted in enumerate(wanted))
@@ -198,7 +113,7 @@ def emit_body(
     tensors: dict[str, Any] = {f"in{place}": item for place, item in enumerate(inputs) if item is not None}
     tensors[""] = None
     numbers: dict[str, np.ndarray] = {}
-    for node in Expansion(find).nodes(call, function):
+    for node in written_out(call, function, find):
         if node.op_type == "Identity" and not node.domain:
             tensors[node.output[0]] = tensors[node.input[0]]
             continue

@@ -21,17 +21,18 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, helper
 
-from surgeon.edit.fragment import Reference
+from surgeon.edit.fragment import AttributeReference
 from surgeon.errors import OpsetError, RuleError, SurgeonError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
-from surgeon.indexing.local import FIRST_IR, FIRST_IR_WITH_DEFAULTS, called_by
+from surgeon.indexing.local import FIRST_IR, FIRST_IR_WITH_DEFAULTS
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.matching.recording import PatternGraph, Symbol
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several, plain
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.walking import all_nodes, called_by
 from surgeon.rules.bodies import Home, body_of, require_valid
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
@@ -153,9 +154,9 @@ class LocalFunction(ABC):
     def _value(self, name: str, value: Any) -> Any:
         """A value as the attribute's kind has it."""
         kind = self.signature.kinds[name]
-        if isinstance(value, Reference) and value.kind != kind:
+        if isinstance(value, AttributeReference) and value.kind != kind:
             raise RuleError(f"Attribute {name!r} of local function {self.op} is given {value.name!r}, of another kind.")
-        if isinstance(value, (Symbol, Reference)):
+        if isinstance(value, (Symbol, AttributeReference)):
             return value
         try:
             made = OF_KIND[kind](value)
@@ -184,7 +185,7 @@ class LocalFunction(ABC):
                 not unknown, f"the node has an attribute {', '.join(unknown)}, which local function {self.op} has not"
             )
             values = {
-                item.name: Reference(item.ref_attr_name, item.type) if item.ref_attr_name else plain(item)
+                item.name: AttributeReference(item.ref_attr_name, item.type) if item.ref_attr_name else plain(item)
                 for item in node.attribute
             }
             missing = [name for name in self.signature.kinds if name not in {**self.signature.defaults, **values}]
@@ -203,7 +204,7 @@ class LocalFunction(ABC):
         """Nodes of the function's name that the model has no body for."""
         for node in list(scope.by_op.get(self.op, ())):
             key = called_by(node.proto)
-            is_call = index.local.is_in_source(key) or (node.step is not None and key in index.local.added)
+            is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
             if node.alive and not is_call:
                 yield _place(node)
 
@@ -298,9 +299,9 @@ def _at_opsets(proto: FunctionProto, home: Home) -> FunctionProto:
     made.CopyFrom(proto)
     found = different(made, home.versions)
     if found:
-        raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found}.")
+        raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found.reason}.")
     for item in made.opset_import:
-        item.version = home.versions.get("" if item.domain == "ai.onnx" else item.domain, item.version)
+        item.version = home.versions.get(plain_domain(item.domain), item.version)
     return made
 
 

@@ -9,16 +9,17 @@ from typing import Any
 
 from onnx import FunctionProto, NodeProto
 
-from surgeon.errors import GraphError, UsageError, require
+from surgeon.edit.tables import drop, import_domain
+from surgeon.errors import GraphError, Refusal, UsageError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
-from surgeon.indexing.local import called_by, calls, key_of
+from surgeon.indexing.local import calls
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.matching.match import Match
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.node_check import check_node
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, called_by, imports_of, key_of
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
 from surgeon.target import ANY
@@ -53,13 +54,13 @@ def drop_uncalled(index: Index) -> None:
         if not gone:
             return
         for key in gone:
-            functions[key].is_dropped = True
+            drop(functions[key])
 
 
 def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
     """The rule for one function.  is_named: it was asked for by its name, so that it is an error where it cannot be."""
 
-    known: dict[Hashable, str] = {}
+    known: dict[Hashable, Refusal | None] = {}
 
     def calls_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Calls of a local function."""
@@ -104,23 +105,22 @@ def _used(index: Index, node: Node) -> tuple[str, ...]:
     return used or names
 
 
-def _broken(function: FunctionProto) -> str:
-    """What breaks the schema of its op in a body, as a clause; written out, it would be a rule's fault."""
-    versions = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+def _broken(function: FunctionProto) -> Refusal | None:
+    """What breaks the schema of its op in a body; written out, it would be a rule's fault."""
+    versions = imports_of(function.opset_import)
     for node in all_nodes(function.node):
         complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
         if complaints:
-            return f"its body is broken ({complaints[0].rstrip('.')})"
-    return ""
+            return Refusal(f"its body is broken ({complaints[0].rstrip('.')})")
+    return None
 
 
-def _require_inlinable(function: FunctionProto, match: Match, why: str, is_named: bool) -> None:
+def _require_inlinable(function: FunctionProto, match: Match, why: Refusal | None, is_named: bool) -> None:
     """Refuse a body that would not mean the same; take over versions of domains that the caller does not import."""
-    versions = match.scope.versions
     if why:
-        sentence = f"local function {function.domain}::{function.name} cannot be written out: {why}"
+        sentence = f"local function {function.domain}::{function.name} cannot be written out: {why.reason}"
         if is_named:
             raise GraphError(f"{sentence[0].upper()}{sentence[1:]}.")
         require(False, sentence)
-    for item in function.opset_import:
-        versions.setdefault("" if item.domain == "ai.onnx" else item.domain, item.version)
+    for domain, version in imports_of(function.opset_import).items():
+        import_domain(match.scope, domain, version)

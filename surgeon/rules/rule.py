@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from surgeon.errors import RuleError, SurgeonError
+from surgeon.errors import Refusal, RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
@@ -101,16 +101,16 @@ class Rule:
 
         return add
 
-    def plan(self, target: str, opset: int | None) -> Plan | str:
-        """What to do for a target; a sentence where the rule has nothing for it."""
+    def plan(self, target: str, opset: int | None) -> Plan | Refusal:
+        """What to do for a target, if the rule has something for it."""
         wanted = target_of(target)
         if target in self.unsuited:
-            return f"rule {self.name} is not for target {target}: {self.unsuited[target]}"
+            return Refusal(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
         if target == DECOMPOSED and (self.search is not None or all(form.kind == ANY for form in self.forms)):
-            return f"rule {self.name} tidies up for any target, so there is nothing to take apart"
+            return Refusal(f"rule {self.name} tidies up for any target, so there is nothing to take apart")
         usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
         if not usable:
-            return f"rule {self.name} has no form for target {target}{self._unknown_kinds()}"
+            return Refusal(f"rule {self.name} has no form for target {target}{self._unknown_kinds()}")
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
@@ -120,7 +120,8 @@ class Rule:
         if self.search is not None:
             sources = (self._searched,)
         if not sources:
-            return f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
+            why = f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
+            return Refusal(why)
         newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
         return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
 

@@ -13,7 +13,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.implementations import bound, shipped
 from surgeon.limits import RUN_TIME
-from surgeon.ops.walking import nodes_of
+from surgeon.ops.walking import holds_any
 from surgeon.running.children import (
     FAULTS,
     WHOLE,
@@ -58,7 +58,7 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
         return False
     try:
         with Model.open(model) as opened:
-            return any((node.domain, node.op_type) in own for node in nodes_of(opened.skeleton))
+            return holds_any(opened.skeleton, own)
     except ModelFileError:  # the child finds the same, and tells it as of any model that does not load
         return False
 

@@ -1,16 +1,17 @@
-"""Mini-models without local functions, and with bodies for nodes that no runtime has a kernel for.
+"""Local functions: written out, call by call or all of a model, and given to nodes that no runtime has a kernel for.
 
 onnx's inliner does the work, after what it forgets is written out: attributes that a call leaves at the function's
-default, and trailing inputs that a call omits.
+default, trailing inputs that a call omits, and outputs that are inputs too, or one output twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
-from surgeon.ops.walking import nodes_of
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.walking import Key, all_nodes, called_by, circle, graphs_of, imports_of, key_of, nodes_of
 
 PRIVATE_DOMAIN = "surgeon.reference"
 """Where bodies live: under an operator's own name a runtime's schema wins over a body."""
@@ -67,7 +68,7 @@ def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
     private = onnx.helper.make_opsetid(PRIVATE_DOMAIN, 1)
     callers = [model, *(other for other in model.functions if other.domain != PRIVATE_DOMAIN)]
     for caller in callers:
-        known = {"" if one.domain == _SPELT_OUT else one.domain for one in caller.opset_import}
+        known = imports_of(caller.opset_import)
         caller.opset_import.extend(one for one in (private, *body.opset_import) if one.domain not in known)
 
 
@@ -84,14 +85,15 @@ def inlined(model: ModelProto) -> ModelProto:
     made.CopyFrom(model)
     if spelt:
         _shorten(made)
-    functions = {(one.domain, one.name, one.overload): one for one in made.functions}
+    functions = {key_of(one): one for one in made.functions}
     for node in list(nodes_of(made)):
-        function = functions.get((node.domain, node.op_type, node.overload))
+        function = functions.get(called_by(node))
         if function is not None:
             _complete(node, function)
     for function in made.functions:  # the inliner knows only the plain list
         function.attribute.extend(attribute.name for attribute in function.attribute_proto)
         del function.attribute_proto[:]
+        _tell_outputs_apart(function)
     from onnx import inliner
 
     try:
@@ -105,9 +107,9 @@ def inlined(model: ModelProto) -> ModelProto:
 def _shorten(model: ModelProto) -> None:
     for holder in (model, *model.functions):
         for one in holder.opset_import:
-            one.domain = "" if one.domain == _SPELT_OUT else one.domain
+            one.domain = plain_domain(one.domain)
     for node in nodes_of(model):
-        node.domain = "" if node.domain == _SPELT_OUT else node.domain
+        node.domain = plain_domain(node.domain)
 
 
 def _complete(call: NodeProto, function: FunctionProto) -> None:
@@ -117,3 +119,61 @@ def _complete(call: NodeProto, function: FunctionProto) -> None:
     if len(call.input) > len(function.input) or len(call.output) > len(function.output):
         raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function: drop the rest.")
     call.input.extend([""] * (len(function.input) - len(call.input)))
+
+
+def _tell_outputs_apart(function: FunctionProto) -> None:
+    """Give an output that is an input too, or is there twice, a copy of its own."""
+    known = set(function.input)
+    for place, name in enumerate(function.output):
+        if name in known:
+            function.output[place] = f"{name}:{place}"
+            function.node.add(op_type="Identity", input=[name], output=[f"{name}:{place}"])
+        known.add(name)
+
+
+Find = Callable[[NodeProto], FunctionProto | None]
+
+
+def written_out(call: NodeProto, function: FunctionProto, find: Find) -> Sequence[NodeProto]:
+    """The body of a function for one call, in terms of the call's inputs and outputs; nodes have no names.
+
+    find: the function that a node of a body calls and that is to be written out too, None for any other node.  All are
+    taken to mean at one version of their domains what they say at their own.  Raises GraphError as `inlined`, and for a
+    function that calls itself.
+    """
+    functions = {key_of(function): function}
+    waiting, calls = [function], dict[Key, set[Key]]()
+    while waiting:
+        body = waiting.pop()
+        found = {key_of(one): one for node in all_nodes(body.node) if (one := find(node)) is not None}
+        calls[key_of(body)] = set(found)
+        waiting += (one for key, one in found.items() if key not in functions)
+        functions.update(found)
+    if around := circle(calls):
+        domain, name, _ = around[0]
+        raise GraphError(f"Local function {domain}::{name} calls itself, which ONNX forbids; mend the model.")
+    versions = {one.domain: one.version for body in functions.values() for one in body.opset_import}
+    domains = {node.domain for body in functions.values() for node in all_nodes(body.node)}
+    imports = [onnx.helper.make_opsetid(domain, versions.get(domain, 1)) for domain in {call.domain, *domains}]
+    made = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [call],
+            "call",
+            [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(call.input) if name],
+            [onnx.ValueInfoProto(name=name) for name in call.output if name],
+        ),
+        functions=functions.values(),
+        opset_imports=imports,
+        ir_version=IR_VERSION,
+    )
+    for body in made.functions:
+        del body.opset_import[:]
+        body.opset_import.extend(imports)
+    nodes = list(inlined(made).graph.node)
+    for node in all_nodes(nodes):
+        node.ClearField("name")
+        while node.input and not node.input[-1]:
+            node.input.pop()
+        for graph in graphs_of(node):
+            del graph.value_info[:]
+    return nodes

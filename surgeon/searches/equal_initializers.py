@@ -14,7 +14,7 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `first`: the one that stays.  What was written about them must be equal too.  One that has to keep its name is
     found where it repeats another, and then refused with the reason; none reads it.
     """
-    contents = index.notes.setdefault(Contents, Contents(index.model))
+    contents = index.noted(Contents, lambda: Contents(index.model))
     firsts = Firsts(contents)
     read = [(name, tensor) for name, tensor in scope.initializers.items() if name and scope.is_read(name)]
     stay = {name for name, _ in read if name in scope.held or index.is_overridable(scope, name)}

@@ -19,7 +19,7 @@ _KINDS = {"int": "iu", "bool": "b", "float": "fiu", "Scalar": "fiub", "str": "OU
 
 
 @dataclass(slots=True)
-class _Named:
+class _NamedArguments:
     """A node with its arguments by name.  places: for each input a tensor, or "" where one is left out."""
 
     operator: str
@@ -60,10 +60,10 @@ unnamed_arguments = Search(
 )
 
 
-def _named(index: Index, scope: Scope, node: Node) -> _Named | None:
+def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
     """The arguments of a node by name; None for a node that is no such placeholder."""
     if node.op.startswith(f"{TORCHSCRIPT_DOMAIN}::"):
-        return _Named(node.op, problem=str(lost(node.proto)).rstrip("."))
+        return _NamedArguments(node.op, problem=str(lost(node.proto)).rstrip("."))
     operator = operator_of(node.proto)
     if operator is None:
         return None
@@ -73,7 +73,7 @@ def _named(index: Index, scope: Scope, node: Node) -> _Named | None:
     values = [_Value(index, scope, one) for one in node.inputs]
     if not is_aten and (own or not _stands_by_place(namespace, name, values)):
         return None
-    told = _Named(f"{namespace}::{name}")
+    told = _NamedArguments(f"{namespace}::{name}")
     if is_aten and not known(namespace, name) and (others := homes(name)):  # the exporter leaves the namespace out
         namespace = others[0]
         told.operator = f"{namespace}::{name}"
@@ -110,7 +110,7 @@ def _schema(namespace: str, name: str, overload: str | None, values: Sequence["_
         return fitting(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].may_suit(item))
 
 
-def _sort(told: _Named, schema: TorchSchema, values: Sequence["_Value"]) -> None:
+def _sort(told: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]) -> None:
     """Sort the values into inputs and attributes.  Raises UsageError where one cannot be told."""
     if sum(item.is_list for item in schema.tensors) > 1:
         raise UsageError(f"{schema.full} takes several lists of tensors, which one node's inputs cannot tell apart.")

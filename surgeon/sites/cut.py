@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from surgeon.indexing.equality import DEPTH
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.records import LOOKUPS, RANDOM, TRANSPARENT
@@ -23,7 +24,7 @@ from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
-from surgeon.sites.value_numbering import TWIN_DEPTH, Key, Twins
+from surgeon.sites.value_numbering import Key, Twins
 
 SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
 MOST_NODES = 96  # beside the region's own
@@ -96,7 +97,7 @@ class Cut:
             key = self.key(scope, name)
             if key not in made:
                 self._reach(scope, name)
-        for _ in range(TWIN_DEPTH):
+        for _ in range(DEPTH):
             twins = list(self._twins())
             if not twins:
                 break

@@ -7,9 +7,8 @@ from graphlib import CycleError, TopologicalSorter
 import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
-from surgeon.indexing.local import Key, called_by
 from surgeon.indexing.scope import Node
-from surgeon.ops.walking import GRAPHS, all_nodes, graphs_in
+from surgeon.ops.walking import GRAPHS, Key, all_nodes, called_by, graphs_in
 from surgeon.running.inlining import IR_VERSION
 from surgeon.shapes.symbols import Size
 from surgeon.sites.cut import Cut, Leaf

@@ -8,11 +8,11 @@ from typing import Any
 from onnx import ModelProto
 
 from surgeon.implementations import bound
-from surgeon.ops.walking import nodes_of
+from surgeon.ops.walking import holds_any
 from surgeon.running import children, crew
 from surgeon.running.children import FAULTS, Answer, Failure, Result, Task, by_the_clock, memory_limit
 from surgeon.running.plain import from_plain
-from surgeon.sites.experiment import REPLACEMENT, Experiment, ProofOptions, Trace, Traced
+from surgeon.sites.experiment import REPLACEMENT, Experiment, Trace, Traced
 from surgeon.sites.largest import largest, of_note
 from surgeon.sites.proof import SiteProof
 from surgeon.verdicts.result import Outcome
@@ -35,12 +35,8 @@ def start() -> None:
 
 def stays(experiment: Experiment) -> bool:
     """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    return _is_computed_here((experiment.minis.before, experiment.minis.after), experiment.options)
-
-
-def _is_computed_here(models: Iterable[ModelProto], options: ProofOptions) -> bool:
-    own = bound(options.custom_ops)
-    return bool(own) and any((node.domain, node.op_type) in own for model in models for node in nodes_of(model))
+    minis, own = experiment.minis, bound(experiment.options.custom_ops)
+    return holds_any(minis.before, own) or holds_any(minis.after, own)
 
 
 def run_here(experiment: Experiment) -> SiteProof:
@@ -80,7 +76,7 @@ def _ended_on_empty(result: Result) -> bool:
 
 def traced(trace: Trace) -> Traced:
     """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
-    if _is_computed_here([trace.skeleton], trace.options):
+    if holds_any(trace.skeleton, bound(trace.options.custom_ops)):
         from surgeon.sites.in_child import found_by  # not at the top: what runs models is for children
 
         return found_by(trace)

@@ -8,10 +8,10 @@ from surgeon.targets.target import Target
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from surgeon.diagnosis.finding import Findings
+    from surgeon.diagnosis.finding import Diagnostics
 
 
-def _check_header(model: "ModelProto", found: "Findings") -> None:
+def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
     from surgeon.diagnosis.header import ask_onnx
 
     ask_onnx(model, found)

@@ -11,7 +11,7 @@ from surgeon.targets.target import Target
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from surgeon.diagnosis.finding import Finding, Findings
+    from surgeon.diagnosis.finding import Diagnostic, Diagnostics
     from surgeon.file.model import Model
 
 
@@ -30,13 +30,13 @@ DML = Provider("dml", "DirectML", _table("dml"), is_of_ort=True, runs_bodies=Tru
 TENSORRT = Provider("tensorrt", "TensorRT", _table("tensorrt"), is_of_ort=True)  # it takes parts of a graph as they are
 
 
-def _check_header(model: "ModelProto", found: "Findings") -> None:
+def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
     from surgeon.diagnosis.header import ask_runtime
 
     ask_runtime(model, found)
 
 
-def _load(model: "Model", libraries: Sequence[str], run_time: float) -> "Finding | None":
+def _load(model: "Model", libraries: Sequence[str], run_time: float) -> "Diagnostic | None":
     from surgeon.diagnosis.loading import refusal
 
     return refusal(model, libraries, run_time)

@@ -7,11 +7,12 @@ from functools import partial
 
 import onnx
 
-from surgeon.diagnosis.dtypes import Dtypes, dtype_name, spelled
-from surgeon.diagnosis.finding import Findings, place_of
+from surgeon.diagnosis.dtypes import InferredDtypes, spelled
+from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.diagnosis.provenance import made_by_torch, torch_op
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.node_check import owner_of
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
 from surgeon.running.kernels import CPU, Kernels, variables
@@ -147,7 +148,7 @@ def local_functions(index: Index) -> dict[Key, onnx.FunctionProto]:
     return {split_op(f"{one.domain}::{one.name}"): one for one in index.model.skeleton.functions}
 
 
-def missing_op(node: Node, opset: int, found: Findings) -> None:
+def missing_op(node: Node, opset: int, found: Diagnostics) -> None:
     """Note an op that its domain does not have, at this opset or at all."""
     domain, name = split_op(node.op)
     versions = history(domain, name)
@@ -181,7 +182,9 @@ def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
     return f"raise the opset: surgeon upgrade IN OUT --opset {opset}"
 
 
-def check_schema(node: Node, opset: int, dtypes: Dtypes, found: Findings, suits: Callable[[int], bool] = bool) -> bool:
+def check_schema(
+    node: Node, opset: int, dtypes: InferredDtypes, found: Diagnostics, suits: Callable[[int], bool] = bool
+) -> bool:
     """Note where a node breaks its schema; whether it does.  Clashes of dtypes are noted elsewhere.
 
     suits: whether the target would run the node at another opset, at which it is right.

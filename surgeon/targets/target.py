@@ -10,8 +10,8 @@ if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and
     from onnx import ModelProto, NodeProto
 
     from surgeon.diagnosis.custom_ops import CustomOps
-    from surgeon.diagnosis.dtypes import Dtypes
-    from surgeon.diagnosis.finding import Finding, Findings
+    from surgeon.diagnosis.dtypes import InferredDtypes
+    from surgeon.diagnosis.finding import Diagnostic, Diagnostics
     from surgeon.diagnosis.limits import Limit, Limits
     from surgeon.file.model import Model
     from surgeon.indexing.index import Index
@@ -49,10 +49,10 @@ class Target(BaseTarget):
     takes_libraries: bool = False
     knows_imports: bool = False
     wants_shapes: bool = False
-    check_header: "Callable[[ModelProto, Findings], None] | None" = None
+    check_header: "Callable[[ModelProto, Diagnostics], None] | None" = None
     examine: "Callable[[Examination], None] | None" = None
     reads: "Callable[[NodeProto], bool] | None" = None
-    load: "Callable[[Model, Sequence[str], float], Finding | None] | None" = None
+    load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
 
     def limits_of(self, index: "Index", shapes: "Shapes") -> "Limits":
         """The limits of a model's nodes."""
@@ -72,7 +72,7 @@ class Examination:
     provider: str | None
     index: "Index"
     shapes: "Shapes"
-    dtypes: "Dtypes"
+    dtypes: "InferredDtypes"
     limits: "Limits"
     custom: "CustomOps"
-    found: "Findings"
+    found: "Diagnostics"

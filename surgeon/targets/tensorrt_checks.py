@@ -6,9 +6,10 @@ then plugins; a node with the attribute `plugin_namespace` is a plugin before al
 
 from onnx import NodeProto, TensorProto
 
-from surgeon.diagnosis.dtypes import dtype_name, spelled
+from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Kind, Link, place_of
 from surgeon.indexing.scope import Node, split_op
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.targets.support import check_schema, local_functions, missing_op
 from surgeon.targets.target import Examination

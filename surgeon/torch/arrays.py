@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from onnx import TensorProto
 from torch.utils import _pytree
 
 from surgeon.errors import UsageError
+from surgeon.ops.attributes import dtype_name
 from surgeon.ops.torch_schemas import SCALAR_TYPES
 
 # Of what numpy has not: the same bits as integers.
@@ -23,7 +23,6 @@ _BITS: Mapping[Any, tuple[Any, Any]] = MappingProxyType(
         torch.float8_e5m2fnuz: (np.dtype(ml_dtypes.float8_e5m2fnuz), torch.int8),
     }
 )
-_NAMES: Mapping[int, str] = MappingProxyType({int(TensorProto.DOUBLE): "float64", int(TensorProto.FLOAT): "float32"})
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -48,8 +47,7 @@ def torch_dtype(number: int) -> torch.dtype:
     """The dtype of a number of onnx.TensorProto.  Raises UsageError for one that torch does not have."""
     if number not in SCALAR_TYPES.values():
         raise UsageError(f"torch has no dtype for {number} of onnx.TensorProto; write another dtype.")
-    name = _NAMES.get(number) or TensorProto.DataType.Name(number).lower()
-    name = name.replace("float8e4m3", "float8_e4m3").replace("float8e5m2", "float8_e5m2")
+    name = dtype_name(number).replace("float8e4m3", "float8_e4m3").replace("float8e5m2", "float8_e5m2")
     found = getattr(torch, name)
     if not isinstance(found, torch.dtype):
         raise UsageError(f"torch has no dtype {name}; write another dtype.")

@@ -13,8 +13,8 @@ import onnxscript
 import torch
 
 from surgeon.errors import ExportError
-from surgeon.torch.plan import TORCH_TYPES, Plan, number
-from surgeon.torch.signature import MARK, STAND_IN, Call
+from surgeon.torch.plan import TORCH_TYPES, ExportPlan, number
+from surgeon.torch.signature import MARK, STAND_IN, BoundCall
 
 LOWEST, NEWEST = 17, 25
 OWN = 18  # the lowest that the exporter has functions for; asked for less it says nothing and writes this
@@ -45,7 +45,7 @@ def opsets() -> tuple[int, int]:
     return LOWEST, min(NEWEST, onnx.defs.onnx_opset_version())
 
 
-def export(module: Any, plan: Plan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
+def export(module: Any, plan: ExportPlan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
     """Export with a translation for every overload of the plan.  options: as `torch.onnx.export` takes them."""
     args, kwargs = plan.inputs.args, dict(plan.inputs.kwargs)
     table = {op: _translation(plan, op) for op in plan.schemas}
@@ -98,7 +98,7 @@ def _quiet() -> Iterator[None]:
             one.setLevel(level)
 
 
-def _translation(plan: Plan, op: Any) -> Callable[..., Any]:
+def _translation(plan: ExportPlan, op: Any) -> Callable[..., Any]:
     """What the exporter calls for each call of the overload."""
     outputs = max(len(op._schema.returns), 1)
 
@@ -122,12 +122,12 @@ def _input(value: Any, beside: Any) -> Any:
     return onnx_ir.tensor(number(value, None if known is None else TORCH_TYPES.get(known)))
 
 
-def _attributes(call: Call, mark: int) -> dict[str, Any]:
+def _attributes(call: BoundCall, mark: int) -> dict[str, Any]:
     attributes = {**call.attributes, MARK: ("INT", mark)}
     return {name: onnx_ir.Attr(name, onnx_ir.AttributeType[kind], value) for name, (kind, value) in attributes.items()}
 
 
-def _op_schema(op: str, call: Call, outputs: int) -> onnx.defs.OpSchema:
+def _op_schema(op: str, call: BoundCall, outputs: int) -> onnx.defs.OpSchema:
     """A schema of exactly this call, known to nobody else; each tensor has a type variable of its own."""
     schema = onnx.defs.OpSchema
     ins = [f"i{place}" for place in range(len(call.inputs))]

@@ -11,10 +11,10 @@ from surgeon.errors import ExportError
 from surgeon.torch import torchscript
 from surgeon.torch.arguments import Examples
 from surgeon.torch.placeholders import Placeholder
-from surgeon.torch.plan import Plan
+from surgeon.torch.plan import ExportPlan
 
 
-def require_effect(asked: Sequence[Placeholder], plan: Plan, module: torch.nn.Module, exporter: str) -> None:
+def require_effect(asked: Sequence[Placeholder], plan: ExportPlan, module: torch.nn.Module, exporter: str) -> None:
     """Raise ExportError for a placeholder that was named for this export and is in no node of it."""
     called = {id(written.placeholder) for written in plan.written}
     there = {id(written.placeholder) for written in plan.found.values()}

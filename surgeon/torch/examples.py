@@ -15,7 +15,7 @@ from surgeon.learning.terms import Array, Example
 from surgeon.torch.exporting import EXPORTERS, export
 from surgeon.torch.subject import Subject
 from surgeon.torch.varying import (
-    Variant,
+    Variation,
     first_variant,
     numbers,
     other_counts,
@@ -29,7 +29,7 @@ OLDEST = {"dynamo": 17, "torchscript": 7}  # below it the exporter writes anothe
 
 
 @dataclass(frozen=True)
-class Run:
+class ExportMode:
     """How to export: by which exporter, at which opset, and whether the sizes that can vary are left free."""
 
     exporter: Any
@@ -45,7 +45,7 @@ class Run:
 def learned(
     subject: Subject,
     inputs: Sequence[torch.Tensor],
-    runs: Sequence[Run],
+    runs: Sequence[ExportMode],
     vary: Mapping[str, Any] | None,
     placeholders: Any,
     *,
@@ -78,7 +78,7 @@ def learned(
     return lesson
 
 
-def _possible(runs: Sequence[Run]) -> list[Run]:
+def _possible(runs: Sequence[ExportMode]) -> list[ExportMode]:
     """The runs without opsets that an exporter cannot write.  Raises UsageError for an exporter that there is not."""
     for run in runs:
         if run.exporter not in EXPORTERS:
@@ -91,7 +91,7 @@ def _possible(runs: Sequence[Run]) -> list[Run]:
 
 
 @dataclass
-class _Plan:
+class _Variations:
     """The variants to export.
 
     groups: what to compare the first with, one group after the other until the structures agree: other counts, floats
@@ -100,30 +100,32 @@ class _Plan:
     general: what to learn from beside the first, once it has shown that other floats make another structure.
     """
 
-    first: Variant
-    groups: tuple[tuple[Variant, ...], ...]
-    third: Variant | None
-    general: tuple[Variant, ...] = ()
+    first: Variation
+    groups: tuple[tuple[Variation, ...], ...]
+    third: Variation | None
+    general: tuple[Variation, ...] = ()
 
     @property
-    def most(self) -> Variant:
+    def most(self) -> Variation:
         """The variant in which most has changed."""
         return self.groups[0][0]
 
 
-def _plan(subject: Subject, inputs: Sequence[torch.Tensor], first: Variant, vary: Mapping[str, Any] | None) -> _Plan:
+def _plan(
+    subject: Subject, inputs: Sequence[torch.Tensor], first: Variation, vary: Mapping[str, Any] | None
+) -> _Variations:
     sizes = other_sizes(subject, inputs, first)
     floats = other_numbers(subject, inputs, sizes, vary)
     counts = other_counts(subject, inputs, floats) if vary is None else floats
-    groups: list[tuple[Variant, ...]] = [(counts, floats)] if counts != floats else []
+    groups: list[tuple[Variation, ...]] = [(counts, floats)] if counts != floats else []
     groups += [(floats,), (sizes,)] if floats != sizes else [(floats,)]
     if floats == sizes or vary is not None:
-        return _Plan(first, tuple(groups), None)
+        return _Variations(first, tuple(groups), None)
     third = other_numbers(subject, inputs, replace(first, seed=2), None, skip=SKIPPED)
-    return _Plan(first, tuple(groups), third)
+    return _Variations(first, tuple(groups), third)
 
 
-def _learn_one(lesson: Lesson, source: "_Source", run: Run, plan: _Plan) -> None:
+def _learn_one(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variations) -> None:
     """Learn the form of one exporter at one opset.
 
     Where the structure depends on the hyper-parameters (a factor of 1 is left out), there are two forms: the one with
@@ -150,7 +152,7 @@ def _learn_one(lesson: Lesson, source: "_Source", run: Run, plan: _Plan) -> None
         _learn_general(lesson, source, run, plan)
 
 
-def _learn_general(lesson: Lesson, source: "_Source", run: Run, plan: _Plan) -> None:
+def _learn_general(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variations) -> None:
     """Learn the form that an operation has with other hyper-parameters than those that were given."""
     try:
         add(lesson, [source.example(one, run) for one in plan.general])
@@ -158,7 +160,7 @@ def _learn_general(lesson: Lesson, source: "_Source", run: Run, plan: _Plan) -> 
         lesson.miss(f"{run.label} with other hyper-parameters", str(error))
 
 
-def _free(subject: Subject, inputs: Sequence[torch.Tensor], first: Variant) -> dict[str, dict[int, str]]:
+def _free(subject: Subject, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:
     """The sizes that can vary while the module stays the same, by input and axis, each under a name of its own."""
     other = other_sizes(subject, inputs, first, with_arguments=False)
     found = {
@@ -180,16 +182,16 @@ class _Source:
     ) -> None:
         self.subject, self.inputs, self.placeholders, self.free = subject, inputs, placeholders, free
         self.names = subject.names(len(inputs))
-        self.made: dict[tuple[int, Run], Example] = {}
+        self.made: dict[tuple[int, ExportMode], Example] = {}
 
-    def example(self, variant: Variant, run: Run) -> Example:
+    def example(self, variant: Variation, run: ExportMode) -> Example:
         """One export of one variant, made once."""
         key = id(variant), run
         if key not in self.made:
             self.made[key] = self._export(variant, run)
         return self.made[key]
 
-    def _export(self, variant: Variant, run: Run) -> Example:
+    def _export(self, variant: Variation, run: ExportMode) -> Example:
         module = variant.module(self.subject)
         written = export(
             module,
@@ -242,7 +244,7 @@ def _by_leaf(values: Mapping[str, float]) -> dict[str, float]:
     return {spoken[path]: value for path, value in values.items()}
 
 
-def _about(subject: Subject, first: Variant, other: Variant) -> Iterator[str]:
+def _about(subject: Subject, first: Variation, other: Variation) -> Iterator[str]:
     """How it was learned, for the docstring."""
     given = ", ".join(f"{name}={subject.arguments[name]!r}" for name in sorted(subject.given))
     shapes = [", ".join(str(list(shape)) for shape in variant.shapes) for variant in (first, other)]

@@ -19,7 +19,7 @@ from surgeon.torch.effects import require_effect
 from surgeon.torch.finishing import finish
 from surgeon.torch.placeholders import Named, Placeholder, require_able
 from surgeon.torch.placeholders import placeholders as sorted_placeholders
-from surgeon.torch.plan import Plan
+from surgeon.torch.plan import ExportPlan
 from surgeon.torch.scoped import as_operators
 
 Exporter = Literal["dynamo", "torchscript"]
@@ -97,7 +97,7 @@ def export(
     everything = [*asked, *(one.placeholder for one in registered)]
     for one in asked:
         require_able(one)
-    plan = Plan(everything, version, inputs)
+    plan = ExportPlan(everything, version, inputs)
     with lock:
         try:
             with as_operators(plan, module, args, kwargs or {}):
@@ -118,7 +118,7 @@ def export(
 
 def _write(
     module: torch.nn.Module,
-    plan: Plan,
+    plan: ExportPlan,
     exporter: Exporter,
     opset: int | None,
     input_names: Sequence[str] | None,

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import onnx
 
 from surgeon.ops.walking import nodes_of
-from surgeon.torch.plan import Plan, Written
+from surgeon.torch.plan import ExportPlan, WrittenCall
 from surgeon.torch.signature import MARK, STAND_IN
 from surgeon.torch.sizes import name_sizes
 
 
-def finish(model: onnx.ModelProto, plan: Plan) -> Counter[str]:
+def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:
     """Put the model right in place and say how many nodes of each placeholder it has.
 
     Raises ExportError where a size that was to be free has been fixed.
@@ -31,7 +31,7 @@ def finish(model: onnx.ModelProto, plan: Plan) -> Counter[str]:
     return found
 
 
-def _put_right(node: onnx.NodeProto, written: Written) -> None:
+def _put_right(node: onnx.NodeProto, written: WrittenCall) -> None:
     """The node's own domain and name, no marks, and attributes in the order of the operator's schema."""
     node.domain, node.op_type = written.placeholder.domain, written.placeholder.op
     order = {item.name: place for place, item in enumerate(written.schema.arguments)}

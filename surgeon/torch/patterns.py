@@ -7,7 +7,7 @@ import torch
 
 from surgeon.errors import UsageError
 from surgeon.learning.lessons import Lesson
-from surgeon.torch.examples import Run, learned
+from surgeon.torch.examples import ExportMode, learned
 from surgeon.torch.subject import subject
 
 OPSETS = {"dynamo": (18, 20, 23), "torchscript": (14, 17, 18, 20)}  # what is written changes between these
@@ -80,7 +80,11 @@ def learn(
     return learned(
         subject(what, dict(arguments or {}), title),
         inputs,
-        [Run(name, opset) for name in exporters or OPSETS for opset in sorted(set(opsets or OPSETS.get(name, (18,))))],
+        [
+            ExportMode(name, opset)
+            for name in exporters or OPSETS
+            for opset in sorted(set(opsets or OPSETS.get(name, (18,))))
+        ],
         vary,
         placeholders,
         free_sizes=free_sizes,

@@ -11,11 +11,11 @@ import torch
 from surgeon.ops.torch_schemas import TorchSchema
 from surgeon.torch.arguments import Examples
 from surgeon.torch.placeholders import Placeholder, is_repeatable, schema_of
-from surgeon.torch.signature import Call, bind, merges, sort
+from surgeon.torch.signature import BoundCall, bind, merges, sort
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenCall:
     """A call that became a node.
 
     schema: by which its arguments were sorted.  outputs: how many it has.  shapes: of each output, where the exporter
@@ -29,7 +29,7 @@ class Written:
 
 
 @dataclass(eq=False)
-class Plan:
+class ExportPlan:
     """The placeholders of one export and the calls that were written, by their numbers.
 
     inputs: the example arguments.  found: what a node stands for, by the first tensor that it makes.
@@ -38,8 +38,8 @@ class Plan:
     placeholders: Sequence[Placeholder]
     version: int
     inputs: Examples
-    found: dict[str, Written] = field(default_factory=dict)
-    written: list[Written] = field(default_factory=list)
+    found: dict[str, WrittenCall] = field(default_factory=dict)
+    written: list[WrittenCall] = field(default_factory=list)
     schemas: dict[Any, tuple[Placeholder, TorchSchema]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Plan:
     def note(self, op: Any) -> int:
         """Keep a call of an overload, and number it."""
         one, schema = self.schemas[op]
-        self.written.append(Written(one, schema, max(len(op._schema.returns), 1)))
+        self.written.append(WrittenCall(one, schema, max(len(op._schema.returns), 1)))
         return len(self.written) - 1
 
     @property
@@ -77,7 +77,7 @@ class Plan:
 
     def sorted_call(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
-    ) -> tuple[Placeholder, Call]:
+    ) -> tuple[Placeholder, BoundCall]:
         """A call of an overload as inputs and attributes."""
         one, schema = self.schemas[op]
         return one, sort(schema, bind(schema, args, kwargs), is_tensor)

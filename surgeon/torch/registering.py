@@ -19,7 +19,7 @@ from surgeon.ops.walking import nodes_of
 from surgeon.rewriting.rewrite import rewrite
 from surgeon.rules.rule import Rule, rule
 from surgeon.torch.placeholders import Named, Placeholder, placeholder, require_able, schema_of
-from surgeon.torch.plan import Plan
+from surgeon.torch.plan import ExportPlan
 from surgeon.torch.scoped import call_signature
 
 Symbolic = Callable[..., Any]
@@ -104,7 +104,7 @@ def registrations(asked: Sequence[Placeholder]) -> list[Registration]:
 
 
 def replace(
-    model: onnx.ModelProto, registered: Sequence[Registration], plan: Plan, counts: Counter[str], opset: int
+    model: onnx.ModelProto, registered: Sequence[Registration], plan: ExportPlan, counts: Counter[str], opset: int
 ) -> tuple[onnx.ModelProto, Counter[str]]:
     """Replace the placeholders of registered operators by what their symbolics build.
 
@@ -148,7 +148,7 @@ def _forget(model: onnx.ModelProto, domains: set[str]) -> None:
             model.opset_import.remove(item)
 
 
-def _rule(one: Placeholder, function: Symbolic, plan: Plan) -> Rule:
+def _rule(one: Placeholder, function: Symbolic, plan: ExportPlan) -> Rule:
     """A rule that replaces the placeholder's nodes by what the function builds."""
 
     def placeholders_of(index: Index, scope: Scope) -> Iterator[Found]:

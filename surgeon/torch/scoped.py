@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from surgeon.errors import ExportError
 from surgeon.torch.placeholders import Placeholder, schema_of
-from surgeon.torch.plan import Plan
+from surgeon.torch.plan import ExportPlan
 
 NAMESPACE = "surgeon_scoped"
 _within = threading.local()  # whether an op is running the class's own forward just now
@@ -68,7 +68,9 @@ class _Sites:
 
 
 @contextlib.contextmanager
-def as_operators(plan: Plan, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
+def as_operators(
+    plan: ExportPlan, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[None]:
     """Let the plan's classes be operators inside the block; undone also on failure.
 
     The module is run once, without gradients and on copies of the arguments, to see how its classes are called.
@@ -106,7 +108,7 @@ def _run(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 @contextlib.contextmanager
-def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: Plan | None) -> Iterator[None]:
+def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: ExportPlan | None) -> Iterator[None]:
     """Replace what the classes are called by.  plan: None while the calls are only looked at."""
     before: list[tuple[Any, str, Any]] = []
     try:
@@ -123,7 +125,7 @@ def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: Plan | None) -
                 setattr(cls, name, old)
 
 
-def _apply(one: Placeholder, sites: _Sites, plan: Plan | None) -> Any:
+def _apply(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
     """What stands for `Function.apply`."""
     cls: Any = one.cls
     own = cls.apply  # bound to the class
@@ -140,7 +142,7 @@ def _apply(one: Placeholder, sites: _Sites, plan: Plan | None) -> Any:
     return classmethod(apply)
 
 
-def _forward(one: Placeholder, sites: _Sites, plan: Plan | None) -> Any:
+def _forward(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
     """What stands for a module class's `forward`."""
     cls: Any = one.cls
     own = cls.forward
@@ -157,7 +159,7 @@ def _forward(one: Placeholder, sites: _Sites, plan: Plan | None) -> Any:
 
 
 def _call(
-    one: Placeholder, owner: Any, named: dict[str, Any], run: Callable[[], Any], sites: _Sites, plan: Plan | None
+    one: Placeholder, owner: Any, named: dict[str, Any], run: Callable[[], Any], sites: _Sites, plan: ExportPlan | None
 ) -> Any:
     """One call: note its kind while looking, and send it to the op of its kind while exporting."""
     leaves, tree = pytree.tree_flatten(dict(named), is_leaf=_is_list)

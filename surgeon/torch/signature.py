@@ -19,7 +19,7 @@ KINDS = {"INT": int, "FLOAT": float, "STRING": str}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BoundCall:
     """One call sorted.  inputs: tensors, None for absent ones, and plain numbers that become constants.
 
     attributes: by name, a kind ("INT", "FLOATS", ...) and a value of it.
@@ -45,7 +45,7 @@ def default_of(argument: Argument) -> Any:
     return value
 
 
-def sort(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> Call:
+def sort(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> BoundCall:
     """Sort the values of a call.
 
     is_tensor: says of a value whether the graph computes it.  Raises UsageError where it computes an attribute, or
@@ -71,7 +71,7 @@ def sort(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> Call
             attributes[item.name] = attribute(item, value)
     while inputs and inputs[-1] is None:
         inputs.pop()
-    return Call(tuple(inputs), attributes)
+    return BoundCall(tuple(inputs), attributes)
 
 
 def attribute(argument: Argument, value: Any) -> tuple[str, Any]:

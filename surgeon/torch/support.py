@@ -20,7 +20,7 @@ _SHAPES = ((3, 3), (2, 3), (2, 3, 4), (2, 3, 4, 4), (3,), ())
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class ExporterSupport:
     """Whether an exporter can write an operator.  True or False by itself: `if surgeon.torch.is_supported(...)`.
 
     op: the operator as torch names it.  opset: that was asked for.  opsets: all at which it can be written, `since` the
@@ -77,7 +77,7 @@ class Unsupported:
         return f"{self.name}, {times} ({'; '.join(places)}): {self.reason}"
 
 
-def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None) -> Support:
+def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None) -> ExporterSupport:
     """Whether an exporter of torch can write an operator at an opset.
 
         support = surgeon.torch.is_supported("aten::i0")
@@ -138,18 +138,20 @@ def unsupported(
     return [_finding(same, exporter, opset) for same in calls.values()]
 
 
-def _answer(op: Any, exporter: str, opset: int) -> Support:
+def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
     name = op.name()
     known = opsets_of(op, exporter)
     since = _registered_since(name)
     if since is not None and since <= opset:
         opsets = tuple(one for one in OPSETS[exporter] if one >= since or one in known)
-        return Support(name, exporter, opset, True, opsets, (), f"{name} is registered by surgeon.torch.register.")
+        why = f"{name} is registered by surgeon.torch.register."
+        return ExporterSupport(name, exporter, opset, True, opsets, (), why)
     if since is not None:
         why = f"{name} is registered by surgeon.torch.register for opset {since} and above; register it at {opset}."
-        return Support(name, exporter, opset, False, tuple(one for one in OPSETS[exporter] if one >= since), (), why)
+        opsets = tuple(one for one in OPSETS[exporter] if one >= since)
+        return ExporterSupport(name, exporter, opset, False, opsets, (), why)
     if opset in known:
-        return Support(name, exporter, opset, True, known, (), f"The {exporter} exporter maps {name} itself.")
+        return ExporterSupport(name, exporter, opset, True, known, (), f"The {exporter} exporter maps {name} itself.")
     if exporter == DYNAMO and is_taken_apart(op, opset):
         pieces = _pieces(op, opset)
         if pieces is None:
@@ -157,7 +159,7 @@ def _answer(op: Any, exporter: str, opset: int) -> Support:
                 f"torch takes {name} apart for the exporter, and into what depends on its arguments; ask "
                 "surgeon.torch.unsupported with a module that calls it, or export it as a placeholder."
             )
-            return Support(name, exporter, opset, False, known, (), why)
+            return ExporterSupport(name, exporter, opset, False, known, (), why)
         if pieces and set(pieces) != {name}:
             everywhere = tuple(
                 one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())
@@ -165,11 +167,11 @@ def _answer(op: Any, exporter: str, opset: int) -> Support:
             listed = _listed(pieces)
             if opset in everywhere:
                 why = f"The {exporter} exporter takes {name} apart into {listed}, and maps all of that."
-                return Support(name, exporter, opset, True, everywhere, tuple(pieces), why)
+                return ExporterSupport(name, exporter, opset, True, everywhere, tuple(pieces), why)
             missing = [one for one, has in pieces.items() if opset not in has]
             why = reason(name, missing, everywhere, exporter, opset)
-            return Support(name, exporter, opset, False, everywhere, tuple(pieces), why)
-    return Support(name, exporter, opset, False, known, (), reason(name, [name], known, exporter, opset))
+            return ExporterSupport(name, exporter, opset, False, everywhere, tuple(pieces), why)
+    return ExporterSupport(name, exporter, opset, False, known, (), reason(name, [name], known, exporter, opset))
 
 
 def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str, opset: int) -> str:

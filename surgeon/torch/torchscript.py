@@ -17,7 +17,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema
 from surgeon.torch.arguments import Examples
 from surgeon.torch.outputs import set_types
-from surgeon.torch.plan import ONNX_TYPES, Plan
+from surgeon.torch.plan import ONNX_TYPES, ExportPlan
 from surgeon.torch.signature import MARK, STAND_IN, bind, sort
 
 LOWEST, NEWEST, USUAL = 7, 23, 20
@@ -29,7 +29,7 @@ def opsets() -> tuple[int, int]:
     return LOWEST, NEWEST
 
 
-def export(module: torch.nn.Module, plan: Plan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
+def export(module: torch.nn.Module, plan: ExportPlan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
     """Export with a symbolic for every operator of the plan.  options: as `torch.onnx.export` takes them."""
     opset = opset or USUAL
     tensors = tuple(tensor for _, tensor in plan.inputs.tensors)
@@ -88,7 +88,7 @@ def met(module: torch.nn.Module, inputs: Examples) -> set[str]:
 
 
 @contextlib.contextmanager
-def _symbolics(plan: Plan, opset: int) -> Iterator[None]:
+def _symbolics(plan: ExportPlan, opset: int) -> Iterator[None]:
     """Register at the export's opset, where nothing newer hides it, and put back what was there."""
     registry = symbolics()
     by_name: dict[str, list[Any]] = {}
@@ -115,7 +115,7 @@ def _symbolics(plan: Plan, opset: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _calls_apart(plan: Plan) -> Iterator[None]:
+def _calls_apart(plan: ExportPlan) -> Iterator[None]:
     """Keep equal calls of operators apart that may differ: the exporter's own pass merges those of any user's op."""
     if plan.merges_calls:
         yield
@@ -128,7 +128,7 @@ def _calls_apart(plan: Plan) -> Iterator[None]:
         torch._C._jit_pass_cse = merge
 
 
-def _symbolic(plan: Plan, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:
+def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:
     """What the exporter calls for each call of the operator, whichever overload it is.
 
     mapped: what it would call else; calls of overloads that are no placeholders go there.
@@ -169,7 +169,7 @@ def _symbolic(plan: Plan, ops: list[Any], mapped: Callable[..., Any] | None) -> 
     return symbolic
 
 
-def _overload(plan: Plan, ops: list[Any], args: tuple[Any, ...]) -> Any:
+def _overload(plan: ExportPlan, ops: list[Any], args: tuple[Any, ...]) -> Any:
     """The overload of a call: the exporter tells the name alone, so by the number and the kinds of its arguments.
 
     None where no placeholder takes them.

@@ -16,7 +16,7 @@ Position = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variation:
     """One way to run the operation.
 
     arguments: in place of the subject's own.  attributes: floats of the module, by path, set once it is made.
@@ -77,9 +77,9 @@ def numbers(module: torch.nn.Module) -> dict[str, float]:
     }
 
 
-def first_variant(subject: Subject, inputs: Sequence[torch.Tensor]) -> Variant:
+def first_variant(subject: Subject, inputs: Sequence[torch.Tensor]) -> Variation:
     """The operation as it was given.  Raises UsageError where it does not take the inputs."""
-    variant = Variant(tuple(tuple(tensor.shape) for tensor in inputs))
+    variant = Variation(tuple(tuple(tensor.shape) for tensor in inputs))
     complaint = run(variant.module(subject), variant.inputs(inputs))
     if complaint:
         shapes = " and ".join("x".join(map(str, shape)) or "a scalar" for shape in variant.shapes)
@@ -88,8 +88,8 @@ def first_variant(subject: Subject, inputs: Sequence[torch.Tensor]) -> Variant:
 
 
 def other_sizes(
-    subject: Subject, inputs: Sequence[torch.Tensor], first: Variant, *, with_arguments: bool = True
-) -> Variant:
+    subject: Subject, inputs: Sequence[torch.Tensor], first: Variation, *, with_arguments: bool = True
+) -> Variation:
     """The operation with every size changed that it can do without, arguments that say a size along with it.
 
     with_arguments: False leaves these as they are, and the sizes that they force.
@@ -120,8 +120,8 @@ def other_sizes(
 
 
 def other_numbers(
-    subject: Subject, inputs: Sequence[torch.Tensor], variant: Variant, vary: Mapping[str, Any] | None, skip: int = 0
-) -> Variant:
+    subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any] | None, skip: int = 0
+) -> Variation:
     """The operation with other hyper-parameters.  skip: values to leave out, for yet others.
 
     vary: new values of arguments, or of floats that the module keeps, by name; None: change every float that it takes.
@@ -145,7 +145,7 @@ def other_numbers(
     return found
 
 
-def other_counts(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variant) -> Variant:
+def other_counts(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation) -> Variation:
     """The operation with other integers where the caller gave them and they say no size: groups, kernels, a rank."""
     found = variant
     for name in sorted(subject.given):
@@ -157,7 +157,7 @@ def other_counts(subject: Subject, inputs: Sequence[torch.Tensor], variant: Vari
     return found
 
 
-def _told(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variant, vary: Mapping[str, Any]) -> Variant:
+def _told(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any]) -> Variation:
     arguments, attributes = dict(variant.arguments), dict(variant.attributes)
     known = numbers(variant.module(subject))
     for name, value in vary.items():
@@ -177,14 +177,14 @@ def _told(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variant, va
     return found
 
 
-def _with(variant: Variant, positions: Sequence[Position], factor: int, arguments: Mapping[str, Any]) -> Variant:
+def _with(variant: Variation, positions: Sequence[Position], factor: int, arguments: Mapping[str, Any]) -> Variation:
     shapes = [list(shape) for shape in variant.shapes]
     for place, axis in positions:
         shapes[place][axis] *= factor
     return replace(variant, shapes=tuple(map(tuple, shapes)), arguments={**variant.arguments, **arguments})
 
 
-def _works(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variant) -> bool:
+def _works(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation) -> bool:
     try:
         module = variant.module(subject)
     except UsageError:

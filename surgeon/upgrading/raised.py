@@ -16,12 +16,10 @@ from pathlib import Path
 import onnx
 
 from surgeon.file.model import Model, Patch
-from surgeon.file.save import DataMode, save
+from surgeon.file.save import DataMode, Written, save
 from surgeon.models.options import CheckOptions
 from surgeon.upgrading.result import Upgrade
 from surgeon.upgrading.upgrade import plan, require_opset, require_same
-
-Written = onnx.ModelProto | Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from surgeon.edit.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
-from surgeon.errors import GraphError, UsageError
+from surgeon.errors import GraphError, Refusal, UsageError
 from surgeon.file.model import Model, Patch
-from surgeon.file.save import DataMode, save
+from surgeon.file.save import DataMode, Written, save
 from surgeon.file.wire import write_varint
 from surgeon.indexing.index import GRAPH_FIELD, Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
@@ -31,7 +31,6 @@ from surgeon.shapes.indexed import index_of
 from surgeon.upgrading.result import Upgrade
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5
-Written = onnx.ModelProto | Path
 NAMED = 3  # nodes named for each op that blocks
 
 
@@ -114,7 +113,7 @@ def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, P
     patch = Patch(index.model)
     if opset == old:
         return done, patch
-    judged = _Plan(index, opset, done)
+    judged = _Judgement(index, opset, done)
     judged.judge()
     judged.write(patch)
     if ir_version != index.ir_version:
@@ -122,7 +121,7 @@ def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, P
     return done, patch
 
 
-class _Plan:
+class _Judgement:
     """The judgement on every node, and the edits that follow."""
 
     def __init__(self, index: Index, opset: int, done: Upgrade) -> None:
@@ -148,8 +147,8 @@ class _Plan:
 
     def _judge_node(self, node: Node, old: int) -> None:
         found = judge(node, old, self.opset, self.index.types)
-        if isinstance(found, str):
-            self.blocked.setdefault((node.op, found), []).append(node.label)
+        if isinstance(found, Refusal):
+            self.blocked.setdefault((node.op, found.reason), []).append(node.label)
             return
         if _moves(node.op, old, self.opset):
             self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
@@ -171,10 +170,10 @@ class _Plan:
         differ = [node for node in nodes if _moves(node.op, old, self.opset)]
         for node in differ:
             found = judge(node, old, self.opset, self.index.types)
-            if not isinstance(found, str) and not found.empty:
-                found = f"{_sentence(node.op, found)}, which cannot be done inside of a function,"
-            if isinstance(found, str):
-                self.blocked.setdefault((node.op, found), []).append(f"{node.label} in {function.label}")
+            if isinstance(found, Change) and not found.empty:
+                found = Refusal(f"{_sentence(node.op, found)}, which cannot be done inside of a function,")
+            if isinstance(found, Refusal):
+                self.blocked.setdefault((node.op, found.reason), []).append(f"{node.label} in {function.label}")
         if differ:
             self.raised.append(function)
             self.done.functions.append(function.label.removeprefix("function "))

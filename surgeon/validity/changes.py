@@ -9,28 +9,18 @@ them whatever they say.
 
 from collections.abc import Hashable, Iterable, Iterator
 
-import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
 
 from surgeon.errors import ModelFileError
 from surgeon.file.values import decode
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import check_node, only_ort_knows
-from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of
+from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of, imports_of, key_of
 
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
 _UNCHECKED = "surgeon.unchecked"  # onnx.checker passes what is in a domain that it does not know
 _WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
-
-
-def domain_of(domain: str) -> str:
-    """Return a domain by its plain spelling: `ai.onnx` is the default domain."""
-    return "" if domain == "ai.onnx" else domain
-
-
-def imports_of(opsets: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """Return the imported version of each domain."""
-    return {domain_of(entry.domain): entry.version for entry in opsets}
 
 
 def check_changes(before: ModelProto, after: ModelProto) -> list[str]:
@@ -123,9 +113,9 @@ def _nested(nodes: Iterable[NodeProto]) -> list[NodeProto]:
 
 def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str | None:
     """Return onnx.checker's complaint of one node, or None; its bodies are left to be checked node by node."""
-    if domain_of(node.domain) not in context.opset_imports:
+    if plain_domain(node.domain) not in context.opset_imports:
         return None  # said once already, for the domain
-    opset = context.opset_imports[domain_of(node.domain)]
+    opset = context.opset_imports[plain_domain(node.domain)]
     if only_ort_knows(node.domain, node.op_type, opset):
         return next(iter(check_node(node, opset, lambda _: None)), None)
     if node.domain == "ai.onnx" or any(attribute.type in _WEIGHTY for attribute in node.attribute):
@@ -141,7 +131,7 @@ def _lightened(node: NodeProto) -> NodeProto:
     """Return a copy of a node with empty bodies, without payloads that lie elsewhere, in the plain default domain."""
     copy = NodeProto()
     copy.CopyFrom(node)
-    copy.domain = domain_of(copy.domain)
+    copy.domain = plain_domain(copy.domain)
     for graph in graphs_of(copy):
         graph.Clear()
         graph.name = "body"
@@ -169,7 +159,7 @@ def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
     context = _context(before.ir_version, imports_of(before.opset_import))
     for nodes in (before.graph.node, _nested(before.graph.node)):
         for other in nodes:
-            same_op = other.op_type == node.op_type and domain_of(other.domain) == domain_of(node.domain)
+            same_op = other.op_type == node.op_type and plain_domain(other.domain) == plain_domain(node.domain)
             if same_op and _node_complaint(other, context) == text:
                 return True
     return False
@@ -177,10 +167,10 @@ def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
 
 def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
     """Check the local functions of `after` that `before` does not have letter for letter."""
-    old = {(f.domain, f.name, f.overload): f for f in before.functions}
+    old = {key_of(function): function for function in before.functions}
     complaints = []
     for function in after.functions:
-        known = old.get((function.domain, function.name, function.overload))
+        known = old.get(key_of(function))
         if known == function:
             continue
         text = _function_complaint(function, after.ir_version)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import surgeon
+from surgeon.errors import Refusal
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Rule
 from surgeon.target import names, takers
@@ -48,7 +49,7 @@ class TestEachRule:
         """No target gives an error in place of a plan or a reason."""
         for target in names():
             plan = rule.plan(target, 24)
-            assert isinstance(plan, str) or plan.needs is None
+            assert isinstance(plan, Refusal) or plan.needs is None
 
 
 def test_names_are_unique():

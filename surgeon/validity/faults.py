@@ -1,0 +1,144 @@
+"""What breaks ONNX's own rules in the structure of a model: the one walk over its messages that finds it.
+
+Names made twice or never, nodes out of order or in a circle, domains that are not imported.  It works on the messages
+alone, so that all faults are found where an index could not be made; who tells of them finds the words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from surgeon.ops.records import WITH_BODIES
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.walking import circle, free_names, graphs_in, imports_of
+
+Kind = Literal[
+    "input twice", "initializer twice", "made twice", "not made", "output not made", "domain", "order", "circle"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A graph of a model, in words.  root: the main graph or the function that it lies in; owner: whose body it is."""
+
+    words: str
+    root: str
+    function: FunctionProto | None = None
+    owner: NodeProto | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault.
+
+    name: of the tensor, or the domain.  node: what reads it, makes it again or is of the domain; first: what made it
+    before, None for an input or initializer.  around: nodes each of which needs the one behind it, the last the first.
+    """
+
+    kind: Kind
+    name: str
+    place: Within
+    node: NodeProto | None = None
+    first: NodeProto | None = None
+    around: tuple[NodeProto, ...] = ()
+
+
+def faults_of(model: ModelProto) -> list[Fault]:
+    """All faults of the main graph, of the bodies of its nodes and of the local functions."""
+    audit = _Audit(imports_of(model.opset_import))
+    root = Within("the graph", "the graph")
+    audit.unmade(audit.graph(model.graph, root))
+    for function in model.functions:
+        audit.imports = imports_of(function.opset_import)
+        words = f"function {function.name!r}"
+        place = Within(words, words, function)
+        audit.unmade(audit.nodes(function.node, Counter(function.input), function.output, place))
+    return audit.faults
+
+
+Late = tuple[str, Within, NodeProto | None]  # a name that was not made yet, and by whom it is read; None: as an output
+
+
+@dataclass(slots=True)
+class _Audit:
+    """The walk.  imports: of the main graph, or of the function that is looked at."""
+
+    imports: dict[str, int]
+    faults: list[Fault] = field(default_factory=list)
+
+    def graph(self, graph: GraphProto, place: Within) -> list[Late]:
+        """Look at one graph; returns the names that it takes from around it."""
+        given = Counter(value.name for value in graph.input)
+        initializers = Counter(tensor.name for tensor in graph.initializer)
+        initializers.update(sparse.values.name for sparse in graph.sparse_initializer)
+        self.faults += [Fault("input twice", name, place) for name, count in given.items() if count > 1]
+        self.faults += [Fault("initializer twice", name, place) for name, count in initializers.items() if count > 1]
+        return self.nodes(graph.node, given | initializers, [value.name for value in graph.output], place)
+
+    def nodes(
+        self, nodes: Sequence[NodeProto], given: Counter[str], outputs: Iterable[str], place: Within
+    ) -> list[Late]:
+        """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
+
+        The one loop that runs over every node of a model: kept lean.
+        """
+        made = set(given)
+        count = len(made)
+        late: list[Late] = []
+        domains: dict[str, NodeProto] = {}
+        for node in nodes:
+            domain = node.domain
+            if domain not in domains:
+                domains[domain] = node
+            for name in node.input:
+                if name not in made and name:
+                    late.append((name, place, node))
+            if domain or node.op_type in WITH_BODIES:
+                late.extend(item for item in self._captured(node, place) if item[0] not in made)
+            for name in node.output:
+                if name:
+                    made.add(name)
+                    count += 1
+        if count != len(made):
+            self.faults += _repeated(nodes, given, place)
+        strange = [(domain, node) for domain, node in domains.items() if plain_domain(domain) not in self.imports]
+        self.faults += [Fault("domain", domain, place, node) for domain, node in strange]
+        disordered = next((name for name, *_ in late if name in made), None)
+        if disordered is not None:
+            around = _circle(nodes)
+            self.faults.append(Fault("circle" if around else "order", disordered, place, around=around))
+        late.extend((name, place, None) for name in outputs if name and name not in made)
+        return [item for item in late if item[0] not in made]
+
+    def unmade(self, names: Iterable[Late]) -> None:
+        """Note the names that a main graph or a function uses and nothing makes."""
+        each_once = {(name, id(node)): (name, place, node) for name, place, node in names}
+        for name, place, node in each_once.values():
+            self.faults.append(Fault("output not made" if node is None else "not made", name, place, node))
+
+    def _captured(self, node: NodeProto, place: Within) -> Iterator[Late]:
+        """Look at the bodies of a node; yields the names that they take from around them."""
+        for attribute in node.attribute:
+            for graph in graphs_in(attribute):
+                inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {place.words}"
+                yield from self.graph(graph, Within(inside, place.root, place.function, node))
+
+
+def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: Within) -> Iterator[Fault]:
+    """The names that nodes make again."""
+    makers: dict[str, NodeProto | None] = dict.fromkeys(given)
+    for node in nodes:
+        for name in filter(None, node.output):
+            if name in makers:
+                yield Fault("made twice", name, place, node, makers[name])
+            makers.setdefault(name, node)
+
+
+def _circle(nodes: Sequence[NodeProto]) -> tuple[NodeProto, ...]:
+    """Nodes that depend on themselves through each other, if there are such."""
+    maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    needs = {place: [maker[name] for name in free_names(node) if name in maker] for place, node in enumerate(nodes)}
+    return tuple(nodes[place] for place in circle(needs))
