@@ -12,15 +12,13 @@ import numpy as np
 import onnx
 from onnx import AttributeProto
 
-from surgeon.errors import SurgeonError
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import REGROUPING
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
-from surgeon.shapes.facts import INT32, INT64, INTEGERS, Facts, Shape, Site, Values, axis_of
+from surgeon.shapes.facts import INT32, INT64, INTEGERS, Facts, Missing, Shape, Site, Values, axis_of, said
 from surgeon.shapes.moving import handed_on, move_of
-from surgeon.shapes.rules import ODD
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
 
@@ -48,13 +46,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Or": np.logical_or,
     "Not": np.logical_not,
 }
-
-
-class _Missing(Exception):
-    """What must be found before a tensor can be."""
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
 
 
 class Elements:
@@ -114,7 +105,7 @@ class Elements:
         key = (is_choice, home, name)
         if key not in self._known:
             if self._is_solving:
-                raise _Missing(key)
+                raise Missing(key)
             self._is_solving = True
             try:
                 self._solve(key)
@@ -128,22 +119,18 @@ class Elements:
             key = next(reversed(waiting))
             try:
                 self._known[key] = self._find(*key)
-            except _Missing as stopped:
-                if stopped.key in waiting:
-                    self._known[stopped.key] = None  # a circle in a broken graph
+            except Missing as stopped:
+                if stopped.tasks[0] in waiting:
+                    self._known[stopped.tasks[0]] = None  # a circle in a broken graph
                 else:
-                    waiting[stopped.key] = True
+                    waiting[stopped.tasks[0]] = True
             else:
                 del waiting[key]
 
     def _find(self, is_choice: bool, home: Scope, name: str) -> Any:
-        try:
-            shape = self.shapes.facts(home, name).shape
-            if shape is None:
-                return None
-            return self._find_choice(home, name, shape) if is_choice else self._find_affine(home, name, shape)
-        except (*ODD, SurgeonError):
-            return None  # a graph that breaks the rules of its ops: nothing is known
+        shape = self.shapes.facts(home, name).shape
+        find: Callable[..., Any] = self._find_choice if is_choice else self._find_affine
+        return None if shape is None else said(find, home, name, shape, otherwise=None)
 
     def _site(self, home: Scope, name: str) -> Site | None:
         node = home.producers.get(name)

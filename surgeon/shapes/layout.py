@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.broadcasting import broadcast, equal
-from surgeon.shapes.facts import Draft, Facts, Open, Rule, Shape, Site, axis_of, known, length_of
-from surgeon.shapes.symbols import Size, floor_div, product
+from surgeon.shapes.facts import Draft, Facts, Open, Rule, Shape, Site, axis_of, known, length_of, require
+from surgeon.shapes.symbols import Expr, Size, floor_div, product
 
 
 def reshaped(shape: Shape | None, target: Sequence[Size | None], allow_zero: bool) -> list[Size | None]:
     """The shape after a Reshape: 0 keeps a dimension, -1 is what the others leave."""
     sizes: list[Size | None] = []
     for axis, size in enumerate(target):
+        require(size is None or isinstance(size, (int, Expr)))
         kept = isinstance(size, int) and size == 0 and not allow_zero
+        require(not kept or shape is None or axis < len(shape))
         sizes.append((shape[axis] if shape is not None else None) if kept else size)
     rests = [axis for axis, size in enumerate(sizes) if isinstance(size, int) and size == -1]
     if rests:
@@ -141,6 +143,7 @@ def _tile(site: Site) -> Sequence[Draft]:
     repeats = site.value(1)
     if shape is None or repeats is None:
         return [Draft(dtype, None if shape is None else [None] * len(shape))]
+    require(len(shape) == repeats.size)
     each = zip(shape, repeats.reshape(-1).tolist(), strict=True)
     return [Draft(dtype, [None if times is None else size * times for size, times in each])]
 
@@ -150,9 +153,10 @@ def _pad(site: Site) -> Sequence[Draft]:
     pads = site.sizes(1) if site.has(1) else site.attribute("pads", site.attribute("paddings"))
     if shape is None or pads is None or (site.has(3) and site.numbers(3) is None):
         return [Draft(dtype, None if shape is None else [None] * len(shape))]
-    axes = site.numbers(3) if site.has(3) else None
+    axes = (site.numbers(3) if site.has(3) else None) or range(len(shape))
+    require(len(pads) == 2 * len(axes))
     padded: list[Size] = list(shape)
-    for place, axis in enumerate(range(len(shape)) if axes is None else axes):
+    for place, axis in enumerate(axes):
         axis = axis_of(axis, len(shape))
         padded[axis] = padded[axis] + pads[place] + pads[place + len(pads) // 2]
     return [Draft(dtype, padded)]
@@ -163,6 +167,7 @@ def _depth_to_space(site: Site) -> Sequence[Facts]:
     block = site.attribute("blocksize", 1)
     if shape is None:
         return [Facts(dtype, None)]
+    require(len(shape) == 4)
     batch, channels, height, width = shape
     return [Facts(dtype, (batch, floor_div(channels, block * block), height * block, width * block))]
 
@@ -172,6 +177,7 @@ def _space_to_depth(site: Site) -> Sequence[Facts]:
     block = site.attribute("blocksize", 1)
     if shape is None:
         return [Facts(dtype, None)]
+    require(len(shape) == 4)
     batch, channels, height, width = shape
     return [Facts(dtype, (batch, channels * block * block, floor_div(height, block), floor_div(width, block)))]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from surgeon.shapes.facts import INT64, Draft, Facts, Open, Rule, Shape, Site, axis_of
+from surgeon.shapes.facts import INT64, Draft, Facts, Open, Rule, Shape, Site, axis_of, require
 from surgeon.shapes.symbols import Size, at_least, floor_div, largest, only_call, smallest
 
 FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
@@ -13,7 +13,9 @@ def slice_parameters(site: Site) -> tuple[list[Any], list[Any], list[int], list[
     """(starts, ends, axes, steps) of a Slice, starts and ends with None for unknown ones; None if axes are unknown."""
     if site.opset < 10:
         starts, ends = list(site.attribute("starts") or ()), list(site.attribute("ends") or ())
-        return starts, ends, list(site.attribute("axes") or range(len(starts))), [1] * len(starts)
+        listed = list(site.attribute("axes") or range(len(starts)))
+        require(len(starts) == len(ends) == len(listed))
+        return starts, ends, listed, [1] * len(starts)
     axes = site.numbers(3) if site.has(3) else None
     steps = site.numbers(4) if site.has(4) else None
     if (site.has(3) and axes is None) or (site.has(4) and steps is None):
@@ -24,7 +26,9 @@ def slice_parameters(site: Site) -> tuple[list[Any], list[Any], list[int], list[
     if count < 0:
         return None
     starts, ends = ([None] * count if found is None else found.reshape(-1).tolist() for found in bounds)
-    return starts, ends, list(range(count)) if axes is None else axes, [1] * count if steps is None else steps
+    axes, steps = list(range(count)) if axes is None else axes, [1] * count if steps is None else steps
+    require(len(starts) == len(ends) == len(axes) == len(steps))
+    return starts, ends, axes, steps
 
 
 def _from_front(bound: Size | None, size: Size) -> Size | None:

@@ -13,29 +13,35 @@ from typing import Any, TypeAlias
 
 from onnx import AttributeProto
 
-from surgeon.errors import SurgeonError
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
 from surgeon.shapes import bodies, values
-from surgeon.shapes.facts import BOOL, FLOATS, INTEGERS, UNKNOWN, Draft, Facts, Open, Site, Values, best, sane
+from surgeon.shapes.facts import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    UNKNOWN,
+    Draft,
+    Facts,
+    Missing,
+    Open,
+    Site,
+    Values,
+    best,
+    said,
+    sane,
+)
 from surgeon.shapes.frame import Frame
 from surgeon.shapes.inference import infer
 from surgeon.shapes.repeats import Repeats
-from surgeon.shapes.rules import ODD, RULES
+from surgeon.shapes.rules import RULES
 from surgeon.shapes.stated import UNSTATED, Stated
-from surgeon.shapes.symbols import Size, symbol
+from surgeon.shapes.symbols import Expr, Size, symbol
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
 Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
-
-
-class _Missing(Exception):
-    """Tensors that must be evaluated before a rule can go on."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
 
 
 class Shapes:
@@ -77,7 +83,9 @@ class Shapes:
         if home is None:
             return None
         found = self._solved_value(home, name)
-        if found is None or any(item is None for item in found.flat) or self.facts(scope, name).dtype in FLOATS:
+        if found is None or not all(isinstance(item, (int, Expr)) for item in found.flat):
+            return None  # a ratio stands in what must be a tensor of floats
+        if self.facts(scope, name).dtype in FLOATS:
             return None
         return found.copy()
 
@@ -135,7 +143,7 @@ class Shapes:
             return UNKNOWN
         found = self._at_hand(home, name)
         if found is None:
-            raise _Missing([(False, home, name)])
+            raise Missing((False, home, name))
         return found
 
     def need_value(self, scope: Scope, name: str) -> Values | None:
@@ -144,7 +152,7 @@ class Shapes:
         if home is None:
             return None
         if (home, name) not in self._values:
-            raise _Missing([(True, home, name)])
+            raise Missing((True, home, name))
         return self._values[home, name]
 
     def floats(self, scope: Scope, name: str) -> list[float] | None:
@@ -164,7 +172,7 @@ class Shapes:
                 continue
             try:
                 missing = self._find_value(home, name) if is_value else self._find_facts(home, name)
-            except _Missing as stopped:
+            except Missing as stopped:
                 missing = stopped.tasks
             if missing:
                 begun.add(task)
@@ -246,7 +254,8 @@ class Shapes:
     def _apply(self, site: Site) -> None:
         """Find the facts of all outputs of a node, those of whose inputs are known."""
         home, node = site.scope, site.node
-        drafts = self._by_rule(site)
+        nothing: Sequence[Draft | Facts] = ()
+        drafts = said(self._by_rule, site, otherwise=nothing)
         inferred: Sequence[Draft] = ()
         for place, output in enumerate(node.outputs):
             if not output or self._at_hand(home, output) is not None:
@@ -258,18 +267,15 @@ class Shapes:
             self._facts[home, output] = self._settled(home, output, draft, other)
 
     def _by_rule(self, site: Site) -> Sequence[Draft | Facts]:
-        try:
-            called = self._called(site.node)
-            if called is not None:
-                inner = self._inside(site.scope, site.node, called)
-                outputs: Any = called.proto.output
-                return [] if inner is None else [inner.facts(called, name) for name in outputs]
-            if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
-                return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
-            rule = RULES.get(site.node.op)
-            return rule(site) if rule is not None else []
-        except (*ODD, SurgeonError):
-            return []  # a graph that breaks the rules of its ops: nothing is known
+        called = self._called(site.node)
+        if called is not None:
+            inner = self._inside(site.scope, site.node, called)
+            outputs: Any = called.proto.output
+            return [] if inner is None else [inner.facts(called, name) for name in outputs]
+        if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
+            return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
+        rule = RULES.get(site.node.op)
+        return rule(site) if rule is not None else []
 
     def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
         """Whether neither the rule nor the file tells dtype and rank."""
@@ -303,10 +309,7 @@ class Shapes:
         if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
             return Draft(*UNKNOWN)
         site = Site(self, home.parent, owner, self.origin.inputs(owner))
-        try:
-            return bodies.input_draft(site, home, name)
-        except (*ODD, SurgeonError):
-            return Draft(*UNKNOWN)
+        return said(bodies.input_draft, site, home, name, otherwise=Draft(*UNKNOWN))
 
     # Local functions
 
@@ -358,7 +361,8 @@ class Shapes:
             self._values[home, name] = found if found is not None else blank
             return ()
         site = Site(self, home, node, self.origin.inputs(node))
-        results = self._by_value_rule(site)
+        nothing: Sequence[Values | None] = ()
+        results = said(self._by_value_rule, site, otherwise=nothing)
         for place, output in enumerate(node.outputs):
             if output == name:
                 found = results[place] if place < len(results) else None
@@ -370,21 +374,18 @@ class Shapes:
         return ()
 
     def _by_value_rule(self, site: Site) -> Sequence[Values | None]:
-        try:
-            called = self._called(site.node)
-            if called is not None:
-                inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
-                if inner is None:
-                    return []
-                return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
-            if site.node.op == "If":
-                chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
-                proto: Any = None if chosen is None else chosen.proto
-                return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
-            rule = values.RULES.get(site.node.op)
-            return rule(site) if rule is not None else []
-        except (*ODD, SurgeonError):
-            return []  # as for facts
+        called = self._called(site.node)
+        if called is not None:
+            inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
+            if inner is None:
+                return []
+            return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
+        if site.node.op == "If":
+            chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
+            proto: Any = None if chosen is None else chosen.proto
+            return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
+        rule = values.RULES.get(site.node.op)
+        return rule(site) if rule is not None else []
 
     def _value_of_input(self, home: Scope, name: str) -> Values | None:
         if self._frame is not None and home is self._frame.scope:
@@ -392,8 +393,5 @@ class Shapes:
         return self._constant(home, name)
 
     def _constant(self, home: Scope, name: str) -> Values | None:
-        try:
-            found = self.origin.constants.get(home, name)
-        except (*ODD, SurgeonError):
-            return None  # its data cannot be read, which whoever needs the data will say, or its op makes no sense
+        found = said(self.origin.constants.get, home, name, otherwise=None)
         return None if found is None else values.of_array(found.array)
