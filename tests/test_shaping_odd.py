@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from surgeon.file.model import Model
+from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.shapes import values
 from surgeon.shapes.facts import STRICT, Facts, Site
-from surgeon.shapes.indexed import index_of
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Expr
@@ -78,7 +78,7 @@ def nonsense(seed: int) -> onnx.ModelProto:
 def test_nonsense_is_unknown(start: int) -> None:
     """Facts are made of sizes of at least 0, values of sizes and truths, at every tensor of every scope."""
     for seed in range(start, start + 50):
-        index = index_of(Model.open(nonsense(seed)))
+        index = Index(Model.open(nonsense(seed)))
         shapes = Shapes(Origin(index))
         for scope in index.scopes:
             for name in {name for node in scope.nodes for name in (*node.inputs, *node.outputs)}:
@@ -98,7 +98,7 @@ def test_users_do_not_meet_a_bug_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(RULES, "Relu", broken)
     text = '<ir_version: 8, opset_import: ["" : 17]> agraph (float[2] x) => (float y) { y = Relu(x) }'
     model = onnx.parser.parse_model(text)
-    index = index_of(Model.open(model))
+    index = Index(Model.open(model))
     with pytest.raises(RecursionError):
         Shapes(Origin(index)).facts(index.main, "y")
     monkeypatch.delenv(STRICT)
@@ -116,5 +116,5 @@ def test_data_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="gone.bin")
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    index = index_of(Model.open(tmp_path / "m.onnx"))
+    index = Index(Model.open(tmp_path / "m.onnx"))
     assert len(Shapes(Origin(index)).facts(index.main, "y").shape or ()) == 1

@@ -10,14 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import AttributeProto
 
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Scope
 from surgeon.ops.records import REGROUPING
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
-from surgeon.shapes.facts import INT32, INT64, INTEGERS, Facts, Missing, Shape, Site, Values, axis_of, said
+from surgeon.shapes.facts import INT32, INT64, INTEGERS, Missing, Shape, Site, axis_of, said
 from surgeon.shapes.moving import handed_on, move_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
@@ -130,13 +129,13 @@ class Elements:
     def _find(self, is_choice: bool, home: Scope, name: str) -> Any:
         shape = self.shapes.facts(home, name).shape
         find: Callable[..., Any] = self._find_choice if is_choice else self._find_affine
-        return None if shape is None else said(find, home, name, shape, otherwise=None)
+        return None if shape is None else said(find, home, name, shape)
 
     def _site(self, home: Scope, name: str) -> Site | None:
         node = home.producers.get(name)
         if node is None or node.outputs[0] != name or home.versions.get("", 1) < 7:  # others broadcast before
             return None
-        return Site(_Settled(self.shapes), home, node, self.shapes.origin.inputs(node))
+        return self.shapes.site(node)
 
     def _constant(self, home: Scope, name: str) -> "np.ndarray[Any, Any] | None":
         constants = self.shapes.origin.constants
@@ -294,25 +293,6 @@ class Elements:
             if choice is None or shape is None:
                 return
             yield choice, shape
-
-
-class _Settled:
-    """An evaluator for sites that are asked once all is known that they need."""
-
-    def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
-
-    def need_facts(self, scope: Scope, name: str) -> Facts:
-        return self._shapes.facts(scope, name)
-
-    def need_value(self, scope: Scope, name: str) -> Values | None:
-        return self._shapes.value(scope, name)
-
-    def floats(self, scope: Scope, name: str) -> list[float] | None:
-        return self._shapes.floats(scope, name)
-
-    def attribute(self, node: Node, name: str) -> AttributeProto | None:
-        return self._shapes.attribute(node, name)
 
 
 def _arithmetic(op: str, a: Affine, b: Affine) -> Affine | None:

@@ -54,21 +54,21 @@ class Missing(Exception):
 T = TypeVar("T")
 
 
-def said(rule: Callable[..., T], *given: Any, otherwise: T) -> T:
-    """What a rule says; `otherwise` where it can say nothing.
+def said(rule: Callable[..., T], *given: Any) -> T | None:
+    """What a rule says; None where it can say nothing.
 
     Any other exception is a bug of the rule.  Tests see it; of users none loses a rewrite by a shape that is unknown.
     """
     try:
         return rule(*given)
     except (Unknown, SizeError, ModelFileError):  # data that cannot be read, whoever needs it will tell of
-        return otherwise
+        return None
     except Missing:
         raise
     except Exception:
         if os.environ.get(STRICT):
             raise
-        return otherwise
+        return None
 
 
 class Facts(NamedTuple):
@@ -217,6 +217,11 @@ def is_unknown(size: Size) -> bool:
     return not isinstance(size, int) and any(name.startswith("?") for name in symbols(size))
 
 
+def spelled(size: Size | None) -> str:
+    """A size as people read it: ? where nothing is known of it."""
+    return "?" if size is None or is_unknown(size) else str(size)
+
+
 def known(shape: Open | None) -> Shape | None:
     """The shape itself where every dimension is known, else None."""
     return None if shape is None or any(size is None for size in shape) else tuple(x for x in shape if x is not None)
@@ -232,7 +237,15 @@ def sane(draft: Draft | Facts) -> Draft | Facts:
     return draft if shape is draft.shape and dtype == draft.dtype else Draft(dtype, shape)
 
 
-def best(sizes: Sequence[Size | None]) -> Size | None:
+def merged(drafts: Sequence[Draft | Facts]) -> Draft:
+    """What drafts of one tensor say together; of two that differ, what the first says."""
+    dtype = next((draft.dtype for draft in drafts if draft.dtype), None)
+    shapes = [draft.shape for draft in drafts if draft.shape is not None]
+    fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
+    return Draft(dtype, [_best(sizes) for sizes in zip(*fitting, strict=True)] if shapes else None)
+
+
+def _best(sizes: Sequence[Size | None]) -> Size | None:
     """The first that says something, rather one without an unknown dimension."""
     given = [size for size in sizes if size is not None]
     return next((size for size in given if not is_unknown(size)), given[0] if given else None)

@@ -16,27 +16,14 @@ from onnx import AttributeProto
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
 from surgeon.shapes import bodies, values
-from surgeon.shapes.facts import (
-    BOOL,
-    FLOATS,
-    INTEGERS,
-    UNKNOWN,
-    Draft,
-    Facts,
-    Missing,
-    Open,
-    Site,
-    Values,
-    best,
-    said,
-    sane,
-)
+from surgeon.shapes.dtypes import Dtypes
+from surgeon.shapes.facts import FLOATS, UNKNOWN, WHOLE, Draft, Facts, Missing, Shape, Site, Values, merged, said, sane
 from surgeon.shapes.frame import Frame
 from surgeon.shapes.inference import infer
 from surgeon.shapes.repeats import Repeats
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.stated import UNSTATED, Stated
-from surgeon.shapes.symbols import Expr, Size, symbol
+from surgeon.shapes.symbols import Expr, symbol
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
@@ -54,6 +41,7 @@ class Shapes:
         self.origin = origin
         self._frame, self._outer = frame, outer
         self._stated: Stated = Stated(origin) if outer is None else outer._stated
+        self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, Facts] = {}
         self._values: dict[Key, Values | None] = {}
         self._learned: dict[Key, Facts] = {}
@@ -73,6 +61,19 @@ class Shapes:
             self._solve((False, home, name))
             found = self._facts[home, name]
         return found
+
+    def shape(self, scope: Scope, name: str) -> Shape | None:
+        """The shape of a tensor; None where the rank is unknown."""
+        return self.facts(scope, name).shape
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a tensor, found without its shape where that can be: then it costs no evaluation."""
+        return self._dtypes.find(scope, name) or self.facts(scope, name).dtype
+
+    def is_float(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is known to hold floats; which of them may be unknown, as in a function."""
+        found = self._dtypes.is_float(scope, name)
+        return self.facts(scope, name).dtype in FLOATS if found is None else found
 
     def value(self, scope: Scope, name: str) -> Values | None:
         """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
@@ -97,11 +98,16 @@ class Shapes:
         scope = self._called(call)
         if scope is None:
             return None
-        home = self.origin.scope(call.scope)
-        for name in filter(None, self.origin.inputs(call)):
+        site = self.site(call)
+        return self._inside(site.scope, call, scope)
+
+    def site(self, node: Node) -> Site:
+        """A node with all that rules ask of its inputs."""
+        home, inputs = self.origin.scope(node.scope), self.origin.inputs(node)
+        for name in filter(None, inputs):
             self.facts(home, name)
             self.value(home, name)
-        return self._inside(home, call, scope)
+        return Site(self, home, node, inputs)
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
@@ -254,8 +260,7 @@ class Shapes:
     def _apply(self, site: Site) -> None:
         """Find the facts of all outputs of a node, those of whose inputs are known."""
         home, node = site.scope, site.node
-        nothing: Sequence[Draft | Facts] = ()
-        drafts = said(self._by_rule, site, otherwise=nothing)
+        drafts = said(self._by_rule, site) or ()
         inferred: Sequence[Draft] = ()
         for place, output in enumerate(node.outputs):
             if not output or self._at_hand(home, output) is not None:
@@ -287,21 +292,13 @@ class Shapes:
         stated, _ = self._stated.draft(home, name)
         if stated.shape is None and isinstance(draft, Facts) and draft.dtype and draft.shape is not None:
             return draft
-        shapes: list[Open] = [found.shape for found in (draft, stated, inferred) if found.shape is not None]
-        dtype = draft.dtype or stated.dtype or inferred.dtype
-        if not shapes:
+        dtype, shape = merged((draft, stated, inferred))
+        if shape is None:
             return Facts(dtype, None)
-        rank = len(shapes[0])
-        fitting = [shape for shape in shapes if len(shape) == rank]
-        sizes = [best([shape[axis] for shape in fitting]) for axis in range(rank)]
-        return Facts(dtype, tuple(self._named(home, name, axis, size) for axis, size in enumerate(sizes)))
-
-    def _named(self, home: Scope, name: str, axis: int, size: Size | None) -> Size:
-        if size is not None:
-            return size
         where = "" if self._frame is None else f"{self._frame.label}/"
         where += "" if home.parent is None else f"{home.label}/"
-        return symbol(f"?{where}{name}[{axis}]")
+        named = [symbol(f"?{where}{name}[{axis}]") if size is None else size for axis, size in enumerate(shape)]
+        return Facts(dtype, tuple(named))
 
     def _input_draft(self, home: Scope, name: str) -> Draft:
         """An input of a body, as the node that holds the body has it."""
@@ -309,7 +306,7 @@ class Shapes:
         if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
             return Draft(*UNKNOWN)
         site = Site(self, home.parent, owner, self.origin.inputs(owner))
-        return said(bodies.input_draft, site, home, name, otherwise=Draft(*UNKNOWN))
+        return said(bodies.input_draft, site, home, name) or Draft(*UNKNOWN)
 
     # Local functions
 
@@ -349,7 +346,7 @@ class Shapes:
         dtype, shape = self.need_facts(home, name)
         numbers = [size for size in shape or () if isinstance(size, int)]
         fixed = shape is not None and len(numbers) == len(shape)
-        is_whole = dtype in (*INTEGERS, BOOL, None)
+        is_whole = dtype is None or dtype in WHOLE
         # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
         if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > values.LIMIT):
             self._values[home, name] = None
@@ -361,8 +358,7 @@ class Shapes:
             self._values[home, name] = found if found is not None else blank
             return ()
         site = Site(self, home, node, self.origin.inputs(node))
-        nothing: Sequence[Values | None] = ()
-        results = said(self._by_value_rule, site, otherwise=nothing)
+        results = said(self._by_value_rule, site) or ()
         for place, output in enumerate(node.outputs):
             if output == name:
                 found = results[place] if place < len(results) else None
@@ -393,5 +389,5 @@ class Shapes:
         return self._constant(home, name)
 
     def _constant(self, home: Scope, name: str) -> Values | None:
-        found = said(self.origin.constants.get, home, name, otherwise=None)
+        found = said(self.origin.constants.get, home, name)
         return None if found is None else values.of_array(found.array)
