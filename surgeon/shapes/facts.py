@@ -144,6 +144,13 @@ class Site:
         """The shape of an input, None where its rank is unknown."""
         return self.facts(position).shape
 
+    def ranked(self, position: int) -> tuple[int | None, Shape]:
+        """The dtype and shape of an input.  Raises Unknown where its rank is unknown; schemas tell dtypes then."""
+        dtype, shape = self.facts(position)
+        if shape is None:
+            raise Unknown("the rank is unknown")
+        return dtype, shape
+
     def dtype(self, position: int) -> int | None:
         """The element type of an input, None where unknown."""
         return self.facts(position).dtype

@@ -70,9 +70,7 @@ def _einsum(site: Site) -> Sequence[Draft]:
     sizes: dict[str, Size] = {}
     rest: Open = []
     for position, term in enumerate(given.split(",")):
-        shape = site.shape(position)
-        if shape is None:
-            return [Draft(dtype, None)]
+        _, shape = site.ranked(position)
         before, dots, after = term.partition(".")
         end = len(shape) - len(after)
         require(len(before) + len(after) <= len(shape) and (bool(dots) or end == len(before)))
@@ -146,9 +144,7 @@ def _quantized_convolution(site: Site) -> Sequence[Draft]:
 
 
 def _transposed_convolution(site: Site) -> Sequence[Draft]:
-    data, weight = site.shape(0), site.shape(1)
-    if data is None or weight is None:
-        return [Draft(site.dtype(0), None)]
+    (dtype, data), (_, weight) = site.ranked(0), site.ranked(1)
     require(len(data) == len(weight) > 1)
     rank = len(data) - 2
     windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], rank)
@@ -158,7 +154,7 @@ def _transposed_convolution(site: Site) -> Sequence[Draft]:
     spatial: list[Size] = list(stated[-rank:]) or [
         windows.transposed(axis, size, extra[axis]) for axis, size in enumerate(data[2:])
     ]
-    return [Draft(site.dtype(0), [data[0], weight[1] * site.attribute("group", 1), *spatial])]
+    return [Draft(dtype, [data[0], weight[1] * site.attribute("group", 1), *spatial])]
 
 
 def _pool(site: Site) -> Sequence[Draft]:

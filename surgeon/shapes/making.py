@@ -87,9 +87,7 @@ def _random(site: Site) -> Sequence[Draft]:
 
 def _resize(site: Site) -> Sequence[Draft]:
     """Sizes as given, or each size times its scale; axes left out keep theirs."""
-    dtype, shape = site.facts(0)
-    if shape is None:
-        return [Draft(dtype, None)]
+    dtype, shape = site.ranked(0)
     axes = [axis_of(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
     given: Sequence[Size | None] | None = None
     if site.has(3) and site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch":

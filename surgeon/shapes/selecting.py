@@ -63,10 +63,9 @@ def _items(kind: str, size: Size) -> tuple[Size, ...]:
 
 
 def _slice(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
-    found = None if shape is None else slice_parameters(site)
-    if shape is None or found is None:
-        return [Draft(dtype, None if shape is None else [None] * len(shape))]
+    (dtype, shape), found = site.ranked(0), slice_parameters(site)
+    if found is None:
+        return [Draft(dtype, [None] * len(shape))]
     sizes: list[Size | None] = list(shape)
     for start, end, axis, step in zip(*found, strict=True):
         axis = axis_of(axis, len(shape))
@@ -75,10 +74,7 @@ def _slice(site: Site) -> Sequence[Draft]:
 
 
 def _gather(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    indices = site.shape(1)
-    if shape is None or indices is None:
-        return [Facts(dtype, None)]
+    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
     axis = axis_of(site.attribute("axis", 0), len(shape))
     return [Facts(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
 
@@ -88,18 +84,15 @@ def _gather_elements(site: Site) -> Sequence[Facts]:
 
 
 def _gather_nd(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    indices = site.shape(1)
-    if shape is None or not indices or not isinstance(indices[-1], int):
+    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
+    if not indices or not isinstance(indices[-1], int):
         return [Facts(dtype, None)]
     taken = site.attribute("batch_dims", 0) + indices[-1]
     return [Facts(dtype, (*indices[:-1], *shape[taken:]))]
 
 
 def _top_k(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
-    if shape is None:
-        return [Draft(dtype, None), Draft(INT64, None)]
+    dtype, shape = site.ranked(0)
     axis = axis_of(site.attribute("axis", -1), len(shape))
     listed: Sequence[Size] | None = site.sizes(1) if site.has(1) else [site.attribute("k")]
     sizes = [*shape[:axis], listed[0] if listed else None, *shape[axis + 1 :]]
@@ -112,9 +105,7 @@ def _non_zero(site: Site) -> Sequence[Draft]:
 
 
 def _one_hot(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.dtype(2), site.shape(0)
-    if shape is None:
-        return [Draft(dtype, None)]
+    dtype, (_, shape) = site.dtype(2), site.ranked(0)
     depth: Sequence[Size] | None = site.sizes(1) or [int(number) for number in site.floats(1) or ()]
     axis = axis_of(site.attribute("axis", -1), len(shape) + 1)
     return [Draft(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]
