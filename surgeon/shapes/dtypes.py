@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import DTYPES
 from surgeon.ops.records import ONE_TYPE, RETYPING
-from surgeon.ops.schemas import Schema, element_type, schema, type_string
-from surgeon.shapes.facts import FLOATS
+from surgeon.ops.schemas import Schema, element_type, type_string
+from surgeon.shapes.facts import FLOATS, schema_of
 from surgeon.shapes.stated import Stated
 
 TIED_LIMIT = 256  # tensors looked at for the dtype of one
@@ -58,7 +58,7 @@ class Dtypes:
                 continue
             node = home.producers.get(name)
             own = self._own(home, name, node)
-            known = _schema_of(home, node.op) if own is None and node is not None else None
+            known = schema_of(home, node.op) if own is None and node is not None else None
             formal = known.output_at(node.outputs.index(name)) if known is not None and node is not None else None
             if node is None or known is None or formal is None:
                 yield own, UNKNOWN
@@ -85,11 +85,6 @@ class Dtypes:
             target = node.attribute("to")
             return target.i if target is not None and not target.ref_attr_name and target.i in DTYPES else None
         return None if any(node.inputs) else self._evaluated(home, name)
-
-
-def _schema_of(scope: Scope, op: str) -> Schema | None:
-    domain, name = split_op(op)
-    return schema(domain, name, scope.versions.get(domain))
 
 
 def _tied_inputs(known: Schema, inputs: tuple[str, ...], variable: str) -> list[str]:

@@ -10,7 +10,7 @@ from onnx import AttributeProto, TensorProto
 
 from surgeon.errors import ModelFileError
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.ops.schemas import AttributeSpec, schema
+from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.shapes.symbols import Expr, Size, SizeError, symbols
 
 Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -128,8 +128,7 @@ class Site:
 
     @cached_property
     def _formals(self) -> Mapping[str, AttributeSpec]:
-        domain, name = split_op(self.node.op)
-        found = schema(domain, name, self.scope.versions.get(domain))
+        found = schema_of(self.scope, self.node.op)
         return {} if found is None else found.attributes
 
     def has(self, position: int) -> bool:
@@ -211,6 +210,12 @@ class Site:
     def gives_axes(self, position: int, name: str = "axes") -> bool:
         """Whether axes are given at all."""
         return self.has(position) or self.attribute(name) is not None
+
+
+def schema_of(scope: Scope, op: str) -> Schema | None:
+    """The schema of an op at the version that a scope imports."""
+    domain, name = split_op(op)
+    return schema(domain, name, scope.versions.get(domain))
 
 
 def require(fits: bool) -> None:
