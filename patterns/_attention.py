@@ -40,7 +40,7 @@ def has_heads(q: Tensor, kt: Tensor, v: Tensor) -> None:
         "queries, keys or values have other axes than batch, head, row, column",
     )
     require(q.dtype is None or q.dtype in FLOATS, "queries are no floats")
-    batches = [x.sizes and x.sizes[0] for x in (q, kt, v)]
+    batches = [x.shape and x.shape[0] for x in (q, kt, v)]
     require(None not in batches and len(set(batches)) == 1, "the batches of queries, keys and values may differ")
     if q.rank == 4:
         alike = kt.shape[1] == v.shape[1] and kt.shape[1] in (1, q.shape[1])
@@ -125,7 +125,7 @@ def fused(g: Graph, match: Match) -> Tensor:
     keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((kt, [0, 3, 1, 2]), (v, HEADS_FIRST)))
     if "cap" in match.bound:
         require(q.shape[3] == v.shape[3], "GroupQueryAttention wants keys and values of one size")
-        require_grouped(q.sizes and q.sizes[2], kt.sizes and kt.sizes[3], q.shape[3])
+        require_grouped(q.shape and q.shape[2], kt.shape and kt.shape[3], q.shape[3])
         made = grouped(g, ours, keys, values, bias, heads, heads, scale=scale, softcap=match["cap"])
     else:
         made = g.ms_multi_head_attention(ours, keys, values, None, None, bias, num_heads=heads, scale=scale)

@@ -52,7 +52,7 @@ def require_told(match: Match, given: Tensor) -> None:
     hides = is_causal(match) and "node" not in match.bound
     require(not (hides and is_grouped(match)), "what it hides it does not compute, so that nothing there overflows")
     if hides:
-        alike = given.sizes[1] == k.sizes[k.rank - 2]
+        alike = given.shape[1] == k.shape[k.rank - 2]
         require(alike, "a causal attention of ONNX Runtime's wants as many keys as queries")
 
 
@@ -71,7 +71,7 @@ def is_grouped(match: Match) -> bool:
 def counts_all(match: Match) -> bool:
     """Whether a GroupQueryAttention without a past looks at all rows of its keys, in each of the batch."""
     k, total = match["k"], match["total"]
-    if k.sizes is None or k.rank != 3 or total.elements != [k.sizes[1]]:
+    if k.rank != 3 or total.elements != [k.shape[1]]:
         return False
     elements = match["less"].elements if "less" in match.bound else match["last"].elements
-    return elements is not None and all(element == k.sizes[1] - 1 for element in elements)
+    return elements is not None and all(element == k.shape[1] - 1 for element in elements)

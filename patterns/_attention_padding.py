@@ -18,18 +18,18 @@ def padding_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
     index = match["index"] if "index" in match.bound else None
     if index is None:
         return None
-    require(index.rank in (1, 2) and index.sizes is not None, "the shape of the padding mask is unknown")
+    require(index.rank in (1, 2), "the shape of the padding mask is unknown")
     queries, keys = (match["packed"],) * 2 if "packed" in match.bound else (match["rows"], match["k"])
     rows, columns = (size_of(g, x, x.rank - 2) for x in (queries, keys))
-    require(queries.sizes is not None, "the shape of the queries is unknown")
+    require(queries.shape is not None, "the shape of the queries is unknown")
     if index.rank == 1:
-        require(index.sizes == queries.sizes[:1], "the padding mask tells more than how many keys count")
+        require(index.shape == queries.shape[:1], "the padding mask tells more than how many keys count")
         last = g.squeeze(g.cast(columns, to="int32"), [0])
         counts = g.less(g.range(np.int32(0), last, np.int32(1)), g.unsqueeze(index, [1]))
     else:
-        require(keys.sizes is not None, "the shape of the keys is unknown")
-        whole = (queries.sizes[0], keys.sizes[keys.rank - 2])
-        require(index.sizes == whole, "the padding mask has other axes than batch and keys")
+        require(keys.shape is not None, "the shape of the keys is unknown")
+        whole = (queries.shape[0], keys.shape[keys.rank - 2])
+        require(index.shape == whole, "the padding mask has other axes than batch and keys")
         counts = g.cast(index, to="bool")
     low = np.array(match["attributes"].get("mask_filter_value", FILTER), dtype)
     bias = g.unsqueeze(g.where(counts, np.zeros((), dtype), low), [1, 2])

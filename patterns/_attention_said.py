@@ -89,7 +89,7 @@ def said(g: Graph, match: Match, is_wide: bool = False) -> Said:
 
 def is_whole(mask: Tensor, k: Tensor) -> bool:
     """Whether a mask of ONNX's Attention has a column for each key; of one that has fewer the rest are hidden."""
-    return mask.sizes is not None and k.sizes is not None and bool(mask.sizes) and mask.sizes[-1] == k.sizes[-2]
+    return mask.shape is not None and k.shape is not None and bool(mask.shape) and mask.shape[-1] == k.shape[-2]
 
 
 def width_of(weights: Tensor) -> int:

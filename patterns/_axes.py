@@ -27,7 +27,7 @@ def from_end(x: Tensor, axes: Sequence[int]) -> list[int]:
     if all(axis < 0 for axis in axes):
         return list(axes)
     require(x.rank is not None, "the rank of the input is unknown, so its axes cannot be counted from the end")
-    return [axis if axis < 0 else axis - len(x.shape) for axis in axes]
+    return [axis if axis < 0 else axis - x.rank for axis in axes]
 
 
 def from_axis(x: Tensor, axis: int, *factors: Tensor | None) -> list[int]:
@@ -37,7 +37,7 @@ def from_axis(x: Tensor, axis: int, *factors: Tensor | None) -> list[int]:
         if factor is not None and factor.shape is not None and x.shape is not None:
             pairs = list(zip(factor.shape[::-1], x.shape[::-1], strict=False))
             same = all(one == other for one, other in pairs if isinstance(one, int) and isinstance(other, int))
-            require(len(factor.shape) == -first and same, "scale and bias must have the shape of the normalised axes")
+            require(factor.rank == -first and same, "scale and bias must have the shape of the normalised axes")
     return list(range(first, 0))
 
 

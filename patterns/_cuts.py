@@ -58,8 +58,8 @@ def cut_time_first(g: Graph, rows: Tensor) -> tuple[Tensor, ...]:
 
 def drops_axis(y: Tensor, x: Tensor, axis: int) -> None:
     """A Reshape takes out an axis of size 1."""
-    require(x.sizes is not None and x.sizes[axis] == 1, "what is reshaped has no axis of size 1 there")
-    require(y.sizes == (*x.sizes[:axis], *x.sizes[axis + 1 :]), "a Reshape does more than to take out an axis")
+    require(x.shape is not None and x.shape[axis] == 1, "what is reshaped has no axis of size 1 there")
+    require(y.shape == (*x.shape[:axis], *x.shape[axis + 1 :]), "a Reshape does more than to take out an axis")
 
 
 def _at(g: Graph, x: Tensor, place: int, axis: int) -> Tensor:
@@ -77,25 +77,25 @@ def _at(g: Graph, x: Tensor, place: int, axis: int) -> Tensor:
 
 def require_five(match: Match, heads: int, size: int) -> None:
     """What `cut_heads` cuts is split in three and into the heads of the attention, of so many columns, in order."""
-    batch, rows = match["all"].sizes[:2]
-    found = match["five"].sizes == (batch, rows, 3, heads, size)
+    batch, rows = match["all"].shape[:2]
+    found = match["five"].shape == (batch, rows, 3, heads, size)
     require(found, "the projection is not split in three and into the attention's heads")
     require_rows(match, (batch, rows, heads * size))
 
 
 def require_time_first(match: Match, heads: int, size: int) -> None:
     """The same of what `cut_time_first` cuts."""
-    rows, batch = match["all"].sizes[:2]
-    found = match["lifted"].sizes == (1, rows, batch, 3, heads * size)
+    rows, batch = match["all"].shape[:2]
+    found = match["lifted"].shape == (1, rows, batch, 3, heads * size)
     require(found, "the projection is not split in three")
     for name in PARTS:
-        split, told = match[f"{name}_split"].sizes, NAMES[name]
+        split, told = match[f"{name}_split"].shape, NAMES[name]
         require(split is not None and len(split) == 3, f"the {told} have other axes than row, head, column")
         require(split[0] == rows, f"the {told} have {split[0]} rows, a number that the exporter wrote")
         is_split = split[1:] == (heads * batch, size)
         for kind, wanted in (("heads", (batch, heads, rows, size)), ("columns", (batch, heads, size, rows))):
             if f"{name}_{kind}" in match.bound:
-                is_split = is_split and match[f"{name}_{kind}"].sizes == wanted
+                is_split = is_split and match[f"{name}_{kind}"].shape == wanted
         require(is_split, f"the {told} are not split into the attention's heads")
     require_rows(match, (batch, rows, heads * size))
 
@@ -104,7 +104,7 @@ def require_rows(match: Match, wanted: tuple[Any, ...]) -> None:
     """Heads that are joined again are so in their order."""
     for name in PARTS:
         if f"{name}_rows" in match.bound:
-            require(match[f"{name}_rows"].sizes == wanted, f"the heads of the {NAMES[name]} are joined in another way")
+            require(match[f"{name}_rows"].shape == wanted, f"the heads of the {NAMES[name]} are joined in another way")
 
 
 def require_cuts(match: Match, width: int) -> list[int]:
@@ -123,6 +123,6 @@ def require_cuts(match: Match, width: int) -> list[int]:
 
 def require_columns(x: Tensor, name: str) -> int:
     """The fixed number of columns of [batch, rows, columns]."""
-    fixed = x.sizes is not None and len(x.sizes) == 3 and isinstance(x.sizes[2], int)
+    fixed = x.rank == 3 and isinstance(x.shape[2], int)
     require(fixed, f"the number of columns of the {NAMES[name]} is unknown")
-    return int(x.sizes[2])
+    return int(x.shape[2])

@@ -60,17 +60,17 @@ def parts(match: Match) -> tuple[list[Table], tuple[Any, Tensor | None]]:
     The places may be the same for all batches; None where they are 0, 1, 2, ...
     """
     found = [(match[name], match[f"{name}_ids"]) for name in ("one", "two", "three") if f"{name}_ids" in match.bound]
-    require(all(ids.sizes is not None for _, ids in found), "the shape of the ids is unknown")
+    require(all(ids.shape is not None for _, ids in found), "the shape of the ids is unknown")
     found.sort(key=lambda pair: pair[0].shape[0], reverse=True)
     if "two_ids" not in match.bound:
-        size = found[0][1].sizes
-        require(all(len(size) == 2 and ids.sizes == size for _, ids in found), "the ids have different shapes")
+        size = found[0][1].shape
+        require(all(len(size) == 2 and ids.shape == size for _, ids in found), "the ids have different shapes")
         return found, (counted_table(match, size[1]), None)
     for at in (1, len(found) - 1, 0):
         others, (table, places) = found[:at] + found[at + 1 :], found[at]
-        size = others[0][1].sizes
-        fits = len(size) == 2 and places.sizes in (size, (1, size[1]), size[1:])
-        if fits and all(ids.sizes == size for _, ids in others):
+        size = others[0][1].shape
+        fits = len(size) == 2 and places.shape in (size, (1, size[1]), size[1:])
+        if fits and all(ids.shape == size for _, ids in others):
             return others, (table, None if is_count(places) else places)
     require(False, "the ids have different shapes")
     return found, found[0]

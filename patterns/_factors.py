@@ -13,10 +13,10 @@ def perm_of(rank: int, last: int, batch: int) -> list[int]:
 
 def flags_of(x: Tensor, perm: list[int] | None, last: int, batch: int) -> tuple[int, int]:
     """(last, batch) of FusedMatMul on what the Transpose reads.  Refuses what only a Transpose can do."""
-    perm = perm or [*reversed(range(len(x.shape)))]
-    require(len(perm) == len(x.shape), "the Transpose does not fit the rank of the factor")
-    wanted = [perm[axis] for axis in perm_of(len(x.shape), last, batch)]
-    found = [pair for pair in ((0, 0), (1, 0), (0, 1), (1, 1)) if perm_of(len(x.shape), *pair) == wanted]
+    perm = perm or [*reversed(range(x.rank))]
+    require(len(perm) == x.rank, "the Transpose does not fit the rank of the factor")
+    wanted = [perm[axis] for axis in perm_of(x.rank, last, batch)]
+    found = [pair for pair in ((0, 0), (1, 0), (0, 1), (1, 1)) if perm_of(x.rank, *pair) == wanted]
     require(bool(found), "FusedMatMul swaps the last two axes, or puts the first behind the batch, no more")
     return found[0]
 
@@ -26,4 +26,4 @@ def transposed(g: Graph, x: Tensor, last: int, batch: int) -> Tensor:
     if not last and not batch:
         return x
     require(x.shape is not None, "the rank of a factor is unknown")
-    return g.transpose(x, perm=perm_of(len(x.shape), last, batch)) if len(x.shape) > 1 else x
+    return g.transpose(x, perm=perm_of(x.rank, last, batch)) if x.rank > 1 else x

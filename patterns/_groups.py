@@ -70,15 +70,15 @@ def are_groups(x: Tensor, groups: Tensor | None = None, axes: list[int] | None =
     if groups is None:
         return
     require_spatial(groups, axes)
-    is_batch = x.sizes is not None and x.sizes[0] is not None and groups.sizes[0] == x.sizes[0]
+    is_batch = x.shape is not None and groups.shape[0] == x.shape[0]
     require(is_batch, "the first axis must be the batch, in groups as in the input")
     require(number_of(groups) > 0 and channels(x) % number_of(groups) == 0, "the groups must divide the channels")
 
 
 def number_of(groups: Tensor) -> int:
     """How many groups there are.  Refuses a number that is not fixed."""
-    require(isinstance(groups.sizes[1], int), "the number of groups must be fixed")
-    return int(groups.sizes[1])
+    require(isinstance(groups.shape[1], int), "the number of groups must be fixed")
+    return int(groups.shape[1])
 
 
 def vectors(

@@ -76,7 +76,7 @@ def shows_rows(mask: Tensor, shown: Any) -> bool:
 
     shown: what it holds for keys that are seen: a truth in a condition, more than this number in what is added.
     """
-    choice, sizes = mask.choice, mask.sizes
+    choice, sizes = mask.choice, mask.shape
     if choice is None or not sizes:
         return False
     pair = (choice.inside, choice.outside)

@@ -33,7 +33,7 @@ def heads_of_rows(g: Graph, x: Tensor, heads: int, columns: int) -> Tensor:
 
 def may_spread(x: Tensor, *others: Tensor) -> bool:
     """Whether tensors that meet x element by element may give the result more axes or elements than x has."""
-    if x.sizes is None or any(other.sizes is None or len(other.sizes) > len(x.sizes) for other in others):
+    if x.shape is None or any(other.shape is None or other.rank > x.rank for other in others):
         return True
-    pairs = (zip(other.sizes[::-1], x.sizes[::-1], strict=False) for other in others)
+    pairs = (zip(other.shape[::-1], x.shape[::-1], strict=False) for other in others)
     return any(size not in (1, own) for sizes in pairs for size, own in sizes)

@@ -32,11 +32,11 @@ def given(match: Match) -> list[Tensor]:
 
 def require_fits(mask: Tensor, q: Tensor) -> None:
     """A mask must not have more batches, heads or rows than the queries, which would be repeated for them."""
-    require(mask.sizes is not None and q.sizes is not None, "the shape of the mask or of the queries is unknown")
-    require(len(mask.sizes) <= len(q.sizes), "the mask has more axes than the scores")
-    sizes = (*[1] * (len(q.sizes) - len(mask.sizes)), *mask.sizes)
+    require(mask.shape is not None and q.shape is not None, "the shape of the mask or of the queries is unknown")
+    require(mask.rank <= q.rank, "the mask has more axes than the scores")
+    sizes = (*[1] * (q.rank - mask.rank), *mask.shape)
     told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
-    for name, own, wanted in zip(told, sizes, q.sizes, strict=False):
+    for name, own, wanted in zip(told, sizes, q.shape, strict=False):
         require(own in (1, wanted), f"the mask has {own} {name} where the queries have {wanted}")
 
 
@@ -57,8 +57,8 @@ def whole(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) ->
     """A bias for queries of four axes, repeated where it is not known to have all rows and keys."""
     missing = 4 - max(mask.rank for mask in masks)
     shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
-    wanted = (q.sizes[2], kt.sizes[3]) if q.sizes and kt.sizes else ()
-    sides = [tuple(mask.sizes[-2:]) if mask.rank > 1 and mask.sizes else () for mask in masks]
+    wanted = (q.shape[2], kt.shape[3]) if q.shape and kt.shape else ()
+    sides = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in masks]
     if (
         wanted
         and all(side == wanted or (side[1:] == wanted[1:] and side[0] == 1) for side in sides)

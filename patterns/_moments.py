@@ -9,8 +9,8 @@ from surgeon import Constant, Graph, Tensor, require
 
 def has_shape_of(y: Tensor, x: Tensor) -> None:
     """Refuse a result of another shape than that of the input."""
-    require(x.sizes is not None and None not in x.sizes, "the shape of the input is unknown")
-    require(y.sizes == x.sizes, "the result must have the shape of the input")
+    require(x.shape is not None, "the shape of the input is unknown")
+    require(y.shape == x.shape, "the result must have the shape of the input")
 
 
 def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
@@ -26,8 +26,8 @@ def scaled_and_shifted(g: Graph, x: Tensor, scale: Constant, bias: Constant) -> 
 
 def require_spatial(x: Tensor, axes: Sequence[int] | None) -> None:
     """Refuse axes that are not all those behind the first two of x."""
-    require(x.sizes is not None, "the rank of what is normalised is unknown")
-    rank = len(x.sizes)
+    require(x.shape is not None, "the rank of what is normalised is unknown")
+    rank = x.rank
     require(rank > 2, "what is normalised must have axes behind batch and channels")
     counted = {axis % rank for axis in axes or range(2, rank)}
     require(counted == set(range(2, rank)), "mean and variance must be taken over all axes behind the channels")

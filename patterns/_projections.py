@@ -56,24 +56,24 @@ def as_heads(g: Graph, rows: Tensor, name: str) -> Tensor:
 def require_linear(match: Match, x: Tensor, name: str) -> int:
     """A projection keeps batch and rows of x, also where a Gemm takes them as one axis.  Returns its columns."""
     made, told = match[name], NAMES[name]
-    require(len(match[f"w_{name}"].shape) == 2, f"the weights of the {told} are no matrix")
-    require(x.sizes is not None and len(x.sizes) == 3, "what is projected has other axes than batch, row, column")
-    require(made.sizes is not None and len(made.sizes) == 3, f"the {told} have other axes than batch, row, column")
-    require(made.sizes[:2] == x.sizes[:2], f"the {told} have other rows than what is projected")
-    require(isinstance(made.sizes[2], int), f"the number of columns of the {told} is unknown")
+    require(match[f"w_{name}"].rank == 2, f"the weights of the {told} are no matrix")
+    require(x.rank == 3, "what is projected has other axes than batch, row, column")
+    require(made.rank == 3, f"the {told} have other axes than batch, row, column")
+    require(made.shape[:2] == x.shape[:2], f"the {told} have other rows than what is projected")
+    require(isinstance(made.shape[2], int), f"the number of columns of the {told} is unknown")
     if f"{name}_flat" in match.bound:
-        flat = match[f"{name}_flat"].sizes
-        require(flat is not None and len(flat) == 2 and flat[1] == x.sizes[2], f"the {told} are made of other rows")
-    return int(made.sizes[2])
+        flat = match[f"{name}_flat"].shape
+        require(flat is not None and len(flat) == 2 and flat[1] == x.shape[2], f"the {told} are made of other rows")
+    return int(made.shape[2])
 
 
 def require_heads(match: Match, heads: int) -> None:
     """Keys and values that come as heads are split into those of the attention, in their order."""
     for name in PARTS[1:]:
         if f"{name}_heads" in match.bound:
-            batch, rows, width = match[name].sizes
+            batch, rows, width = match[name].shape
             wanted = (batch, heads, rows, width // heads)
-            found = match[f"{name}_heads"].sizes
+            found = match[f"{name}_heads"].shape
             require(found == wanted, f"the {NAMES[name]} are not split into the attention's heads")
 
 

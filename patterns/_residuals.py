@@ -22,11 +22,11 @@ def is_a_residual(
     bias: Constant | None = None,
 ) -> None:
     """What ONNX Runtime's kernel takes: two or three axes, of equal sizes, and vectors over the last."""
-    require(x.sizes is not None and skip.sizes is not None, "the shapes of both summands must be known")
-    require(x.sizes == skip.sizes, "both summands must be known to have the same shape")
-    require(len(x.sizes) in (2, 3), "the summands must have two or three axes")
+    require(x.shape is not None and skip.shape is not None, "the shapes of both summands must be known")
+    require(x.shape == skip.shape, "both summands must be known to have the same shape")
+    require(x.rank in (2, 3), "the summands must have two or three axes")
     require(epsilon >= 0, "ONNX Runtime's kernel takes no negative epsilon")
     for vector in (gamma, beta, bias):
         if vector is not None:
             require(vector.dtype == x.dtype, "scale and bias must have the dtype of the summands")
-            require(vector.shape == x.sizes[-1:], "scale and bias must be vectors over the last axis")
+            require(vector.shape == x.shape[-1:], "scale and bias must be vectors over the last axis")

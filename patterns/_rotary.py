@@ -25,8 +25,8 @@ class Tables(NamedTuple):
 
 def of_heads(x: Tensor) -> int:
     """The size of a head, where x is [batch, head, row, column]."""
-    require(x.sizes is not None and len(x.sizes) == 4, "the input has other axes than batch, head, row, column")
-    size = x.sizes[3]
+    require(x.rank == 4, "the input has other axes than batch, head, row, column")
+    size = x.shape[3]
     require(isinstance(size, int) and size % 2 == 0, "the size of a head is unknown or odd")
     return int(size)
 
@@ -42,7 +42,7 @@ def one_of_two(first: Array, second: Array) -> Array:
 def require_fits(x: Tensor, batch: Any, rows: Any, columns: Any, axis: int = 2) -> None:
     """Refuse tables that are broadcast along other axes than batch and heads, or to which x is."""
     require(columns == x.shape[3] // 2, "the tables are not of half a head")
-    for size, wanted in ((rows, x.sizes[axis]), *(((batch, x.sizes[0]),) if batch != 1 else ())):
+    for size, wanted in ((rows, x.shape[axis]), *(((batch, x.shape[0]),) if batch != 1 else ())):
         fixed = 1 in (size, wanted) or (isinstance(size, int) and isinstance(wanted, int))
         require(size == wanted or not fixed, "the tables have other batches or rows than the input")
 
@@ -57,22 +57,22 @@ def tables(g: Graph, match: Match, x: Tensor, halved: Callable[[Array], Array]) 
         return Tables(first, second, len(first) == 1)
     if "angles" in match.bound:
         angles = match["angles"]
-        require(angles.rank == 3 and angles.sizes is not None, "the angles' shape is unknown")
-        require_fits(x, *angles.sizes)
-        return Tables(*curves(g, match, angles), angles.sizes[0] == 1)
+        require(angles.rank == 3, "the angles' shape is unknown")
+        require_fits(x, *angles.shape)
+        return Tables(*curves(g, match, angles), angles.shape[0] == 1)
     if "spread" in match.bound:
         angles = match["spread"]
-        return given(g, x, curves(g, match, angles), (angles.sizes, angles.sizes), angles.rank)
+        return given(g, x, curves(g, match, angles), (angles.shape, angles.shape), angles.rank)
     if "row_cos" in match.bound:
         cos, sin = match["row_cos"], match["row_sin"]
-        require(cos.sizes is not None and sin.sizes == cos.sizes, "the tables' shapes differ or are unknown")
-        require(len(cos.sizes) == 3, "the tables have other axes than batch, row, column")
-        require_fits(x, *cos.sizes)
-        return Tables(cos, sin, cos.sizes[0] == 1)
+        require(cos.shape is not None and sin.shape == cos.shape, "the tables' shapes differ or are unknown")
+        require(cos.rank == 3, "the tables have other axes than batch, row, column")
+        require_fits(x, *cos.shape)
+        return Tables(cos, sin, cos.shape[0] == 1)
     cos, sin = match["cos"], match["sin"]
     if "cos_spread" not in match.bound:
-        return given(g, x, (cos, sin), (cos.sizes, sin.sizes), cos.rank)
-    spread = [match[name].sizes for name in ("cos_spread", "sin_spread")]
+        return given(g, x, (cos, sin), (cos.shape, sin.shape), cos.rank)
+    spread = [match[name].shape for name in ("cos_spread", "sin_spread")]
     return given(g, x, (cos, sin), (spread[0][:-1], spread[1][:-1]), cos.rank)
 
 

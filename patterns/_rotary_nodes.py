@@ -52,10 +52,10 @@ def rows_of(g: Graph, match: Match) -> list[Tensor]:
     if places is None:
         return tables
     x = match["node"]
-    require(places.sizes is not None, "the shape of the places is unknown")
-    if len(places.sizes) == 2:
+    require(places.shape is not None, "the shape of the places is unknown")
+    if places.rank == 2:
         return [g.gather(table, places, axis=0) for table in tables]
-    require(places.sizes == (1,), "the places are neither a first one nor those of each row")
+    require(places.shape == (1,), "the places are neither a first one nor those of each row")
     axis = x.rank - 2
     end = g.add(places, size_of(g, x, axis))
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]

@@ -56,7 +56,7 @@ def attention_cache(
     `present_value` are what was concatenated before.
     Numerics: rounding only.
     """
-    require(attributes["num_heads"] == k.sizes[1], "the past has other heads than the attention")
+    require(attributes["num_heads"] == k.shape[1], "the past has other heads than the attention")
     parts = (q, rows_of(g, k), rows_of(g, v), None, None, bias, past_key, past_value)
     return g.ms_multi_head_attention(*parts, outputs=3, **attributes)
 

@@ -14,10 +14,10 @@ def of_joined_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | No
 
 def joins_heads(x: Tensor, made: Tensor, what: str) -> None:
     """A tensor is [batch, rows, heads · columns] of one with four axes."""
-    require(x.sizes is not None and len(x.sizes) == 4, f"the {what} have other axes than batch, head, row, column")
-    batch, heads, rows, columns = x.sizes
+    require(x.rank == 4, f"the {what} have other axes than batch, head, row, column")
+    batch, heads, rows, columns = x.shape
     require(isinstance(heads, int) and isinstance(columns, int), f"the heads of the {what} are unknown")
-    require(made.sizes == (batch, rows, heads * columns), f"the {what} are not joined head by head")
+    require(made.shape == (batch, rows, heads * columns), f"the {what} are not joined head by head")
 
 
 @rule(patterns=[of_joined_heads], is_pattern=False)
@@ -60,5 +60,5 @@ def rotary_of_rows(
     Numerics: none.
     """
     joins_heads(heads, x, "numbers")
-    require(y.sizes == x.sizes, "the heads are joined otherwise than they were split")
-    return g.ms_rotary_embedding(x, places, cos, sin, **{**attributes, "num_heads": heads.sizes[1]})
+    require(y.shape == x.shape, "the heads are joined otherwise than they were split")
+    return g.ms_rotary_embedding(x, places, cos, sin, **{**attributes, "num_heads": heads.shape[1]})

@@ -30,12 +30,12 @@ def of_keys(g: Graph, past: Tensor, x: Tensor, index: Constant) -> Tensor:
 
 def is_a_cache(past: Tensor, x: Tensor) -> None:
     """Heads of [batch, heads, rows, columns], heads and columns fixed, behind others of the same sizes."""
-    require(past.sizes is not None and x.sizes is not None, "a shape is unknown")
-    require(len(past.sizes) == len(x.sizes) == 4, "the keys have other axes than batch, head, row, column")
+    require(past.shape is not None and x.shape is not None, "a shape is unknown")
+    require(past.rank == x.rank == 4, "the keys have other axes than batch, head, row, column")
     require(
-        isinstance(x.sizes[1], int) and isinstance(x.sizes[3], int), "the number of heads, or their size, is unknown"
+        isinstance(x.shape[1], int) and isinstance(x.shape[3], int), "the number of heads, or their size, is unknown"
     )
-    require(past.sizes[1::2] == x.sizes[1::2], "the past has other heads than what comes behind it")
+    require(past.shape[1::2] == x.shape[1::2], "the past has other heads than what comes behind it")
 
 
 @rule(patterns=[of_keys, of_turned_keys, of_turned_copies], conditions=[is_a_cache], target="any")

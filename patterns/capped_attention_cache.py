@@ -38,15 +38,15 @@ def has_groups(match: Match) -> None:
     """Queries of fixed heads, and keys and values of as many, or of copies that make as many."""
     q, k = match["q"], match["k"]
     require("cap" in match.bound, "the scores are not capped, so another op takes the past")
-    require(q.rank == 4 and q.sizes is not None, "the queries have other axes than batch, head, row, column")
+    require(q.rank == 4, "the queries have other axes than batch, head, row, column")
     copied = ["k_copies" in match.bound, "v_copies" in match.bound]
     require(copied[0] == copied[1], "keys and values have different numbers of heads")
     if all(copied):
         are_copies(*(match[name] for name in ("keys", "values", "k_copies", "v_copies", "k_heads", "v_heads")))
-    heads = match["k_heads"].sizes[1] if all(copied) else k.sizes[1]
-    require(q.sizes[1::2] == (heads, k.sizes[3]), "the queries have other heads than the keys")
-    require(match["v"].sizes[3] == k.sizes[3], "keys and values are of different size")
-    require(q.sizes[2] == k.sizes[2], "what comes behind the past has other rows than the queries")
+    heads = match["k_heads"].shape[1] if all(copied) else k.shape[1]
+    require(q.shape[1::2] == (heads, k.shape[3]), "the queries have other heads than the keys")
+    require(match["v"].shape[3] == k.shape[3], "keys and values are of different size")
+    require(q.shape[2] == k.shape[2], "what comes behind the past has other rows than the queries")
 
 
 def spread(g: Graph, match: Match, bias: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def spread(g: Graph, match: Match, bias: Tensor) -> Tensor:
     q, masks = match["q"], given(match)
     missing = 4 - max(mask.rank for mask in masks)
     shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
-    if any(mask.sizes and tuple(mask.sizes[-2:]) == (q.sizes[2], match["keys"].sizes[2]) for mask in masks):
+    if any(mask.shape and tuple(mask.shape[-2:]) == (q.shape[2], match["keys"].shape[2]) for mask in masks):
         return shaped
     rows, before = size_of(g, q, 2), size_of(g, match["past_key"], 2)
     return spread_to(g, shaped, rows, g.add(before, rows))
@@ -70,13 +70,13 @@ def capped_attention_cache(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tens
     Numerics: rounding only, for finite numbers.
     """
     past, dtype = (match["past_key"], match["past_value"]), dtype_of(match)
-    require_steps(q.sizes[0], q.sizes[2], k.sizes[3])
+    require_steps(q.shape[0], q.shape[2], k.shape[3])
     require(all(x.dtype == dtype for x in (q, k, v, *past)), "queries, keys, values and mask differ in dtype")
     for mask in given(match):
         require_fits(mask, q)
     bias = bias_of(g, match, dtype)
     bias = None if bias is None else spread(g, match, bias)
-    numbers = {"num_heads": q.sizes[1], "kv_num_heads": k.sizes[1], "scale": scale_of(match), "softcap": match["cap"]}
+    numbers = {"num_heads": q.shape[1], "kv_num_heads": k.shape[1], "scale": scale_of(match), "softcap": match["cap"]}
     ours, keys, values = (rows_of(g, x) for x in (q, k, v))
     made, *present = grouped_behind(g, ours, keys, values, past, bias, **numbers)
-    return heads_of_rows(g, finished(g, match, made, dtype), q.sizes[1], q.sizes[3]), *present
+    return heads_of_rows(g, finished(g, match, made, dtype), q.shape[1], q.shape[3]), *present

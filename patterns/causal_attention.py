@@ -66,14 +66,14 @@ def hides_the_future(mask: Tensor, past_key: Tensor | None = None) -> None:
     steps = [list(bound.strides) for bound in choice.bounds]
     is_diagonal = bool(steps) and not any(steps[0][:-2]) and steps[0][-2:] == [1, -1]
     require(choice.inside == shows and is_diagonal, "the mask does not divide the keys at a diagonal")
-    start = 0 if past_key is None else past_key.sizes[2]
+    start = 0 if past_key is None else past_key.shape[2]
     require(choice.bounds[0].offset == start, "the mask's diagonal does not begin behind the past, where the op's does")
 
 
 def has_keys_for_rows(q: Tensor, k: Tensor) -> None:
     """There are as many keys as queries, not counting a past: the kernel puts the diagonal elsewhere for others."""
     require(q.rank == 3 and k.rank in (3, 4), "the axes of queries or keys are not known")
-    require(q.sizes[1] == k.sizes[k.rank - 2], "there are more keys, or fewer, than queries")
+    require(q.shape[1] == k.shape[k.rank - 2], "there are more keys, or fewer, than queries")
 
 
 @rule(

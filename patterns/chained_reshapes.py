@@ -39,7 +39,7 @@ def one_reshape(g: Graph, x: Tensor, middle: Tensor, y: Tensor, shape: Tensor, a
     What: Reshape of a Reshape, Flatten, Squeeze or Unsqueeze.  The first stays where others read it too.
     Numerics: none.
     """
-    if x.sizes is not None and x.sizes == y.sizes:
+    if x.shape is not None and x.shape == y.shape:
         return x
     if shape.elements is None or not takes_no_size(x, middle, shape.elements):
         return g.reshape(x, fixed(y))
@@ -48,7 +48,7 @@ def one_reshape(g: Graph, x: Tensor, middle: Tensor, y: Tensor, shape: Tensor, a
 
 def takes_no_size(x: Tensor, middle: Tensor, elements: list[Any]) -> bool:
     """Whether no element of a target shape can be 0, which copies a size, or copies one that both tensors have."""
-    sizes = [x.sizes or (), middle.sizes or ()]
+    sizes = [x.shape or (), middle.shape or ()]
     for axis, element in enumerate(elements):
         found = [given[axis] if axis < len(given) else None for given in sizes]
         is_same = found[0] is not None and found[0] in (found[1], element)
@@ -59,10 +59,10 @@ def takes_no_size(x: Tensor, middle: Tensor, elements: list[Any]) -> bool:
 
 def fixed(y: Tensor) -> list[int]:
     """The sizes of a tensor as a target shape: at most one of them may be free, and none may be 0."""
-    require(y.sizes is not None, "the rank of the result is unknown")
-    free = [size for size in y.sizes if not isinstance(size, int)]
-    require(len(free) < 2 and 0 not in y.sizes, "a size is copied from the first reshape")
-    return [size if isinstance(size, int) else -1 for size in y.sizes]
+    require(y.shape is not None, "the rank of the result is unknown")
+    free = [size for size in y.shape if not isinstance(size, int)]
+    require(len(free) < 2 and 0 not in y.shape, "a size is copied from the first reshape")
+    return [size if isinstance(size, int) else -1 for size in y.shape]
 
 
 def flattened(
@@ -88,4 +88,4 @@ def one_flatten(g: Graph, x: Tensor, y: Tensor) -> Tensor:
     result is free, or where it has the shape that the tensor had.  The first stays where others read it too.
     Numerics: none.
     """
-    return x if x.sizes is not None and x.sizes == y.sizes else g.reshape(x, fixed(y))
+    return x if x.shape is not None and x.shape == y.shape else g.reshape(x, fixed(y))

@@ -35,8 +35,8 @@ def one_unsqueeze(g: Graph, x: Tensor, first: list[int], second: list[int]) -> T
     Numerics: none.
     """
     if min((*first, *second), default=0) < 0:
-        require(x.sizes is not None, "an axis counts from the back, and the rank of the input is unknown")
-        inner = len(x.sizes) + len(first)
+        require(x.shape is not None, "an axis counts from the back, and the rank of the input is unknown")
+        inner = x.rank + len(first)
         first = [axis % inner for axis in first]
         second = [axis % (inner + len(second)) for axis in second]
     kept = [axis for axis in range(max((*first, *second), default=0) + len(first) + len(second)) if axis not in second]
@@ -81,8 +81,8 @@ def one_slice(
     first = list(range(len(starts))) if axes is None else axes
     second = list(range(len(further_starts))) if further_axes is None else further_axes
     if min((*first, *second), default=0) < 0:
-        require(x.sizes is not None, "an axis counts from the back, and the rank of the input is unknown")
-        first, second = ([axis % len(x.sizes) for axis in given] for given in (first, second))
+        require(x.shape is not None, "an axis counts from the back, and the rank of the input is unknown")
+        first, second = ([axis % x.rank for axis in given] for given in (first, second))
     require(not set(first) & set(second), "both cut along one axis")
     strides = [*(steps or [1] * len(first)), *(further_steps or [1] * len(second))]
     return g.slice(

@@ -53,7 +53,7 @@ def at_inference(match: Match) -> None:
 def as_line(match: Match) -> tuple[Array, Array]:
     """(factor, offset): the normalisation is x · factor + offset, in double precision."""
     names = ("scale", "shift", "mean", "variance")
-    require(all(len(match[name].shape) == 1 for name in names), "scale, bias, mean and variance must be vectors")
+    require(all(match[name].rank == 1 for name in names), "scale, bias, mean and variance must be vectors")
     require(len({match[name].shape for name in names}) == 1, "scale, bias, mean and variance must be of one length")
     scale, shift, mean, variance = (match[name].values.astype(np.float64) for name in names)
     with np.errstate(all="ignore"):

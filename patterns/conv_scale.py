@@ -60,7 +60,7 @@ def conv_scale(
     leaves the weights as they are.
     Numerics: rounding only; products are computed in double precision and rounded once to the weights' dtype.
     """
-    op, group, rank = convolution(match), attributes.get("group", 1), len(w.shape)
+    op, group, rank = convolution(match), attributes.get("group", 1), w.rank
     channels = channels_of(op, w, group)
     one, two = (over_channels(item, rank, channels, 1.0) for item in (factor, divisor))
     offset = over_channels(shift, rank, channels, 0.0) - over_channels(less, rank, channels, 0.0)

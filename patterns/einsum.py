@@ -109,8 +109,8 @@ def einsum(g: Graph, a: Tensor, b: Tensor, equation: str) -> Tensor:
     if terms.made and terms.made[-1] not in terms.right:
         a, b, terms = b, a, terms._replace(left=terms.right, right=terms.left)
     parts = parts_of(terms)
-    require(a.sizes is not None and b.sizes is not None, "the shape of a factor is unknown")
-    sizes, others = dict(zip(terms.left, a.sizes, strict=True)), dict(zip(terms.right, b.sizes, strict=True))
+    require(a.shape is not None and b.shape is not None, "the shape of a factor is unknown")
+    sizes, others = dict(zip(terms.left, a.shape, strict=True)), dict(zip(terms.right, b.shape, strict=True))
     same = all(sizes[letter] is not None and sizes[letter] == others[letter] for letter in parts.summed)
     require(same, "the sizes of what is summed are unknown or differ")
     made = g.matmul(left_of(g, a, terms.left, parts, sizes), right_of(g, b, terms.right, parts, others))

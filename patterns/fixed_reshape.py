@@ -18,7 +18,7 @@ def fixed_reshape(g: Graph, x: Tensor, y: Tensor) -> Tensor:
     of an attention does on the scores that it is added to.
     Numerics: none.
     """
-    require(y.sizes is not None, "the rank of the result is unknown")
-    free = [size for size in y.sizes if not isinstance(size, int)]
-    require(len(free) < 2 and 0 not in y.sizes, "several sizes of the result are free, or one is 0")
-    return g.reshape(x, [-1 if size in free else size for size in y.sizes])
+    require(y.shape is not None, "the rank of the result is unknown")
+    free = [size for size in y.shape if not isinstance(size, int)]
+    require(len(free) < 2 and 0 not in y.shape, "several sizes of the result are free, or one is 0")
+    return g.reshape(x, [-1 if size in free else size for size in y.shape])

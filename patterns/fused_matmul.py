@@ -46,7 +46,7 @@ def one_node(g: Graph, a: Tensor, b: Tensor, **attributes: Any) -> Tensor:
 def require_matrices(a: Tensor, b: Tensor) -> None:
     """ONNX Runtime's kernel takes vectors too, but transposes nothing beside one and is wrong."""
     require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
-    require(len(a.shape) > 1 and len(b.shape) > 1, "FusedMatMul of a vector is not to be trusted")
+    require(a.rank > 1 and b.rank > 1, "FusedMatMul of a vector is not to be trusted")
     require(0 not in (*a.shape, *b.shape), "FusedMatMul of an empty factor leaves its result as the memory was")
     require(str(a.dtype) in FLOATS, "ONNX Runtime's FusedMatMul multiplies floats")
 
@@ -65,7 +65,7 @@ def fused_matmul(
     left, right = ((own.get(f"trans{side}", 0), own.get(f"transBatch{side}", 0)) for side in "AB")
     left = left if left_perm == () else flags_of(a, left_perm, *left)
     right = right if right_perm == () else flags_of(b, right_perm, *right)
-    alike = not (left[1] or right[1]) or len(a.shape) == len(b.shape) > 2  # (MatMulComputeHelper::Compute)
+    alike = not (left[1] or right[1]) or a.rank == b.rank > 2  # (MatMulComputeHelper::Compute)
     require(alike, "a batch is moved only where both factors have as many axes")
     alpha = own.get("alpha", 1.0) * factor
     kept = float(np.float32(alpha))

@@ -33,11 +33,8 @@ def require_narrow(bias: Tensor, rows: object, columns: object) -> None:
     """A sum may be wider than the product; Gemm's third input may not."""
     require(bias.rank is not None, "the rank of the bias is unknown")
     sides = dict(zip(range(1, 3), (columns, rows), strict=True))
-    fits = all(
-        size == 1 or (size is not None and size == sides.get(place))
-        for place, size in enumerate(reversed(bias.shape), start=1)
-    )
-    require(len(bias.shape) <= 2 and fits, "the bias may widen the product")
+    fits = all(size in (1, sides.get(place)) for place, size in enumerate(reversed(bias.shape), start=1))
+    require(bias.rank <= 2 and fits, "the bias may widen the product")
 
 
 @rule(patterns=[product_and_sum], target="onnx", opset=7, pattern=one_node)

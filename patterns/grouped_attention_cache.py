@@ -28,7 +28,7 @@ def of_copies(
 def are_groups(match: Match) -> None:
     """The copies are made of heads, as many of them as the attention has."""
     are_copies(*(match[name] for name in ("keys", "values", "k_copies", "v_copies", "k_heads", "v_heads")))
-    heads = match["k_heads"].sizes[1]
+    heads = match["k_heads"].shape[1]
     require(match["attributes"]["num_heads"] == heads, "the copies are not the heads of the attention")
 
 
@@ -56,9 +56,9 @@ def grouped_attention_cache(
     and are faster on a CPU; name it before them where GroupQueryAttention itself is wanted.
     Numerics: rounding only, for finite numbers.
     """
-    require(q.sizes is not None and len(q.sizes) == 3, "the queries have other axes than batch, row, column")
-    require(q.sizes[1] == k.sizes[2], "what comes behind the past has other rows than the queries")
-    require_steps(q.sizes[0], q.sizes[1], k.sizes[3])
-    numbers = {"num_heads": attributes["num_heads"], "kv_num_heads": k.sizes[1]}
+    require(q.rank == 3, "the queries have other axes than batch, row, column")
+    require(q.shape[1] == k.shape[2], "what comes behind the past has other rows than the queries")
+    require_steps(q.shape[0], q.shape[1], k.shape[3])
+    numbers = {"num_heads": attributes["num_heads"], "kv_num_heads": k.shape[1]}
     numbers |= {name: number for name, number in attributes.items() if name == "scale"}
     return grouped_behind(g, q, rows_of(g, k), rows_of(g, v), (past_key, past_value), bias, **numbers)

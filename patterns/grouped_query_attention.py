@@ -49,16 +49,16 @@ def standard_by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor |
 def are_copies(k: Tensor, v: Tensor, k_copies: Tensor, v_copies: Tensor, k_heads: Tensor, v_heads: Tensor) -> None:
     """Copies are made along an axis of their own, which is then joined with that of the heads."""
     for x, copies, heads in ((k, k_copies, k_heads), (v, v_copies, v_heads)):
-        require(x.sizes is not None and copies.sizes is not None and heads.sizes is not None, "a shape is unknown")
+        require(x.shape is not None and copies.shape is not None and heads.shape is not None, "a shape is unknown")
         require(
-            len(x.sizes) == 4 and len(copies.sizes) == 5, "keys or values have other axes than batch, head, row, column"
+            x.rank == 4 and copies.rank == 5, "keys or values have other axes than batch, head, row, column"
         )
-        batch, own, rows, columns = x.sizes
-        number = copies.sizes[2]
+        batch, own, rows, columns = x.shape
+        number = copies.shape[2]
         require(isinstance(own, int) and isinstance(number, int), "the number of heads is unknown")
-        require(copies.sizes == (batch, own, number, rows, columns), "more than the heads is copied")
-        require(heads.sizes == (batch, own * number, rows, columns), "the copies are joined with another axis")
-    require(k.sizes[1] == v.sizes[1], "keys and values have different numbers of heads")
+        require(copies.shape == (batch, own, number, rows, columns), "more than the heads is copied")
+        require(heads.shape == (batch, own * number, rows, columns), "the copies are joined with another axis")
+    require(k.shape[1] == v.shape[1], "keys and values have different numbers of heads")
 
 
 @rule(
@@ -103,7 +103,7 @@ def without_copies(
     heads, columns, width = k.shape[1], k.shape[3], v.shape[3]
     require(columns == width, "keys and values are of different size")
     require(attributes["num_heads"] == k_heads.shape[1], "the copies are not the heads of the attention")
-    require_grouped(q.sizes and q.sizes[1], k.sizes and k.sizes[2], columns)
+    require_grouped(q.shape and q.shape[1], k.shape and k.shape[2], columns)
     keys, values = (in_dtype(g, rows_of(g, x), q.dtype, x.dtype) for x in (k, v))
     numbers = {name: attributes[name] for name in ("scale", "softcap") if name in attributes}
     return grouped(g, q, keys, values, bias, attributes["num_heads"], heads, causal=causal, **numbers)

@@ -21,9 +21,9 @@ def by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = N
 
 def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
     """What is added to the scores, for rows that are those of all heads of a group, one head after the other."""
-    require(bias.sizes is not None and len(bias.sizes) == 4, "the mask has other axes than batch, head, row, column")
-    require(bias.sizes[1] in (1, heads), f"the mask has {bias.sizes[1]} heads where the queries have {heads}")
-    if bias.sizes[1] == 1:
+    require(bias.rank == 4, "the mask has other axes than batch, head, row, column")
+    require(bias.shape[1] in (1, heads), f"the mask has {bias.shape[1]} heads where the queries have {heads}")
+    if bias.shape[1] == 1:
         return g.tile(bias, [1, 1, heads // groups, 1])
     return g.reshape(bias, [0, groups, -1, 0])
 
@@ -47,12 +47,12 @@ def grouped_rows(
     """
     others = attributes.keys() - MEANT
     require(not others, f"{', '.join(sorted(others))} would mean something else for these rows")
-    heads, groups = attributes["num_heads"], k.sizes[1]
-    require(heads == k_heads.sizes[1], "the copies are not the heads of the attention")
-    columns, width, copies = k.sizes[3], v.sizes[3], heads // groups
+    heads, groups = attributes["num_heads"], k.shape[1]
+    require(heads == k_heads.shape[1], "the copies are not the heads of the attention")
+    columns, width, copies = k.shape[3], v.shape[3], heads // groups
     require(isinstance(columns, int) and isinstance(width, int), "the size of a head is unknown")
-    require(q.sizes is not None and q.sizes[2:] == (heads * columns,), "the queries are not joined head by head")
-    rows = q.sizes[1] if isinstance(q.sizes[1], int) else -1
+    require(q.shape is not None and q.shape[2:] == (heads * columns,), "the queries are not joined head by head")
+    rows = q.shape[1] if isinstance(q.shape[1], int) else -1
     split = g.transpose(g.reshape(q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
     ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
     keys, values = (in_dtype(g, rows_of(g, x), q.dtype, x.dtype) for x in (k, v))

@@ -37,9 +37,7 @@ def are_spatial(
     """Over the only axis behind the channels, and without a scale for each, it is a layer normalisation."""
     if axes is not None:
         require_spatial(x, axes)
-        has_scale = any(
-            item is not None and item.rank and max(item.shape[:-1], default=1) != 1 for item in (scale, bias)
-        )
+        has_scale = any(size != 1 for item in (scale, bias) if item is not None for size in (item.shape or ())[:-1])
         require(x.rank > 3 or has_scale, "over the last axis alone it is a layer normalisation")
         sizes = x.shape[2:]
         require(all(isinstance(size, int) for size in sizes), "the sizes behind the channels must be fixed")

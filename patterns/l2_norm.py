@@ -15,7 +15,7 @@ LARGEST_FLOOR = 1e-6
 
 def spread_like(spread: Tensor, x: Tensor) -> None:
     """Refuse an Expand to another shape than that of x."""
-    require(spread.sizes is not None and spread.sizes == x.sizes, "the length must be spread to the shape of the input")
+    require(spread.shape is not None and spread.shape == x.shape, "the length must be spread to the shape of the input")
 
 
 def floored(g: Graph, x: Tensor, axes: list[int], floor: float) -> Tensor:

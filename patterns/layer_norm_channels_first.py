@@ -19,7 +19,7 @@ def layer_norm_channels_first(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, 
     Numerics: rounding only; half precision is computed in float32.
     """
     require(x.rank is not None and x.rank > 2, "the input must be known to have axes behind the channels")
-    channels, rank = x.shape[1], len(x.shape)
+    channels, rank = x.shape[1], x.rank
     require(isinstance(channels, int), "the number of channels is not fixed")
     for factor in (scale, bias):
         require(factor.dtype == x.dtype, "scale and bias must have the dtype of the input")

@@ -59,7 +59,7 @@ def size_of_reshaped(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: lis
     What: Slice of one element of Shape(Reshape(x)), where x has the same size on the same axis.
     Numerics: none.
     """
-    require(x.sizes is not None and y.sizes is not None, "a shape is unknown")
-    place = one_place(len(y.sizes), start, stop)
-    require(place < len(x.sizes) and x.sizes[place] == y.sizes[place], "the reshape changes the size")
+    require(x.shape is not None and y.shape is not None, "a shape is unknown")
+    place = one_place(y.rank, start, stop)
+    require(place < x.rank and x.shape[place] == y.shape[place], "the reshape changes the size")
     return size_of(g, x, place)

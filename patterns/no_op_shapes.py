@@ -7,8 +7,8 @@ from surgeon import Graph, Tensor, require, rule
 
 def keeps_sizes(x: Tensor, y: Tensor) -> None:
     """The result has the sizes of the input, as expressions of the free dimensions."""
-    require(x.sizes is not None, "the rank of the input is unknown")
-    require(x.sizes == y.sizes, "the result need not have the shape of the input")
+    require(x.shape is not None, "the rank of the input is unknown")
+    require(x.shape == y.shape, "the result need not have the shape of the input")
 
 
 def reshaped(g: Graph, x: Tensor, shape: Tensor, **attributes: Any) -> Tensor:
@@ -24,7 +24,7 @@ def flattened(g: Graph, x: Tensor, **attributes: Any) -> Tensor:
 def asks_for_sizes(x: Tensor, shape: Tensor | None = None) -> None:
     """A target that is known says so too, and not just what a file states of the result."""
     asked = None if shape is None else shape.elements
-    pairs = zip(asked or (), x.sizes, strict=False)
+    pairs = zip(asked or (), x.shape, strict=False)
     require(all(size in (0, -1, own) for size, own in pairs), "the result need not have the shape of the input")
 
 
@@ -49,9 +49,9 @@ def keeps_order(x: Tensor, y: Tensor, attributes: dict[str, Any]) -> None:
     if perm is not None and perm == sorted(perm):
         return
     keeps_sizes(x, y)
-    perm = perm or list(range(len(x.sizes)))[::-1]
-    require(sorted(perm) == list(range(len(x.sizes))), "its axes are not those of its input")
-    wide = [axis for axis in perm if x.sizes[axis] != 1]
+    perm = perm or list(range(x.rank))[::-1]
+    require(sorted(perm) == list(range(x.rank)), "its axes are not those of its input")
+    wide = [axis for axis in perm if x.shape[axis] != 1]
     require(wide == sorted(wide), "it changes the order of axes that have more than one element")
 
 
@@ -78,8 +78,8 @@ def tiled(g: Graph, x: Tensor, repeats: Tensor) -> Tensor:
 def repeats_nothing(x: Tensor, shape: Tensor | None = None, repeats: Tensor | None = None) -> None:
     """What it is repeated by says so, not the shape that a file states of the result."""
     asked: Any = repeats if shape is None else shape
-    require(x.sizes is not None and asked.elements is not None, "how often the input is repeated is unknown")
-    kept = x.sizes if repeats is None else (1,) * len(x.sizes)
+    require(x.shape is not None and asked.elements is not None, "how often the input is repeated is unknown")
+    kept = x.shape if repeats is None else (1,) * x.rank
     pairs = zip(asked.elements[::-1], kept[::-1], strict=False)
     is_kept = len(asked.elements) <= len(kept) and all(size in (1, own) for size, own in pairs)
     require(is_kept, "the result need not have the shape of the input")

@@ -25,5 +25,5 @@ def no_op_zeros(g: Graph, x: Tensor, y: Tensor, attributes: dict[str, Any], fact
     value = attributes.get("value", 0.0)
     number = float(np.ravel(value if not hasattr(value, "dims") else numpy_helper.to_array(value))[0])
     require(np.isfinite(number) and np.isfinite(factor) and number * factor == 0, "what is added is not zero")
-    require(x.sizes is not None and x.sizes == y.sizes, "the sum may have another shape")
+    require(x.shape is not None and x.shape == y.shape, "the sum may have another shape")
     return x

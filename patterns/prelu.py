@@ -30,9 +30,9 @@ def floats(x: Tensor, slope: Constant) -> None:
 def broadcasts_one_way(x: Tensor, slope: Constant) -> None:
     """PRelu broadcasts the slope to x, never x to the slope (ONNX spec, PRelu-7)."""
     require(x.shape is not None and slope.shape is not None, "the shapes of x and slope must be known")
-    require(len(slope.shape) <= len(x.shape), "the slope has more axes than x")
+    require(slope.rank <= x.rank, "the slope has more axes than x")
     for size, wanted in zip(slope.shape[::-1], x.shape[::-1], strict=False):
-        require(size == 1 or (size is not None and size == wanted), "the slope must broadcast to the shape of x")
+        require(size in (1, wanted), "the slope must broadcast to the shape of x")
 
 
 @rule(

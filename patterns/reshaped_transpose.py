@@ -20,16 +20,16 @@ def reshaped_transpose(g: Graph, x: Tensor, merged: Tensor, y: Tensor) -> Tensor
     every matrix in a batch.  Where sizes are fixed, another Reshape before the first may have become one with it.
     Numerics: none.
     """
-    require(x.sizes is not None and y.sizes is not None and merged.sizes is not None, "a shape is unknown")
-    require(len(y.sizes) > 3, "the result has fewer axes than four")
-    before = (*y.sizes[:-2], y.sizes[-1], y.sizes[-2])
+    require(x.shape is not None and y.shape is not None and merged.shape is not None, "a shape is unknown")
+    require(y.rank > 3, "the result has fewer axes than four")
+    before = (*y.shape[:-2], y.shape[-1], y.shape[-2])
     if not all(isinstance(size, int) for size in before):
-        require(len(x.sizes) == len(y.sizes), "the result has other axes than the input")
-    if len(x.sizes) == len(y.sizes):
-        require(x.sizes[-2:] == merged.sizes[-2:], "the first Reshape changes the last two axes")
-        require(x.sizes == before, "the result is no such swap")
+        require(x.rank == y.rank, "the result has other axes than the input")
+    if x.rank == y.rank:
+        require(x.shape[-2:] == merged.shape[-2:], "the first Reshape changes the last two axes")
+        require(x.shape == before, "the result is no such swap")
     else:
-        require(merged.sizes[-2:] == before[-2:], "the last Reshape changes the last two axes")
+        require(merged.shape[-2:] == before[-2:], "the last Reshape changes the last two axes")
         x = g.reshape(x, list(before))
     axes = list(range(len(before)))
     return g.transpose(x, perm=[*axes[:-2], axes[-1], axes[-2]])

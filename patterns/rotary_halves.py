@@ -10,7 +10,7 @@ from ._rotary_nodes import as_onnx, in_parts, of_onnx, of_runtime
 def is_half(part: Tensor, x: Tensor) -> None:
     """A part has half of the last of four axes, and all of the others."""
     size = of_heads(x)
-    require(part.sizes == (*x.sizes[:3], size // 2), "it is not a half of the last axis that is cut")
+    require(part.shape == (*x.shape[:3], size // 2), "it is not a half of the last axis that is cut")
 
 
 def halves(g: Graph, x: Tensor, *cut: Any) -> tuple[Tensor, Tensor]:

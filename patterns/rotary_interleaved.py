@@ -8,13 +8,13 @@ from ._rotary import Array, of_heads, one_of_two, runtimes, standard, tables
 def is_in_pairs(pairs: Tensor, x: Tensor) -> None:
     """The last of four axes is split into pairs of neighbours."""
     size = of_heads(x)
-    require(pairs.sizes == (*x.sizes[:3], size // 2, 2), "the last axis is not split into pairs")
+    require(pairs.shape == (*x.shape[:3], size // 2, 2), "the last axis is not split into pairs")
 
 
 def is_every_other(part: Tensor, x: Tensor) -> None:
     """A part has half of the last of four axes, and all of the others."""
     size = of_heads(x)
-    require(part.sizes == (*x.sizes[:3], size // 2), "it is not every other number of the last axis that is cut")
+    require(part.shape == (*x.shape[:3], size // 2), "it is not every other number of the last axis that is cut")
 
 
 def every_other(g: Graph, x: Tensor, at: int) -> Tensor:
@@ -28,7 +28,7 @@ def every_other(g: Graph, x: Tensor, at: int) -> Tensor:
 
 def is_whole(y: Tensor, x: Tensor) -> None:
     """Pairs are joined as they came."""
-    require(y.sizes is not None and y.sizes == x.sizes, "the pairs are joined in another shape")
+    require(y.shape is not None and y.shape == x.shape, "the pairs are joined in another shape")
 
 
 def stacked(g: Graph, x: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -45,20 +45,20 @@ def turned(g: Graph, x: Tensor) -> Tensor:
 
 def is_before_copies(spread: Tensor, table: Tensor) -> None:
     """A new axis stands behind all others, and perhaps others before the columns."""
-    require(table.sizes is not None and spread.sizes is not None, "the shape of a table is unknown")
-    require(spread.sizes[-2:] == (table.sizes[-1], 1), "a table is copied along another axis")
+    require(table.shape is not None and spread.shape is not None, "the shape of a table is unknown")
+    require(spread.shape[-2:] == (table.shape[-1], 1), "a table is copied along another axis")
 
 
 def is_twice(whole: Tensor, spread: Tensor) -> None:
     """Each column stands twice, one copy behind the other."""
-    *ahead, columns, _ = spread.sizes
+    *ahead, columns, _ = spread.shape
     require(isinstance(columns, int), "the shape of a table is unknown")
-    require(whole.sizes == (*ahead, 2 * columns), "a table is joined otherwise than column by column")
+    require(whole.shape == (*ahead, 2 * columns), "a table is joined otherwise than column by column")
 
 
 def has_no_more(spread: Tensor, table: Tensor) -> None:
     """The axis that the copies need is the only new one."""
-    require(len(spread.sizes) == len(table.sizes) + 1, "a table has other axes than batch, row, column")
+    require(spread.rank == table.rank + 1, "a table has other axes than batch, row, column")
 
 
 def twice(g: Graph, table: Tensor, name: str = "") -> Tensor:

@@ -16,7 +16,7 @@ def is_first(_: Tensor, starts: Tensor, axes: Tensor) -> None:
 def is_last(_: Tensor, ends: Tensor, axes: Tensor, x: Tensor) -> None:
     """A slice ends where the last of four axes does."""
     require(axes.elements in ([3], [-1]), "it is not the last of four axes that is cut")
-    size, end = x.sizes[3] if x.sizes is not None and len(x.sizes) == 4 else None, (ends.elements or [None])[0]
+    size, end = x.shape[3] if x.rank == 4 else None, (ends.elements or [None])[0]
     require(isinstance(size, int) and isinstance(end, int) and end >= size, "the last part does not end with the head")
 
 
@@ -58,10 +58,10 @@ def standard(g: Graph, x: Tensor, cos: Tensor, sin: Tensor, **attributes: Any) -
 
 def of_parts(x: Tensor, part: Tensor, rest: Tensor, attributes: dict[str, Any]) -> dict[str, int]:
     """What says that only a part of [batch, ·, ·, column] is turned."""
-    require(x.sizes is not None and part.sizes is not None and rest.sizes is not None, "the shape of a part is unknown")
-    require(len(x.sizes) == 4 and part.sizes[3] + rest.sizes[3] == x.sizes[3], "the parts are not all of a head")
+    require(x.shape is not None and part.shape is not None and rest.shape is not None, "the shape of a part is unknown")
+    require(x.rank == 4 and part.shape[3] + rest.shape[3] == x.shape[3], "the parts are not all of a head")
     require(not attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
-    return {"rotary_embedding_dim": part.sizes[3]}
+    return {"rotary_embedding_dim": part.shape[3]}
 
 
 @rule(patterns=[of_heads, behind_rows], is_pattern=False)
@@ -83,15 +83,15 @@ def rotary_partial(
     Numerics: none.
     """
     only = of_parts(x, part, rest, attributes)
-    heads = x.sizes[1 if joined is None else 2]
+    heads = x.shape[1 if joined is None else 2]
     require(isinstance(heads, int), "the number of heads is unknown")
     given = {**attributes, **only, "num_heads": heads}
     if joined is None:
         return g.ms_rotary_embedding(x, places, cos, sin, **given)
     require(attributes.get("num_heads") == heads, "the heads are joined otherwise")
-    require(joined.sizes == (*part.sizes[:2], heads * part.sizes[3]), "the heads are joined otherwise")
-    rows = g.reshape(x, [0, 0, heads * x.sizes[3]])
-    return g.reshape(g.ms_rotary_embedding(rows, places, cos, sin, **given), [0, 0, heads, x.sizes[3]])
+    require(joined.shape == (*part.shape[:2], heads * part.shape[3]), "the heads are joined otherwise")
+    rows = g.reshape(x, [0, 0, heads * x.shape[3]])
+    return g.reshape(g.ms_rotary_embedding(rows, places, cos, sin, **given), [0, 0, heads, x.shape[3]])
 
 
 @rule(patterns=[standard], target="onnx", opset=23, is_pattern=False)

@@ -68,11 +68,11 @@ def split_attention(
 
 def are_batches(match: Match) -> None:
     """All factors have the same axes before the last two, and these alone became one, and are several again."""
-    whole = match["y" if "y" in match.bound else "a"].sizes
+    whole = match["y" if "y" in match.bound else "a"].shape
     require(whole is not None, "the shape of a factor or the result is unknown")
     for name, before in (("first", "a"), ("second", "b"), ("third", "v")):
         if name in match.bound:
-            x, one = match[before].sizes, match[name].sizes
+            x, one = match[before].shape, match[name].shape
             require(x is not None and one is not None, "the shape of a factor is unknown")
             require(len(x) > len(one) == 3, "it is not several axes of a factor that become one")
             require(x[-2:] == one[-2:], "the rows or columns of a factor change too")
@@ -81,8 +81,8 @@ def are_batches(match: Match) -> None:
 
 def parted(g: Graph, x: Tensor, ahead: list[Any]) -> Tensor:
     """What is added to scores, with these axes in the place of its first; computed from its own shape alone."""
-    require(x.sizes is not None and len(x.sizes) <= 3, "what is added has more axes, or nobody knows which")
-    if len(x.sizes) < 3 or x.sizes[0] == 1:
+    require(x.shape is not None and x.rank <= 3, "what is added has more axes, or nobody knows which")
+    if x.rank < 3 or x.shape[0] == 1:
         return x
     free = [axis for axis, size in enumerate(ahead) if not isinstance(size, int)]
     known = prod(size for size in ahead if isinstance(size, int))
@@ -117,7 +117,7 @@ def unmerged_matmul(g: Graph, match: Match, a: Tensor) -> Tensor:
             g.mul(a, match["left"]) if "left" in bound else a, g.mul(b, match["right"]) if "right" in bound else b
         )
         made = g.mul(made, match["scale"]) if "scale" in bound else made
-        made = g.add(made, parted(g, match["bias"], list(a.sizes[:-2]))) if "bias" in bound else made
+        made = g.add(made, parted(g, match["bias"], list(a.shape[:-2]))) if "bias" in bound else made
     if "soft" in bound:
         made = g.softmax(g.cast(made, to=match["wide"]) if "wide" in bound else made, axis=-1)
         made = g.matmul(g.cast(made, to=match["narrow"]) if "narrow" in bound else made, match["v"])

@@ -19,7 +19,6 @@ class Tensor:
     dtype: Any
     shape: Any
     rank: Any
-    sizes: Any
     elements: Any
     choice: Any
     inputs: list[Any]

@@ -63,7 +63,7 @@ def over_root(g: Any, x: gs.Tensor, v: gs.Tensor) -> Any:
 
 def keeps_axes(kept: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> None:
     """Refuse a reshape that does not put back, with size 1, the axes over which x was reduced."""
-    found, given = kept.sizes, x.sizes
+    found, given = kept.shape, x.shape
     require(found is not None and given is not None, "the shapes of a reduced tensor must be known")
     gone = {axis % len(given) for axis in axes}
     wanted = [1 if axis in gone else size for axis, size in enumerate(given)]

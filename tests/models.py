@@ -15,7 +15,6 @@ from surgeon.matching.recording import trace
 from surgeon.models.model_check import CheckResult, ModelCheck
 from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.result import Report
-from surgeon.shapes import indexed
 from surgeon.testing import parse
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
@@ -23,7 +22,7 @@ HEAD = "(float[n, 4] x) => (float[n, 4] y)"
 
 def index_of(model: onnx.ModelProto) -> Index:
     """The index of a model in memory."""
-    index = indexed.index_of(Model.open(model))
+    index = Index(Model.open(model))
     index.check()
     return index
 

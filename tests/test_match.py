@@ -10,6 +10,7 @@ from surgeon import Constant, Graph, Tensor
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.recording import trace
 from surgeon.matching.roots import anchors
+from surgeon.shapes.indexed import shapes_of
 from tests.models import HEAD, graph, index_of, make, matches, opset, reasons, run
 
 TWO = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)"
@@ -338,8 +339,8 @@ def test_dtypes_of_residual_towers_are_found_without_explosion():
     body = "a0 = my.unknown(x) " + " ".join(f"a{k + 1} = Add(a{k}, a{k})" for k in range(40))
     model = graph(f"{body} c = Cast<to = 1>(a40) y = Relu(c)", HEAD, "", opset(17))
     index = index_of(model)
-    assert index.types.dtype(index.main, "a40") is None
-    assert not index.types.is_float(index.main, "a40")
+    assert shapes_of(index).dtype(index.main, "a40") is None
+    assert not shapes_of(index).is_float(index.main, "a40")
     run(model, make(relu_tanh, lambda g, x: g.neg(x), name="none"), check="none")
 
 

@@ -11,7 +11,6 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
-from surgeon.shapes import indexed
 from surgeon.shapes.facts import Facts
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import symbol
@@ -174,7 +173,7 @@ def test_what_is_unknown_stays_so(body: str, text: str) -> None:
 
 def unchecked(model: onnx.ModelProto) -> tuple[Shapes, Scope]:
     """As `shapes_of`, for a graph that the index would refuse."""
-    index = indexed.index_of(Model.open(model))
+    index = Index(Model.open(model))
     return Shapes(Origin(index)), index.main
 
 

@@ -1,6 +1,8 @@
-"""Graphs that make no sense: whatever they hold, what is unknown is unknown and nothing raises."""
+"""Graphs that make no sense: whatever they hold, what is unknown is unknown and no rule raises."""
 
 import random
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -8,9 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from surgeon.file.model import Model
+from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.shapes import values
-from surgeon.shapes.indexed import index_of
+from surgeon.shapes.facts import STRICT, Facts, Site
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Expr
@@ -71,11 +74,11 @@ def nonsense(seed: int) -> onnx.ModelProto:
     return helper.make_model(helper.make_graph(nodes, "g", inputs, [], constants), opset_imports=imports)
 
 
-@pytest.mark.parametrize("start", range(0, 200, 50))
+@pytest.mark.parametrize("start", range(0, 350, 50))
 def test_nonsense_is_unknown(start: int) -> None:
     """Facts are made of sizes of at least 0, values of sizes and truths, at every tensor of every scope."""
     for seed in range(start, start + 50):
-        index = index_of(Model.open(nonsense(seed)))
+        index = Index(Model.open(nonsense(seed)))
         shapes = Shapes(Origin(index))
         for scope in index.scopes:
             for name in {name for node in scope.nodes for name in (*node.inputs, *node.outputs)}:
@@ -84,3 +87,34 @@ def test_nonsense_is_unknown(start: int) -> None:
                 assert all(isinstance(size, Expr) or size >= 0 for size in shape or ())
                 value = shapes.value(scope, name)
                 assert value is None or all(isinstance(item, (int, Expr)) for item in value.flat)
+
+
+def test_users_do_not_meet_a_bug_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that raises has said nothing, but for tests."""
+
+    def broken(site: Site) -> Sequence[Facts]:
+        raise RecursionError
+
+    monkeypatch.setitem(RULES, "Relu", broken)
+    text = '<ir_version: 8, opset_import: ["" : 17]> agraph (float[2] x) => (float y) { y = Relu(x) }'
+    model = onnx.parser.parse_model(text)
+    index = Index(Model.open(model))
+    with pytest.raises(RecursionError):
+        Shapes(Origin(index)).facts(index.main, "y")
+    monkeypatch.delenv(STRICT)
+    assert Shapes(Origin(index)).facts(index.main, "y").dtype == TensorProto.FLOAT
+
+
+def test_data_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    """Whoever needs the data says so; who asks for a shape learns less."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> agraph (float[n] x) => (float[m] y)'
+        ' <int64[1] target = {-1}> { y = Reshape(x, target) }'
+    )
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("int64_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="gone.bin")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    index = Index(Model.open(tmp_path / "m.onnx"))
+    assert len(Shapes(Origin(index)).facts(index.main, "y").shape or ()) == 1

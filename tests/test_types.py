@@ -3,7 +3,8 @@
 import pytest
 from onnx import TensorProto
 
-from surgeon.indexing.types import Types
+from surgeon.shapes.dtypes import Dtypes
+from surgeon.shapes.indexed import shapes_of
 from surgeon.testing import parse
 from tests.models import index_of
 
@@ -18,8 +19,8 @@ def deep(layer: str):
 
 def test_a_dtype_comes_down_a_row_of_ops_that_keep_it():
     index = index_of(deep("s{next} = Tanh(s{i}) "))
-    assert index.types.dtype(index.main, f"s{LAYERS - 1}") == TensorProto.FLOAT16
-    assert index.types.is_float(index.main, f"s{LAYERS - 1}")
+    assert shapes_of(index).dtype(index.main, f"s{LAYERS - 1}") == TensorProto.FLOAT16
+    assert shapes_of(index).is_float(index.main, f"s{LAYERS - 1}")
 
 
 def test_the_dtype_of_a_branch_is_found_behind_the_other_inputs():
@@ -30,15 +31,15 @@ def test_the_dtype_of_a_branch_is_found_behind_the_other_inputs():
             { a = my.Odd(x) t = Neg(a) e = Neg(x) s = Add(t, e) y = Relu(s) }"""
         )
     )
-    assert index.types.dtype(index.main, "s") == TensorProto.FLOAT16
+    assert shapes_of(index).dtype(index.main, "s") == TensorProto.FLOAT16
 
 
 @pytest.mark.parametrize("question", ["dtype", "is_float"])
 def test_a_weight_tells_a_dtype_without_a_walk_over_the_data(question, monkeypatch):
-    looks, own = [], Types._own
-    monkeypatch.setattr(Types, "_own", lambda self, *place: looks.append(place[1]) or own(self, *place))
+    looks, own = [], Dtypes._own
+    monkeypatch.setattr(Dtypes, "_own", lambda self, *place: looks.append(place[1]) or own(self, *place))
     index = index_of(deep("m{next} = MatMul(s{i}, w) t{next} = Neg(m{next}) s{next} = Relu(t{next}) "))
-    assert getattr(index.types, question)(index.main, f"t{LAYERS - 1}")
+    assert getattr(shapes_of(index), question)(index.main, f"t{LAYERS - 1}")
     assert len(looks) <= 6, looks
 
 
@@ -47,5 +48,5 @@ def test_what_a_caller_may_override_tells_no_sizes():
     text = "(float[6] x{}) => (float[p, q] y) <int64[2] to = {{2, 3}}> {{ z = Reshape(x, to) y = Relu(z) }}"
     for inputs, ir_version, fixed in ((", int64[2] to", 8, []), (", int64[2] to", 3, [2, 3]), ("", 8, [2, 3])):
         index = index_of(parse(text.format(inputs), ir_version=ir_version))
-        shape = index.types.shape(index.main, "z") or ()
+        shape = shapes_of(index).shape(index.main, "z") or ()
         assert [size for size in shape if isinstance(size, int)] == fixed

@@ -24,7 +24,7 @@ from surgeon.ops.torch_names import lost
 from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
 from surgeon.running.runtime import require_libraries
-from surgeon.shapes.indexed import index_of, shapes_of
+from surgeon.shapes.indexed import shapes_of
 from surgeon.target import names, target_of, targets
 from surgeon.targets import support
 from surgeon.targets.target import Examination, Target
@@ -104,7 +104,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
         target.check_header(proto, found)
     check_structure(proto, found)
     wrong = check_data(model, found)
-    index = index_of(model)
+    index = Index(model)
     shapes = shapes_of(index)
     dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)

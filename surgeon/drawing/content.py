@@ -13,10 +13,11 @@ from onnx import AttributeProto
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
-from surgeon.indexing.types import Dim, Infos
 from surgeon.matching.state import plain
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema
+from surgeon.shapes.facts import Open, spelled
+from surgeon.shapes.indexed import shapes_of
 
 LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
 
@@ -65,7 +66,6 @@ class Reader:
 
     def __init__(self, index: Index, scope: Scope) -> None:
         self.index, self.scope = index, scope
-        self._stated = Infos(scope.proto)
         self._gone: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has dropped
         self._functions = {item.label.removeprefix("function "): list(item.proto.input) for item in index.functions}
 
@@ -98,10 +98,8 @@ class Reader:
 
     def type_text(self, name: str) -> str:
         """The dtype and shape of a tensor as people read them: float32[batch,64]; empty where neither is known."""
-        if self.scope.home(name) is None:  # of a node that was replaced
-            return type_text(*self._of_gone(name))
-        types = self.index.types
-        return type_text(types.dtype(self.scope, name) or 0, types.shape(self.scope, name))
+        dtype, shape = shapes_of(self.index).facts(self.scope, name)
+        return type_text(dtype or 0, shape)
 
     def _remember(self, nodes: Sequence[Node]) -> None:
         """Keep the constants of the source that these nodes read, and that no longer are in the model."""
@@ -112,18 +110,6 @@ class Reader:
             value = node.attribute("value") if node.op == "Constant" else None
             if value is not None and node.outputs[0] in read:
                 self._gone[node.outputs[0]] = value.t
-
-    def _of_gone(self, name: str) -> tuple[int, tuple[Dim, ...] | None]:
-        stored, info = self._gone.get(name), self._stated.get(name)
-        if stored is not None:
-            return int(stored.data_type), tuple(stored.dims)
-        if info is None:
-            return 0, None
-        tensor = info.type.tensor_type
-        dims = tuple(
-            int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
-        )
-        return int(tensor.elem_type), dims if tensor.HasField("shape") else None
 
     def _reads(self, node: Node) -> Iterator[str]:
         """The tensors that a node reads, those that its bodies take from here included."""
@@ -173,7 +159,7 @@ class Reader:
         if name in self._gone:
             yield cut(f"{formal}: {tensor_text(self._gone[name])}")
             return
-        shape = self.index.types.shape(self.scope, name)
+        shape = shapes_of(self.index).shape(self.scope, name)
         if shape is not None and np.prod([size for size in shape if isinstance(size, int)]) <= SHOWN_ELEMENTS:
             value = self.index.constants.get(self.scope, name)
             if value is not None:
@@ -182,12 +168,12 @@ class Reader:
         yield cut(f"{formal}: {self.type_text(name)}")
 
 
-def type_text(dtype: int, shape: Sequence[Dim] | None) -> str:
+def type_text(dtype: int, shape: Open | None) -> str:
     """A dtype and shape as people read them: float32[batch,64]; empty where neither is known."""
     name = dtype_name(dtype) if dtype else ""
     if shape is None:
         return name
-    return f"{name or '?'}[{','.join('?' if size is None else str(size) for size in shape)}]"
+    return f"{name or '?'}[{','.join(map(spelled, shape))}]"
 
 
 def attribute_text(op: str, item: AttributeProto) -> str:

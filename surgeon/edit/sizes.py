@@ -36,7 +36,7 @@ def _written(g: Graph, match: Match, asked: Asked) -> Any:
 def _part(g: Graph, part: Part, source: Any, opset: int) -> Any:
     if part.name is None:
         return _constant([int(str(size)) for size in part.sizes])
-    if part.first == 0 and len(part.sizes) == len(source.sizes):
+    if part.first == 0 and len(part.sizes) == source.rank:
         return g.shape(source)
     if opset >= SLICES:
         return g.shape(source, start=part.first, end=part.stop)

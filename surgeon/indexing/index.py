@@ -16,7 +16,6 @@ from surgeon.indexing.constants import Constants
 from surgeon.indexing.local import LocalFunctions
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.indexing.soundness import require_sound, require_types
-from surgeon.indexing.types import Types
 from surgeon.ops.attributes import DTYPES
 from surgeon.ops.records import RETYPING
 from surgeon.ops.schemas import schema
@@ -27,11 +26,7 @@ T = TypeVar("T")
 
 
 class Index:
-    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope.
-
-    The types that it knows are those that the file states; `surgeon.shapes.indexed.index_of` gives one that infers
-    more.
-    """
+    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -52,7 +47,6 @@ class Index:
             self._fill(scope)
         _hold_training(self.main, proto)
         self.constants = Constants(model, self.ir_version)
-        self.types = Types(self.constants)
 
     def _fill(self, scope: Scope) -> None:
         self.scopes.append(scope)

@@ -10,7 +10,6 @@ import onnx
 
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
-from surgeon.shapes.indexed import index_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HoleKind = Literal["Tensor", "Constant", "float", "int", "str", "list[int]", "list[float]"]
@@ -33,7 +32,7 @@ class Example:
     @cached_property
     def index(self) -> Index:
         """The index of the model.  Raises GraphError when it breaks ONNX's own rules."""
-        found = index_of(Model.open(self.model))
+        found = Index(Model.open(self.model))
         found.check()
         return found
 

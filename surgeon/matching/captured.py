@@ -9,8 +9,8 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import Refused
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
-from surgeon.indexing.types import Dim
 from surgeon.shapes.choices import Choice
+from surgeon.shapes.facts import Shape
 from surgeon.shapes.indexed import elements_of, shapes_of
 from surgeon.shapes.symbols import Size
 
@@ -51,7 +51,7 @@ class Captured(gs.Variable):
         """The element type, or None where it is unknown."""
         self._match.asked_dtype = True
         self._match.asked_last = ("dtype", self._name)
-        found = self._match.index.types.dtype(self._match.scope, self._name)
+        found = shapes_of(self._match.index).dtype(self._match.scope, self._name)
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
     @dtype.setter
@@ -59,18 +59,14 @@ class Captured(gs.Variable):
         """gs sets a dtype when it makes a variable; the model knows better."""
 
     @property
-    def shape(self) -> tuple[Dim, ...] | None:
-        """The shape, symbols as strings, unknown dims None; None where the rank is unknown.
+    def shape(self) -> Shape | None:
+        """The shape: a number for each size that is fixed, and a `Size` to compare and compute with for any other.
 
-        Sizes that onnx's inference leaves open are those of `sizes`, which knows what a rewrite has made constant.
+        Sizes are equal that are equal whatever the free dims are; one that nothing tells is equal to itself alone.
+        None where the rank is unknown.
         """
-        stated = self._match.index.types.shape(self._match.scope, self._name)
-        found = stated if stated is not None and all(isinstance(size, int) for size in stated) else self.sizes
         self._ask("shape")
-        if found is stated or found is None or len(found) != len(stated or found):
-            return stated
-        names = stated or (None,) * len(found)
-        return tuple(size if isinstance(size, int) else name for size, name in zip(found, names, strict=True))
+        return shapes_of(self._match.index).shape(self._match.scope, self._name)
 
     @shape.setter
     def shape(self, value: object) -> None:
@@ -79,13 +75,8 @@ class Captured(gs.Variable):
     @property
     def rank(self) -> int | None:
         """The number of dims, or None where it is unknown."""
-        return None if self.shape is None else len(self.shape)
-
-    @property
-    def sizes(self) -> tuple[Size, ...] | None:
-        """The shape as evaluated: equal sizes are equal whatever the free dims are; None where the rank is unknown."""
-        self._ask("shape")
-        return shapes_of(self._match.index).facts(self._match.scope, self._name).shape
+        shape = self.shape
+        return None if shape is None else len(shape)
 
     @property
     def elements(self) -> list[Size] | None:

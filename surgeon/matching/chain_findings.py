@@ -10,6 +10,7 @@ from surgeon.matching.flatten import PRODUCT, combine
 from surgeon.matching.state import STEP_LIMIT, State, shown
 from surgeon.matching.trace import Finding, Kind
 from surgeon.ops.attributes import dtype_word
+from surgeon.shapes.indexed import shapes_of
 
 
 def _finding(
@@ -87,7 +88,7 @@ def no_number(chain: Chain) -> Finding:
 
 def not_float(state: State, chain: Chain, leaves: Sequence[tuple[str, int]]) -> Finding:
     name = leaves[0][0]
-    dtype = state.index.types.dtype(state.scope, name)
+    dtype = shapes_of(state.index).dtype(state.scope, name)
     found = "an unknown dtype" if dtype is None else dtype_word(dtype)
     known = "" if dtype is None else f" ({found})"
     told = f"{name!r} is not known to hold floats{known}, and integers divide differently"

@@ -8,6 +8,7 @@ from surgeon.matching.chain import Chain, Folded, Term
 from surgeon.matching.flatten import DIVISIONS, NEGATIONS, PRODUCT, SIGNS, SUM
 from surgeon.matching.state import State, least_rtol
 from surgeon.ops.records import TRANSPARENT
+from surgeon.shapes.indexed import shapes_of
 
 CANCELS = 100.0
 
@@ -63,8 +64,8 @@ def divides_as_floats(
         return True
     if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op in DIVISIONS:
         return True
-    types = state.index.types
-    return any(types.is_float(state.scope, name) for name, _ in leaves)
+    shapes = shapes_of(state.index)
+    return any(shapes.is_float(state.scope, name) for name, _ in leaves)
 
 
 def raises_rank(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], rank: int) -> str:

@@ -17,6 +17,7 @@ from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT, record
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import called_by
+from surgeon.shapes.indexed import shapes_of
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
 RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody writes it otherwise
@@ -120,10 +121,10 @@ class State:
         if when == "always":
             return True
         if when == "same dtype":
-            target, types = node.attribute("to"), self.index.types
-            return (
-                target is not None and not target.ref_attr_name and types.dtype(node.scope, node.inputs[0]) == target.i
-            )
+            target = node.attribute("to")
+            if target is None or target.ref_attr_name:
+                return False
+            return shapes_of(self.index).dtype(node.scope, node.inputs[0]) == target.i
         return when == "inference" and name == node.outputs[0] and self._inference(node)
 
     def _inference(self, node: Node) -> bool:
@@ -170,7 +171,8 @@ class State:
 
     def rank(self, name: str) -> int | None:
         """The rank of a tensor, or None."""
-        return self.index.types.rank(self.scope, name)
+        shape = shapes_of(self.index).shape(self.scope, name)
+        return None if shape is None else len(shape)
 
     def equals(self, name: str, literal: Literal) -> bool:
         """Whether a tensor is this constant, up to the precision of its dtype; a scalar may have any rank."""

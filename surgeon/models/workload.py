@@ -12,10 +12,10 @@ from onnx import ModelProto
 
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
+from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.models.loads import Extent, Load, loads
-from surgeon.shapes.indexed import index_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, evaluate, symbol, symbols
 
@@ -31,7 +31,7 @@ class Workload:
     def __init__(self, model: Path | ModelProto) -> None:
         with Model.open(model) as opened:
             try:
-                index = index_of(opened)
+                index = Index(opened)
             except GraphError:  # ONNX Runtime refuses what makes a tensor twice: nothing is run
                 self._inputs: dict[str, Extent] = {}
                 self._loads: list[Load] = []

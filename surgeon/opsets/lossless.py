@@ -18,10 +18,10 @@ from onnx import AttributeProto, helper
 
 from surgeon.errors import Refusal, Refused, require
 from surgeon.indexing.scope import Node
-from surgeon.indexing.types import Types
 from surgeon.ops.attributes import type_string
 from surgeon.ops.records import RECORDS
 from surgeon.ops.schemas import Formal, Schema, history, schema
+from surgeon.shapes.shapes import Shapes
 
 OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
 
@@ -31,7 +31,7 @@ class Change:
     """What has to change in one node: attributes that go, attributes that come, and the new input 1."""
 
     node: Node
-    types: Types
+    shapes: Shapes
     attributes: dict[str, AttributeProto]
     inputs: int
     outputs: int
@@ -48,12 +48,13 @@ class Change:
     @property
     def rank(self) -> int | None:
         """The rank of the first input, None where it is unknown."""
-        return self.types.rank(self.node.scope, self.node.inputs[0])
+        shape = self.shapes.shape(self.node.scope, self.node.inputs[0])
+        return None if shape is None else len(shape)
 
     def type_string(self, position: int) -> str:
         """The type of an input as schemas spell it, e.g. "tensor(float)"; empty where it is unknown."""
         names = self.node.inputs
-        number = self.types.dtype(self.node.scope, names[position]) if position < len(names) else None
+        number = self.shapes.dtype(self.node.scope, names[position]) if position < len(names) else None
         return type_string(number) if number else ""
 
     def value(self, name: str) -> Any:
@@ -78,11 +79,11 @@ class Change:
         self.inputs, self.moved, self.tensor = 2, name, values
 
 
-def judge(node: Node, old: int, new: int, types: Types) -> Change | Refusal:
+def judge(node: Node, old: int, new: int, shapes: Shapes) -> Change | Refusal:
     """What a node of ai.onnx needs to mean at opset `new` what it means at `old`, if it can."""
     before, after = schema("", node.op, old), schema("", node.op, new)
     attributes = {item.name: item for item in node.proto.attribute}
-    change = Change(node, types, attributes, len(node.inputs), len(node.outputs))
+    change = Change(node, shapes, attributes, len(node.inputs), len(node.outputs))
     if before is None or after is None:
         return Refusal(f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}")
     if before.since_version == after.since_version:

@@ -18,6 +18,8 @@ from surgeon.ops.node_check import check_node
 from surgeon.rewriting.replacements import Workshop
 from surgeon.rewriting.runnable import NoKernel, broken_limit, had_kernels, later_opset, limits_for, provider_of
 from surgeon.rules.rule import Plan, Rule, broken
+from surgeon.shapes.facts import spelled
+from surgeon.shapes.indexed import shapes_of
 
 if TYPE_CHECKING:
     from surgeon.diagnosis.limits import Limits
@@ -58,7 +60,7 @@ class Acceptance:
         """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
         provider = provider_of(target, ep)
         limits = limits_for(target, index)
-        return cls(index, target, Workshop(index.types, provider), splicer or Splicer(index), provider, limits)
+        return cls(index, target, Workshop(index, provider), splicer or Splicer(index), provider, limits)
 
     def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """What to write in place of a match: by the plan's form, else by the first other one that will do.
@@ -165,12 +167,11 @@ def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:
 
 def _type_text(match: Match, name: str) -> str:
     """dtype and shape of a tensor: float[n, 4]."""
-    types = match.index.types
-    dtype, shape = types.dtype(match.scope, name), types.shape(match.scope, name)
+    dtype, shape = shapes_of(match.index).facts(match.scope, name)
     text = dtype_word(dtype) if dtype is not None else "unknown dtype"
     if shape is None:
         return f"{text}, rank unknown"
-    return f"{text}[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
+    return f"{text}[{', '.join(map(spelled, shape))}]"
 
 
 def _is_about_dtypes(match: Match, fragment: Fragment) -> bool:

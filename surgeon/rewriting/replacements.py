@@ -7,14 +7,15 @@ import onnx
 from surgeon.edit.fragment import Fragment, Ref, build
 from surgeon.edit.splice import import_version
 from surgeon.errors import Refused, RuleError
+from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
-from surgeon.indexing.types import Types
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
 from surgeon.rewriting.runnable import NoKernel, lacking_kernel
 from surgeon.rules.rule import Plan
+from surgeon.shapes.indexed import shapes_of
 
 
 class Workshop:
@@ -24,9 +25,9 @@ class Workshop:
     if it asked for dtypes, the same dtypes).
     """
 
-    def __init__(self, types: Types, provider: str | None = None) -> None:
+    def __init__(self, index: Index, provider: str | None = None) -> None:
         """provider: the execution provider that is to run what is made, None for any."""
-        self._types, self._provider = types, provider
+        self._index, self._provider = index, provider
         self._built: dict[Any, Fragment] = {}
         self._by_dtype: set[Any] = set()
         self._run: dict[Any, NoKernel | None] = {}
@@ -50,8 +51,8 @@ class Workshop:
         return fragment
 
     def _dtypes(self, match: Match) -> tuple[int | None, ...]:
-        types, scope = self._types, match.scope
-        return tuple([types.dtype(scope, held) for held in match.bound.values() if isinstance(held, str)])
+        shapes, scope = shapes_of(self._index), match.scope
+        return tuple([shapes.dtype(scope, held) for held in match.bound.values() if isinstance(held, str)])
 
     def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited.
@@ -59,9 +60,9 @@ class Workshop:
         Returns the node that the execution provider cannot run, if there is one.  Raises Refused where it does not suit
         this model, RuleError where it would suit none.
         """
-        scope, types = match.scope, self._types
-        dtypes = {key: types.dtype(scope, match.tensor(key)) for key in fragment.captures}
-        made = tuple([types.dtype(scope, name) for name in match.outputs])
+        scope, shapes = match.scope, shapes_of(self._index)
+        dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
+        made = tuple([shapes.dtype(scope, name) for name in match.outputs])
         key = (id(fragment), tuple(dtypes.values()), made, scope.opset)
         if key in self._checked:
             return self._checked[key][1]

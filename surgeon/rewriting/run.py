@@ -9,13 +9,12 @@ from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.result import Site, regions
 from surgeon.rules.rule import Rule
-from surgeon.shapes.indexed import index_of
 
 
 def indexed(model: Model) -> Index:
     """The index of a model; raises GraphError or ModelFileError for one that cannot be rewritten."""
     try:
-        index = index_of(model)
+        index = Index(model)
         index.check()
     except (AttributeError, TypeError, ValueError):
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes

@@ -81,10 +81,10 @@ def lacking_kernel(
 
 def had_kernels(provider: str, match: Match) -> bool:
     """Whether the provider can run the nodes that a match found; where it cannot, a rewrite takes nothing away."""
-    types, scope = match.index.types, match.scope
+    shapes, scope = shapes_of(match.index), match.scope
     nodes = [node.proto for node in match.nodes]
     names = {name for node in nodes for name in (*node.input, *node.output)}
-    dtypes = {name: types.dtype(scope, name) for name in names}
+    dtypes = {name: shapes.dtype(scope, name) for name in names}
     return lacking_kernel(provider, nodes, dtypes, scope.versions, is_there=True) is None
 
 
@@ -113,7 +113,7 @@ def broken_limit(limits: "Limits", match: Match, fragment: Fragment) -> tuple[st
 
 def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | None:
     """The opset with which a form of the rule comes that the provider has kernels for, None if there is none."""
-    kernels, dtype = Kernels.of(provider), match.index.types.dtype(match.scope, match.outputs[0])
+    kernels, dtype = Kernels.of(provider), shapes_of(match.index).dtype(match.scope, match.outputs[0])
     types = {} if dtype is None else {"T": dtype}
     for form in plan.newer:
         for compiled in rule.compiled(form.pattern)[:1] if form.pattern is not None else ():

@@ -12,6 +12,7 @@ from surgeon.edit.fragment import FREE
 from surgeon.errors import Refusal, RuleError, require
 from surgeon.file.model import Model
 from surgeon.graph import Graph
+from surgeon.indexing.index import Index
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import schema
@@ -19,7 +20,7 @@ from surgeon.ops.walking import all_nodes, free_names, imports_of
 from surgeon.opsets.lossless import judge
 from surgeon.rules.bodies import first_version
 from surgeon.running.inlining import IR_VERSION, Find, written_out
-from surgeon.shapes.indexed import index_of
+from surgeon.shapes.indexed import shapes_of
 
 SMALL = 1024  # elements of a constant that is written in another dtype
 STRING = TensorProto.STRING
@@ -60,11 +61,11 @@ def different(function: FunctionProto, versions: Mapping[str, int]) -> Refusal |
 def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
     """The ops of a body of which some node would have to be written in another way at another opset of ai.onnx."""
     holder = ModelProto(ir_version=IR_VERSION, graph=GraphProto(name="empty"), functions=[function])
-    index = index_of(Model.open(holder))
+    index = Index(Model.open(holder))
     low, high = sorted((before, after))
     found: set[str] = set()
     for node in (node for scope in index.scopes for node in scope.nodes if schema("", node.op, low) is not None):
-        change = judge(node, low, high, index.types)
+        change = judge(node, low, high, shapes_of(index))
         if isinstance(change, Refusal) or not change.empty or check_node(node.proto, after, lambda _: None, True):
             found.add(node.op)
     return found

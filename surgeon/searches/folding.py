@@ -195,7 +195,7 @@ class Folding:
         return node.op not in SPREADING and prod(array.size or 1 for array in given) <= self.most
 
     def _has_stated_type(self, name: str, array: Array) -> bool:
-        dtype = self.index.types.dtype(self.scope, name)
+        dtype = shapes_of(self.index).dtype(self.scope, name)
         return dtype is None or helper.tensor_dtype_to_np_dtype(dtype) == array.dtype
 
     def _alone(self, node: Node, outputs: list[str]) -> onnx.ModelProto:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from surgeon.shapes.facts import INT32, Draft, Facts, Rule, Site
+from surgeon.shapes.facts import INT32, Draft, Facts, Rule, Site, require
 from surgeon.shapes.symbols import Size, floor_div
 
 
@@ -12,6 +12,7 @@ def _standard_attention(site: Site) -> Sequence[Draft]:
     key, value, past = site.shape(1), site.shape(2), site.shape(4)
     if query is None or key is None or value is None or (site.has(4) and past is None):
         return [Draft(dtype, None if query is None else [*query[:-1], None]), *[Draft(dtype, [None] * 4)] * 3]
+    require(len(query) in (3, 4) and len(query) == len(key) == len(value) and (past is None or len(past) == 4))
     heads, groups = site.attribute("q_num_heads", 1), site.attribute("kv_num_heads", 1)
     if len(query) == 4:
         heads, groups, width, result = query[1], key[1], key[3], value[3]
@@ -29,8 +30,9 @@ def _attention(site: Site) -> Sequence[Draft]:
     weights, sizes = site.shape(1), site.attribute("qkv_hidden_sizes")
     if shape is None or (not sizes and weights is None):
         return [Draft(dtype, None), Draft(dtype, [None] * 5)]
-    width: Size = sizes[-1] if sizes else floor_div((weights or (0,))[-1], 3)
     heads = site.attribute("num_heads")
+    require(len(shape) == 3 and weights != () and heads is not None)
+    width: Size = sizes[-1] if sizes else floor_div((weights or (0,))[-1], 3)
     total = _with_cache(site, 4, 3, shape[1])
     return [Draft(dtype, [*shape[:-1], width]), Draft(dtype, [2, shape[0], heads, total, floor_div(width, heads)])]
 
@@ -38,6 +40,7 @@ def _attention(site: Site) -> Sequence[Draft]:
 def _with_cache(site: Site, position: int, axis: int, length: Size) -> Size | None:
     """The number of keys with those of the cache, an input that may be left out."""
     past = site.shape(position)
+    require(past is None or len(past) > axis)
     return length if not site.has(position) else None if past is None else length + past[axis]
 
 
@@ -47,6 +50,8 @@ def _multi_head_attention(site: Site) -> Sequence[Draft]:
     value = site.shape(2)
     if query is None:
         return [Draft(dtype, None), Draft(dtype, [None] * 4), Draft(dtype, [None] * 4)]
+    heads, key = site.attribute("num_heads"), site.shape(1)
+    require(len(query) in (3, 4, 5) and heads is not None)
     width: Size | None = None
     if len(query) == 5:
         width = query[2] * query[4]
@@ -56,7 +61,6 @@ def _multi_head_attention(site: Site) -> Sequence[Draft]:
         width = value[1] * value[3]
     elif not site.has(2):
         width = query[2]
-    heads, key = site.attribute("num_heads"), site.shape(1)
     total = None if key is None or len(key) not in (3, 4) else _with_cache(site, 6, 2, key[-2])
     head = floor_div(query[2], heads) if len(query) == 3 and site.has(1) else None
     result = None if width is None else floor_div(width, heads)
@@ -78,6 +82,7 @@ def _group_query_attention(site: Site) -> Sequence[Draft]:
 def _embedding(site: Site) -> Sequence[Facts]:
     """Ids [batch, sequence] and a table [words, hidden]; the second output is the index of the mask."""
     ids, (dtype, table) = site.shape(0), site.facts(2)
+    require(table is None or len(table) == 2)
     shape = None if ids is None or table is None else (*ids, table[1])
     return [Facts(dtype, shape), Facts(INT32, None if ids is None else ids[:1]), Facts(dtype, shape)]
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
-from surgeon.shapes.facts import BOOL, INT64, UNKNOWN, Draft, Evaluator, Facts, Open, Site, axis_of
+from surgeon.shapes.facts import BOOL, INT64, UNKNOWN, Draft, Evaluator, Facts, Open, Site, axis_of, require
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
@@ -24,7 +24,7 @@ def input_draft(owner: Site, body: Scope, name: str) -> Draft:
     if owner.node.op != "Scan" or owner.opset < 9:
         return Draft(*UNKNOWN)
     dtype, shape = owner.facts(position)
-    states = len(owner.inputs) - owner.attribute("num_scan_inputs", 0)
+    states = _states(owner)
     if position < states or shape is None:
         return Draft(dtype, shape)
     axis = axis_of(_listed(owner, "scan_input_axes", position - states), len(shape))
@@ -72,13 +72,20 @@ def _loop(site: Site, results: Sequence[Facts]) -> Sequence[Draft]:
 def _scan(site: Site, results: Sequence[Facts]) -> Sequence[Draft]:
     if site.opset < 9:
         return []
-    states = len(site.inputs) - site.attribute("num_scan_inputs", 0)
+    states = _states(site)
     first = site.shape(states)
     turns = None if first is None else first[axis_of(_listed(site, "scan_input_axes", 0), len(first))]
     ends = [Draft(*site.facts(place)) for place in range(states)]
     for place, facts in enumerate(results[states:]):
         ends.append(_stacked(facts, _listed(site, "scan_output_axes", place), turns))
     return ends
+
+
+def _states(scan: Site) -> int:
+    """How many of the inputs of a Scan are states; the others are scanned."""
+    states = len(scan.inputs) - int(scan.attribute("num_scan_inputs", 0))
+    require(states >= 0)
+    return states
 
 
 def _stacked(facts: Facts, axis: int, turns: Any) -> Draft:

@@ -10,17 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import AttributeProto
 
-from surgeon.errors import SurgeonError
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Scope
 from surgeon.ops.records import REGROUPING
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
-from surgeon.shapes.facts import INT32, INT64, INTEGERS, Facts, Shape, Site, Values, axis_of
+from surgeon.shapes.facts import INT32, INT64, INTEGERS, Missing, Shape, Site, axis_of, said
 from surgeon.shapes.moving import handed_on, move_of
-from surgeon.shapes.rules import ODD
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
 
@@ -48,13 +45,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Or": np.logical_or,
     "Not": np.logical_not,
 }
-
-
-class _Missing(Exception):
-    """What must be found before a tensor can be."""
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
 
 
 class Elements:
@@ -114,7 +104,7 @@ class Elements:
         key = (is_choice, home, name)
         if key not in self._known:
             if self._is_solving:
-                raise _Missing(key)
+                raise Missing(key)
             self._is_solving = True
             try:
                 self._solve(key)
@@ -128,28 +118,24 @@ class Elements:
             key = next(reversed(waiting))
             try:
                 self._known[key] = self._find(*key)
-            except _Missing as stopped:
-                if stopped.key in waiting:
-                    self._known[stopped.key] = None  # a circle in a broken graph
+            except Missing as stopped:
+                if stopped.tasks[0] in waiting:
+                    self._known[stopped.tasks[0]] = None  # a circle in a broken graph
                 else:
-                    waiting[stopped.key] = True
+                    waiting[stopped.tasks[0]] = True
             else:
                 del waiting[key]
 
     def _find(self, is_choice: bool, home: Scope, name: str) -> Any:
-        try:
-            shape = self.shapes.facts(home, name).shape
-            if shape is None:
-                return None
-            return self._find_choice(home, name, shape) if is_choice else self._find_affine(home, name, shape)
-        except (*ODD, SurgeonError):
-            return None  # a graph that breaks the rules of its ops: nothing is known
+        shape = self.shapes.facts(home, name).shape
+        find: Callable[..., Any] = self._find_choice if is_choice else self._find_affine
+        return None if shape is None else said(find, home, name, shape)
 
     def _site(self, home: Scope, name: str) -> Site | None:
         node = home.producers.get(name)
         if node is None or node.outputs[0] != name or home.versions.get("", 1) < 7:  # others broadcast before
             return None
-        return Site(_Settled(self.shapes), home, node, self.shapes.origin.inputs(node))
+        return self.shapes.site(node)
 
     def _constant(self, home: Scope, name: str) -> "np.ndarray[Any, Any] | None":
         constants = self.shapes.origin.constants
@@ -307,25 +293,6 @@ class Elements:
             if choice is None or shape is None:
                 return
             yield choice, shape
-
-
-class _Settled:
-    """An evaluator for sites that are asked once all is known that they need."""
-
-    def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
-
-    def need_facts(self, scope: Scope, name: str) -> Facts:
-        return self._shapes.facts(scope, name)
-
-    def need_value(self, scope: Scope, name: str) -> Values | None:
-        return self._shapes.value(scope, name)
-
-    def floats(self, scope: Scope, name: str) -> list[float] | None:
-        return self._shapes.floats(scope, name)
-
-    def attribute(self, node: Node, name: str) -> AttributeProto | None:
-        return self._shapes.attribute(node, name)
 
 
 def _arithmetic(op: str, a: Affine, b: Affine) -> Affine | None:

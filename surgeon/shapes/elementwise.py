@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from surgeon.ops.records import named
 from surgeon.shapes.broadcasting import broadcast
-from surgeon.shapes.facts import BOOL, Draft, Facts, Open, Rule, Site
+from surgeon.shapes.facts import BOOL, Draft, Facts, Open, Rule, Site, axis_of
 
 
 def _unary(site: Site) -> Sequence[Facts]:
@@ -85,7 +85,7 @@ def _layer_normalization(site: Site) -> Sequence[Facts]:
     dtype, shape = site.facts(0)
     if shape is None:
         return [Facts(dtype, None), Facts(site.attribute("stash_type", 1), None)] * 2
-    axis = site.attribute("axis", -1) % len(shape)
+    axis = axis_of(site.attribute("axis", -1), len(shape))
     statistics = Facts(site.attribute("stash_type", 1), (*shape[:axis], *[1] * (len(shape) - axis)))
     return [Facts(dtype, shape), statistics, statistics]
 

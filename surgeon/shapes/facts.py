@@ -1,14 +1,17 @@
 """What a rule sees and says: the facts of tensors, and one node with the facts and values of its inputs."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from onnx import AttributeProto, TensorProto
 
-from surgeon.indexing.scope import Node, Scope
-from surgeon.shapes.symbols import Expr, Size, symbols
+from surgeon.errors import ModelFileError
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.ops.schemas import AttributeSpec, Schema, schema
+from surgeon.shapes.symbols import Expr, Size, SizeError, symbols
 
 Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
@@ -31,6 +34,41 @@ INTEGERS = frozenset(
     }
 )
 WHOLE = INTEGERS | {BOOL}
+
+
+STRICT = "SURGEON_STRICT_SHAPES"
+"""The environment variable with which a bug of a rule is raised, as our tests want it."""
+
+
+class Unknown(Exception):
+    """What a rule raises that can say nothing: a graph breaks the rules of its op, say."""
+
+
+class Missing(Exception):
+    """What must be found before a rule can go on.  tasks: what its evaluator calls that."""
+
+    def __init__(self, *tasks: Any) -> None:
+        self.tasks = tasks
+
+
+T = TypeVar("T")
+
+
+def said(rule: Callable[..., T], *given: Any) -> T | None:
+    """What a rule says; None where it can say nothing.
+
+    Any other exception is a bug of the rule.  Tests see it; of users none loses a rewrite by a shape that is unknown.
+    """
+    try:
+        return rule(*given)
+    except (Unknown, SizeError, ModelFileError):  # data that cannot be read, whoever needs it will tell of
+        return None
+    except Missing:
+        raise
+    except Exception:
+        if os.environ.get(STRICT):
+            raise
+        return None
 
 
 class Facts(NamedTuple):
@@ -88,6 +126,11 @@ class Site:
     def _attributes(self) -> dict[str, Any]:
         return {item.name: item for item in self.node.proto.attribute}
 
+    @cached_property
+    def _formals(self) -> Mapping[str, AttributeSpec]:
+        found = schema_of(self.scope, self.node.op)
+        return {} if found is None else found.attributes
+
     def has(self, position: int) -> bool:
         """Whether the input is given."""
         return position < len(self.inputs) and bool(self.inputs[position])
@@ -99,6 +142,13 @@ class Site:
     def shape(self, position: int) -> Shape | None:
         """The shape of an input, None where its rank is unknown."""
         return self.facts(position).shape
+
+    def ranked(self, position: int) -> tuple[int | None, Shape]:
+        """The dtype and shape of an input.  Raises Unknown where its rank is unknown; schemas tell dtypes then."""
+        dtype, shape = self.facts(position)
+        if shape is None:
+            raise Unknown("the rank is unknown")
+        return dtype, shape
 
     def dtype(self, position: int) -> int | None:
         """The element type of an input, None where unknown."""
@@ -117,16 +167,19 @@ class Site:
     def numbers(self, position: int) -> list[int] | None:
         """As `sizes`, where all are plain numbers."""
         found = self.sizes(position)
-        numbers = [item for item in found or () if isinstance(item, int)]
+        numbers = [int(item) for item in found or () if isinstance(item, int)]
         return numbers if found is not None and len(numbers) == len(found) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute: an int, a float, a string, a list of those; protobuf's object for all else."""
-        if name not in self._attributes:
+        """The value of an attribute: an int, a float, a string, a list of those; protobuf's object for all else.
+
+        What the op does not have counts as not given.  Raises Unknown for a value of another kind than the op's.
+        """
+        wanted = self._formals.get(name) if name in self._attributes else None
+        item: Any = None if wanted is None else self.resolved(name)
+        if wanted is None or item is None:
             return default
-        item: Any = self.resolved(name)
-        if item is None:
-            return default
+        require(item.type == wanted.type)
         kinds = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f"}
         if item.type in kinds:
             return getattr(item, kinds[item.type])
@@ -159,9 +212,26 @@ class Site:
         return self.has(position) or self.attribute(name) is not None
 
 
+def schema_of(scope: Scope, op: str) -> Schema | None:
+    """The schema of an op at the version that a scope imports."""
+    domain, name = split_op(op)
+    return schema(domain, name, scope.versions.get(domain))
+
+
+def require(fits: bool) -> None:
+    """Raise Unknown where a graph does not keep to what a rule counts on."""
+    if not fits:
+        raise Unknown("the graph breaks the rules of the op")
+
+
 def is_unknown(size: Size) -> bool:
     """Whether a dimension of which nothing is known has a part in a size."""
     return not isinstance(size, int) and any(name.startswith("?") for name in symbols(size))
+
+
+def spelled(size: Size | None) -> str:
+    """A size as people read it: ? where nothing is known of it."""
+    return "?" if size is None or is_unknown(size) else str(size)
 
 
 def known(shape: Open | None) -> Shape | None:
@@ -179,7 +249,15 @@ def sane(draft: Draft | Facts) -> Draft | Facts:
     return draft if shape is draft.shape and dtype == draft.dtype else Draft(dtype, shape)
 
 
-def best(sizes: Sequence[Size | None]) -> Size | None:
+def merged(drafts: Sequence[Draft | Facts]) -> Draft:
+    """What drafts of one tensor say together; of two that differ, what the first says."""
+    dtype = next((draft.dtype for draft in drafts if draft.dtype), None)
+    shapes = [draft.shape for draft in drafts if draft.shape is not None]
+    fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
+    return Draft(dtype, [_best(sizes) for sizes in zip(*fitting, strict=True)] if shapes else None)
+
+
+def _best(sizes: Sequence[Size | None]) -> Size | None:
     """The first that says something, rather one without an unknown dimension."""
     given = [size for size in sizes if size is not None]
     return next((size for size in given if not is_unknown(size)), given[0] if given else None)
@@ -192,9 +270,8 @@ def length_of(shape: Shape | None) -> int | None:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """An axis counted from the front.  Raises IndexError where there is none such."""
-    if not -rank <= axis < rank:
-        raise IndexError("axis out of range")
+    """An axis counted from the front.  Raises Unknown where there is none such."""
+    require(-rank <= axis < rank)
     return axis % rank
 
 

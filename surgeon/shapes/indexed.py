@@ -1,36 +1,10 @@
 """The shapes of a model that is being rewritten, evaluated on demand and kept with its index."""
 
-from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, as_in_file
 from surgeon.indexing.scope import Scope
-from surgeon.indexing.types import Dim
 from surgeon.shapes.elements import Elements
 from surgeon.shapes.shapes import Shapes
-from surgeon.shapes.symbols import Size, symbol, symbols
-
-
-def index_of(model: Model) -> Index:
-    """The index of a model, whose types are evaluated where the file does not state them.
-
-    Raises GraphError when a tensor is made twice in one scope.
-    """
-    index = Index(model)
-
-    def inferred(scope: Scope, name: str) -> tuple[int | None, tuple[Dim, ...] | None]:
-        dtype, shape = shapes_of(index).facts(scope, name)
-        return dtype, None if shape is None else tuple(map(_dim, shape))
-
-    index.types.inferred = inferred
-    return index
-
-
-def _dim(size: Size) -> Dim:
-    """A size as files can state it: one that is computed, or that nothing tells, has no name."""
-    if isinstance(size, int):
-        return size
-    name, *others = symbols(size)
-    return name if not others and not name.startswith("?") and size == symbol(name) else None
 
 
 def shapes_of(index: Index) -> Shapes:

@@ -6,8 +6,8 @@ import onnx
 from onnx import TensorProto, TypeProto, defs, helper
 
 from surgeon.indexing.scope import split_op
-from surgeon.ops.schemas import element_type, schema
-from surgeon.shapes.facts import INTEGERS, Draft, Facts, Site
+from surgeon.ops.schemas import element_type
+from surgeon.shapes.facts import INTEGERS, Draft, Facts, Site, schema_of
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.symbols import Size
 
@@ -93,8 +93,7 @@ def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> Draft:
 
 def _by_schema(site: Site, place: int) -> int | None:
     """The dtype of an output: the one type that its schema allows, or that of an input of the same type variable."""
-    domain, name = split_op(site.node.op)
-    known = schema(domain, name, site.scope.versions.get(domain))
+    known = schema_of(site.scope, site.node.op)
     formal = known.output_at(place) if known is not None else None
     if known is None or formal is None:
         return None

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.broadcasting import broadcast, equal
-from surgeon.shapes.facts import Draft, Facts, Open, Rule, Shape, Site, axis_of, known, length_of
-from surgeon.shapes.symbols import Size, floor_div, product
+from surgeon.shapes.facts import Draft, Facts, Open, Rule, Shape, Site, axis_of, known, length_of, require
+from surgeon.shapes.symbols import Expr, Size, floor_div, product
 
 
 def reshaped(shape: Shape | None, target: Sequence[Size | None], allow_zero: bool) -> list[Size | None]:
     """The shape after a Reshape: 0 keeps a dimension, -1 is what the others leave."""
     sizes: list[Size | None] = []
     for axis, size in enumerate(target):
+        require(size is None or isinstance(size, (int, Expr)))
         kept = isinstance(size, int) and size == 0 and not allow_zero
+        require(not kept or shape is None or axis < len(shape))
         sizes.append((shape[axis] if shape is not None else None) if kept else size)
     rests = [axis for axis, size in enumerate(sizes) if isinstance(size, int) and size == -1]
     if rests:
@@ -44,45 +46,36 @@ def _of_length(site: Site, position: int) -> Open | None:
 
 
 def _flatten(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    if shape is None:
-        return [Facts(dtype, None)]
+    dtype, shape = site.ranked(0)
     axis = site.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     return [Facts(dtype, (product(shape[:axis]), product(shape[axis:])))]
 
 
 def _transpose(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    if shape is None:
-        return [Facts(dtype, None)]
+    dtype, shape = site.ranked(0)
     order = site.attribute("perm") or list(reversed(range(len(shape))))
-    if sorted(order) != list(range(len(shape))):
-        return [Facts(dtype, None)]
+    require(sorted(order) == list(range(len(shape))))
     return [Facts(dtype, tuple(shape[axis] for axis in order))]
 
 
 def _squeeze(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
+    dtype, shape = site.ranked(0)
     axes = site.axes(1)
-    if shape is None or (axes is None and site.gives_axes(1)):
-        return [Facts(dtype, None)]
     if axes is None:  # every dimension of size 1 goes, so all sizes must be known
-        fixed = all(isinstance(size, int) for size in shape)
-        return [Facts(dtype, tuple(size for size in shape if size != 1) if fixed else None)]
+        require(not site.gives_axes(1) and all(isinstance(size, int) for size in shape))
+        return [Facts(dtype, tuple(size for size in shape if size != 1))]
     gone = {axis_of(axis, len(shape)) for axis in axes}
     return [Facts(dtype, tuple(size for axis, size in enumerate(shape) if axis not in gone))]
 
 
 def _unsqueeze(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    axes = site.axes(1)
-    if shape is None or axes is None:
+    (dtype, shape), axes = site.ranked(0), site.axes(1)
+    if axes is None:
         return [Facts(dtype, None)]
     rank = len(shape) + len(axes)
     new, rest = {axis_of(axis, rank) for axis in axes}, iter(shape)
-    if len(new) < len(axes):
-        return [Facts(dtype, None)]  # an axis is listed twice
+    require(len(new) == len(axes))
     return [Facts(dtype, tuple(1 if axis in new else next(rest) for axis in range(rank)))]
 
 
@@ -95,8 +88,7 @@ def _concat(site: Site) -> Sequence[Facts]:
     axis = axis_of(site.attribute("axis", 1 if site.opset < 4 else 0), len(shapes[0]))
     merged = list(shapes[0])
     for shape in shapes[1:]:
-        if len(shape) != len(merged):
-            return [Facts(dtype, None)]
+        require(len(shape) == len(merged))
         merged = [a + b if at == axis else equal(a, b) for at, (a, b) in enumerate(zip(merged, shape, strict=True))]
     return [Facts(dtype, tuple(merged))]
 
@@ -116,20 +108,15 @@ def split_sizes(site: Site, whole: Size, count: int) -> list[Size | None]:
 
 
 def _split(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
+    dtype, shape = site.ranked(0)
     count = len(site.node.outputs)
-    if shape is None:
-        return [Draft(dtype, None)] * count
     axis = axis_of(site.attribute("axis", 0), len(shape))
     sizes = split_sizes(site, shape[axis], count)
     return [Draft(dtype, [*shape[:axis], size, *shape[axis + 1 :]]) for size in sizes]
 
 
 def _expand(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
-    target = site.value(1)
-    if shape is None:
-        return [Draft(dtype, None)]
+    (dtype, shape), target = site.ranked(0), site.value(1)
     if target is not None:
         return [Draft(dtype, broadcast(shape, target.reshape(-1).tolist()))]
     least = _of_length(site, 1)
@@ -137,41 +124,40 @@ def _expand(site: Site) -> Sequence[Draft]:
 
 
 def _tile(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
-    repeats = site.value(1)
-    if shape is None or repeats is None:
-        return [Draft(dtype, None if shape is None else [None] * len(shape))]
+    (dtype, shape), repeats = site.ranked(0), site.value(1)
+    if repeats is None:
+        return [Draft(dtype, [None] * len(shape))]
+    require(len(shape) == repeats.size)
     each = zip(shape, repeats.reshape(-1).tolist(), strict=True)
     return [Draft(dtype, [None if times is None else size * times for size, times in each])]
 
 
 def _pad(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
+    dtype, shape = site.ranked(0)
     pads = site.sizes(1) if site.has(1) else site.attribute("pads", site.attribute("paddings"))
-    if shape is None or pads is None or (site.has(3) and site.numbers(3) is None):
-        return [Draft(dtype, None if shape is None else [None] * len(shape))]
-    axes = site.numbers(3) if site.has(3) else None
+    if pads is None or (site.has(3) and site.numbers(3) is None):
+        return [Draft(dtype, [None] * len(shape))]
+    axes = (site.numbers(3) if site.has(3) else None) or range(len(shape))
+    require(len(pads) == 2 * len(axes))
     padded: list[Size] = list(shape)
-    for place, axis in enumerate(range(len(shape)) if axes is None else axes):
+    for place, axis in enumerate(axes):
         axis = axis_of(axis, len(shape))
         padded[axis] = padded[axis] + pads[place] + pads[place + len(pads) // 2]
     return [Draft(dtype, padded)]
 
 
 def _depth_to_space(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
+    dtype, shape = site.ranked(0)
     block = site.attribute("blocksize", 1)
-    if shape is None:
-        return [Facts(dtype, None)]
+    require(len(shape) == 4)
     batch, channels, height, width = shape
     return [Facts(dtype, (batch, floor_div(channels, block * block), height * block, width * block))]
 
 
 def _space_to_depth(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
+    dtype, shape = site.ranked(0)
     block = site.attribute("blocksize", 1)
-    if shape is None:
-        return [Facts(dtype, None)]
+    require(len(shape) == 4)
     batch, channels, height, width = shape
     return [Facts(dtype, (batch, channels * block * block, floor_div(height, block), floor_div(width, block)))]
 

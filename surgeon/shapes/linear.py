@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon.shapes.broadcasting import broadcast, equal
-from surgeon.shapes.facts import INT32, INT64, Draft, Facts, Open, Rule, Shape, Site
+from surgeon.shapes.facts import INT32, INT64, Draft, Facts, Open, Rule, Shape, Site, require
 from surgeon.shapes.symbols import Size, floor_div, smallest
 
 
@@ -54,6 +54,7 @@ def _gemm(site: Site) -> Sequence[Facts]:
     left = _swapped(site.shape(0), site.attribute("transA"))
     right = _swapped(site.shape(1), site.attribute("transB"))
     dtype = site.dtype(0) or site.dtype(1)
+    require(all(shape is None or len(shape) == 2 for shape in (left, right)))
     return [Facts(dtype, None if left is None or right is None else (left[0], right[1]))]
 
 
@@ -69,11 +70,10 @@ def _einsum(site: Site) -> Sequence[Draft]:
     sizes: dict[str, Size] = {}
     rest: Open = []
     for position, term in enumerate(given.split(",")):
-        shape = site.shape(position)
-        if shape is None:
-            return [Draft(dtype, None)]
+        _, shape = site.ranked(position)
         before, dots, after = term.partition(".")
         end = len(shape) - len(after)
+        require(len(before) + len(after) <= len(shape) and (bool(dots) or end == len(before)))
         if dots:
             rest = broadcast(rest, shape[len(before) : end])
         for label, size in zip(before + after, (*shape[: len(before)], *(shape[end:] if after else ())), strict=True):
@@ -93,6 +93,7 @@ class _Windows:
         self.pads: list[int] = site.attribute("pads") or [0] * 2 * rank
         self.auto: str = site.attribute("auto_pad", "NOTSET")
         self.rank = rank
+        require(len(kernel) == len(self.strides) == len(self.dilations) == rank and len(self.pads) == 2 * rank)
 
     def extent(self, axis: int) -> Size:
         """What the dilated kernel covers."""
@@ -124,6 +125,7 @@ class _Windows:
 def _convolved(site: Site, data: Shape | None, weight: Shape | None) -> Open | None:
     if data is None or weight is None:
         return None
+    require(len(data) == len(weight) > 1)
     spatial = data[2:]
     windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], len(spatial))
     return [data[0], weight[0], *(windows.size(axis, size) for axis, size in enumerate(spatial))]
@@ -142,17 +144,17 @@ def _quantized_convolution(site: Site) -> Sequence[Draft]:
 
 
 def _transposed_convolution(site: Site) -> Sequence[Draft]:
-    data, weight = site.shape(0), site.shape(1)
-    if data is None or weight is None:
-        return [Draft(site.dtype(0), None)]
+    (dtype, data), (_, weight) = site.ranked(0), site.ranked(1)
+    require(len(data) == len(weight) > 1)
     rank = len(data) - 2
     windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], rank)
     extra: list[int] = site.attribute("output_padding") or [0] * rank
     stated: list[int] = site.attribute("output_shape") or []
+    require(len(extra) == rank and len(stated) in (0, rank, rank + 2))
     spatial: list[Size] = list(stated[-rank:]) or [
         windows.transposed(axis, size, extra[axis]) for axis, size in enumerate(data[2:])
     ]
-    return [Draft(site.dtype(0), [data[0], weight[1] * site.attribute("group", 1), *spatial])]
+    return [Draft(dtype, [data[0], weight[1] * site.attribute("group", 1), *spatial])]
 
 
 def _pool(site: Site) -> Sequence[Draft]:
@@ -160,6 +162,7 @@ def _pool(site: Site) -> Sequence[Draft]:
     kernel: Any = site.attribute("kernel_shape")
     if data is None or kernel is None:
         return [Draft(dtype, None), Draft(INT64, None)]
+    require(len(data) > 1)
     windows = _Windows(site, kernel, len(data) - 2)
     ceil = bool(site.attribute("ceil_mode", 0))
     shape = [*data[:2], *(windows.size(axis, size, ceil) for axis, size in enumerate(data[2:]))]

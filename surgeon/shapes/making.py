@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.shapes.facts import BOOL, FLOAT, INT64, Draft, Facts, Rule, Site, length_of
+from surgeon.shapes.facts import BOOL, FLOAT, INT64, Draft, Facts, Rule, Site, axis_of, length_of, require
 from surgeon.shapes.symbols import Size, floor_div, largest
 
 STRING = 8  # TensorProto.STRING
@@ -77,6 +77,7 @@ def _range(site: Site) -> Sequence[Draft]:
     if not all(floats):
         return [Draft(dtype, [None])]
     first, last, step = (numbers[0] for numbers in floats if numbers)
+    require(step != 0 and isfinite((last - first) / step))
     return [Draft(dtype, [max(ceil((last - first) / step), 0)])]
 
 
@@ -86,10 +87,8 @@ def _random(site: Site) -> Sequence[Draft]:
 
 def _resize(site: Site) -> Sequence[Draft]:
     """Sizes as given, or each size times its scale; axes left out keep theirs."""
-    dtype, shape = site.facts(0)
-    if shape is None:
-        return [Draft(dtype, None)]
-    axes = [axis % len(shape) for axis in site.attribute("axes") or range(len(shape))]
+    dtype, shape = site.ranked(0)
+    axes = [axis_of(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
     given: Sequence[Size | None] | None = None
     if site.has(3) and site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch":
         target = site.value(3)
@@ -116,6 +115,7 @@ def _scaled(size: Size, scale: float) -> Size:
 def _frames(site: Site) -> Sequence[Draft]:
     """STFT: [batch, frames, bins, 2] of a signal [batch, length, 1 or 2]."""
     dtype, signal = site.facts(0)
+    require(signal is None or len(signal) in (2, 3))
     step, length = site.sizes(1), site.sizes(3) if site.has(3) else site.shape(2)
     if signal is None or not step or not length:
         return [Draft(dtype, None if signal is None else [signal[0], None, None, 2])]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import TypeAlias
 
-from surgeon.shapes.symbols import Size, at_least, exact_quotient, floor_div
+from surgeon.shapes.symbols import Size, SizeError, at_least, exact_quotient, floor_div
 
 LARGEST_DIVISOR, LARGEST_NUMBER = 10_000, 2**53
 
@@ -46,9 +46,9 @@ Number: TypeAlias = Size | Ratio
 
 
 def ratio(over: Size, under: Size) -> Number:
-    """over / under; a plain size where that is whole.  Raises ZeroDivisionError for a divisor of 0."""
+    """over / under; a plain size where that is whole.  Raises SizeError for a divisor of 0."""
     if under == 0:
-        raise ZeroDivisionError("a ratio to 0")
+        raise SizeError("A size is divided by 0; give the dimensions other sizes.")
     exact = exact_quotient(over, under)
     return Ratio(over, under) if exact is None else exact
 

@@ -7,10 +7,8 @@ from surgeon.shapes.facts import INT64, Draft, Facts, Rule, Site, axis_of, lengt
 
 
 def _reduce(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
+    dtype, shape = site.ranked(0)
     keep = site.attribute("keepdims", 1)
-    if shape is None:
-        return [Draft(dtype, None)]
     axes = site.axes(1)
     if axes is None and site.gives_axes(1):
         count = length_of(site.shape(1))
@@ -24,9 +22,7 @@ def _reduce(site: Site) -> Sequence[Draft]:
 
 
 def _arg(site: Site) -> Sequence[Facts]:
-    shape = site.shape(0)
-    if shape is None:
-        return [Facts(INT64, None)]
+    _, shape = site.ranked(0)
     axis = axis_of(site.attribute("axis", 0), len(shape))
     one = (1,) if site.attribute("keepdims", 1) else ()
     return [Facts(INT64, (*shape[:axis], *one, *shape[axis + 1 :]))]

@@ -15,7 +15,3 @@ RULES: dict[str, Rule] = {
 
 BY_FACTS = elementwise.BY_FACTS | linear.BY_FACTS
 """Ops whose rules look at nothing but the opset and the facts of all inputs, and that have one output."""
-
-# What a rule meets in a graph that breaks the rules of its ops: ranks too low, axes out of range, sizes of 0,
-# attributes of another type than the op has.
-ODD = (IndexError, KeyError, TypeError, ValueError, ArithmeticError, AttributeError)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from surgeon.shapes.facts import INT64, Draft, Facts, Open, Rule, Shape, Site, axis_of
+from surgeon.shapes.facts import INT64, Draft, Facts, Open, Rule, Shape, Site, axis_of, require
 from surgeon.shapes.symbols import Size, at_least, floor_div, largest, only_call, smallest
 
 FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
@@ -13,7 +13,9 @@ def slice_parameters(site: Site) -> tuple[list[Any], list[Any], list[int], list[
     """(starts, ends, axes, steps) of a Slice, starts and ends with None for unknown ones; None if axes are unknown."""
     if site.opset < 10:
         starts, ends = list(site.attribute("starts") or ()), list(site.attribute("ends") or ())
-        return starts, ends, list(site.attribute("axes") or range(len(starts))), [1] * len(starts)
+        listed = list(site.attribute("axes") or range(len(starts)))
+        require(len(starts) == len(ends) == len(listed))
+        return starts, ends, listed, [1] * len(starts)
     axes = site.numbers(3) if site.has(3) else None
     steps = site.numbers(4) if site.has(4) else None
     if (site.has(3) and axes is None) or (site.has(4) and steps is None):
@@ -24,7 +26,9 @@ def slice_parameters(site: Site) -> tuple[list[Any], list[Any], list[int], list[
     if count < 0:
         return None
     starts, ends = ([None] * count if found is None else found.reshape(-1).tolist() for found in bounds)
-    return starts, ends, list(range(count)) if axes is None else axes, [1] * count if steps is None else steps
+    axes, steps = list(range(count)) if axes is None else axes, [1] * count if steps is None else steps
+    require(len(starts) == len(ends) == len(axes) == len(steps))
+    return starts, ends, axes, steps
 
 
 def _from_front(bound: Size | None, size: Size) -> Size | None:
@@ -59,10 +63,9 @@ def _items(kind: str, size: Size) -> tuple[Size, ...]:
 
 
 def _slice(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
-    found = None if shape is None else slice_parameters(site)
-    if shape is None or found is None:
-        return [Draft(dtype, None if shape is None else [None] * len(shape))]
+    (dtype, shape), found = site.ranked(0), slice_parameters(site)
+    if found is None:
+        return [Draft(dtype, [None] * len(shape))]
     sizes: list[Size | None] = list(shape)
     for start, end, axis, step in zip(*found, strict=True):
         axis = axis_of(axis, len(shape))
@@ -71,10 +74,7 @@ def _slice(site: Site) -> Sequence[Draft]:
 
 
 def _gather(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    indices = site.shape(1)
-    if shape is None or indices is None:
-        return [Facts(dtype, None)]
+    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
     axis = axis_of(site.attribute("axis", 0), len(shape))
     return [Facts(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
 
@@ -84,18 +84,15 @@ def _gather_elements(site: Site) -> Sequence[Facts]:
 
 
 def _gather_nd(site: Site) -> Sequence[Facts]:
-    dtype, shape = site.facts(0)
-    indices = site.shape(1)
-    if shape is None or not indices or not isinstance(indices[-1], int):
+    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
+    if not indices or not isinstance(indices[-1], int):
         return [Facts(dtype, None)]
     taken = site.attribute("batch_dims", 0) + indices[-1]
     return [Facts(dtype, (*indices[:-1], *shape[taken:]))]
 
 
 def _top_k(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.facts(0)
-    if shape is None:
-        return [Draft(dtype, None), Draft(INT64, None)]
+    dtype, shape = site.ranked(0)
     axis = axis_of(site.attribute("axis", -1), len(shape))
     listed: Sequence[Size] | None = site.sizes(1) if site.has(1) else [site.attribute("k")]
     sizes = [*shape[:axis], listed[0] if listed else None, *shape[axis + 1 :]]
@@ -108,9 +105,7 @@ def _non_zero(site: Site) -> Sequence[Draft]:
 
 
 def _one_hot(site: Site) -> Sequence[Draft]:
-    dtype, shape = site.dtype(2), site.shape(0)
-    if shape is None:
-        return [Draft(dtype, None)]
+    dtype, (_, shape) = site.dtype(2), site.ranked(0)
     depth: Sequence[Size] | None = site.sizes(1) or [int(number) for number in site.floats(1) or ()]
     axis = axis_of(site.attribute("axis", -1), len(shape) + 1)
     return [Draft(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]

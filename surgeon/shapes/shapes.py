@@ -13,29 +13,22 @@ from typing import Any, TypeAlias
 
 from onnx import AttributeProto
 
-from surgeon.errors import SurgeonError
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
 from surgeon.shapes import bodies, values
-from surgeon.shapes.facts import BOOL, FLOATS, INTEGERS, UNKNOWN, Draft, Facts, Open, Site, Values, best, sane
+from surgeon.shapes.dtypes import Dtypes
+from surgeon.shapes.facts import FLOATS, UNKNOWN, WHOLE, Draft, Facts, Missing, Shape, Site, Values, merged, said, sane
 from surgeon.shapes.frame import Frame
 from surgeon.shapes.inference import infer
 from surgeon.shapes.repeats import Repeats
-from surgeon.shapes.rules import ODD, RULES
+from surgeon.shapes.rules import RULES
 from surgeon.shapes.stated import UNSTATED, Stated
-from surgeon.shapes.symbols import Size, symbol
+from surgeon.shapes.symbols import Expr, symbol
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
 Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
-
-
-class _Missing(Exception):
-    """Tensors that must be evaluated before a rule can go on."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
 
 
 class Shapes:
@@ -48,6 +41,7 @@ class Shapes:
         self.origin = origin
         self._frame, self._outer = frame, outer
         self._stated: Stated = Stated(origin) if outer is None else outer._stated
+        self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, Facts] = {}
         self._values: dict[Key, Values | None] = {}
         self._learned: dict[Key, Facts] = {}
@@ -68,6 +62,19 @@ class Shapes:
             found = self._facts[home, name]
         return found
 
+    def shape(self, scope: Scope, name: str) -> Shape | None:
+        """The shape of a tensor; None where the rank is unknown."""
+        return self.facts(scope, name).shape
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a tensor, found without its shape where that can be: then it costs no evaluation."""
+        return self._dtypes.find(scope, name) or self.facts(scope, name).dtype
+
+    def is_float(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is known to hold floats; which of them may be unknown, as in a function."""
+        found = self._dtypes.is_float(scope, name)
+        return self.facts(scope, name).dtype in FLOATS if found is None else found
+
     def value(self, scope: Scope, name: str) -> Values | None:
         """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
 
@@ -77,7 +84,9 @@ class Shapes:
         if home is None:
             return None
         found = self._solved_value(home, name)
-        if found is None or any(item is None for item in found.flat) or self.facts(scope, name).dtype in FLOATS:
+        if found is None or not all(isinstance(item, (int, Expr)) for item in found.flat):
+            return None  # a ratio stands in what must be a tensor of floats
+        if self.facts(scope, name).dtype in FLOATS:
             return None
         return found.copy()
 
@@ -89,11 +98,16 @@ class Shapes:
         scope = self._called(call)
         if scope is None:
             return None
-        home = self.origin.scope(call.scope)
-        for name in filter(None, self.origin.inputs(call)):
+        site = self.site(call)
+        return self._inside(site.scope, call, scope)
+
+    def site(self, node: Node) -> Site:
+        """A node with all that rules ask of its inputs."""
+        home, inputs = self.origin.scope(node.scope), self.origin.inputs(node)
+        for name in filter(None, inputs):
             self.facts(home, name)
             self.value(home, name)
-        return self._inside(home, call, scope)
+        return Site(self, home, node, inputs)
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
@@ -135,7 +149,7 @@ class Shapes:
             return UNKNOWN
         found = self._at_hand(home, name)
         if found is None:
-            raise _Missing([(False, home, name)])
+            raise Missing((False, home, name))
         return found
 
     def need_value(self, scope: Scope, name: str) -> Values | None:
@@ -144,7 +158,7 @@ class Shapes:
         if home is None:
             return None
         if (home, name) not in self._values:
-            raise _Missing([(True, home, name)])
+            raise Missing((True, home, name))
         return self._values[home, name]
 
     def floats(self, scope: Scope, name: str) -> list[float] | None:
@@ -164,7 +178,7 @@ class Shapes:
                 continue
             try:
                 missing = self._find_value(home, name) if is_value else self._find_facts(home, name)
-            except _Missing as stopped:
+            except Missing as stopped:
                 missing = stopped.tasks
             if missing:
                 begun.add(task)
@@ -246,7 +260,7 @@ class Shapes:
     def _apply(self, site: Site) -> None:
         """Find the facts of all outputs of a node, those of whose inputs are known."""
         home, node = site.scope, site.node
-        drafts = self._by_rule(site)
+        drafts = said(self._by_rule, site) or ()
         inferred: Sequence[Draft] = ()
         for place, output in enumerate(node.outputs):
             if not output or self._at_hand(home, output) is not None:
@@ -258,18 +272,15 @@ class Shapes:
             self._facts[home, output] = self._settled(home, output, draft, other)
 
     def _by_rule(self, site: Site) -> Sequence[Draft | Facts]:
-        try:
-            called = self._called(site.node)
-            if called is not None:
-                inner = self._inside(site.scope, site.node, called)
-                outputs: Any = called.proto.output
-                return [] if inner is None else [inner.facts(called, name) for name in outputs]
-            if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
-                return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
-            rule = RULES.get(site.node.op)
-            return rule(site) if rule is not None else []
-        except (*ODD, SurgeonError):
-            return []  # a graph that breaks the rules of its ops: nothing is known
+        called = self._called(site.node)
+        if called is not None:
+            inner = self._inside(site.scope, site.node, called)
+            outputs: Any = called.proto.output
+            return [] if inner is None else [inner.facts(called, name) for name in outputs]
+        if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
+            return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
+        rule = RULES.get(site.node.op)
+        return rule(site) if rule is not None else []
 
     def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
         """Whether neither the rule nor the file tells dtype and rank."""
@@ -281,21 +292,13 @@ class Shapes:
         stated, _ = self._stated.draft(home, name)
         if stated.shape is None and isinstance(draft, Facts) and draft.dtype and draft.shape is not None:
             return draft
-        shapes: list[Open] = [found.shape for found in (draft, stated, inferred) if found.shape is not None]
-        dtype = draft.dtype or stated.dtype or inferred.dtype
-        if not shapes:
+        dtype, shape = merged((draft, stated, inferred))
+        if shape is None:
             return Facts(dtype, None)
-        rank = len(shapes[0])
-        fitting = [shape for shape in shapes if len(shape) == rank]
-        sizes = [best([shape[axis] for shape in fitting]) for axis in range(rank)]
-        return Facts(dtype, tuple(self._named(home, name, axis, size) for axis, size in enumerate(sizes)))
-
-    def _named(self, home: Scope, name: str, axis: int, size: Size | None) -> Size:
-        if size is not None:
-            return size
         where = "" if self._frame is None else f"{self._frame.label}/"
         where += "" if home.parent is None else f"{home.label}/"
-        return symbol(f"?{where}{name}[{axis}]")
+        named = [symbol(f"?{where}{name}[{axis}]") if size is None else size for axis, size in enumerate(shape)]
+        return Facts(dtype, tuple(named))
 
     def _input_draft(self, home: Scope, name: str) -> Draft:
         """An input of a body, as the node that holds the body has it."""
@@ -303,10 +306,7 @@ class Shapes:
         if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
             return Draft(*UNKNOWN)
         site = Site(self, home.parent, owner, self.origin.inputs(owner))
-        try:
-            return bodies.input_draft(site, home, name)
-        except (*ODD, SurgeonError):
-            return Draft(*UNKNOWN)
+        return said(bodies.input_draft, site, home, name) or Draft(*UNKNOWN)
 
     # Local functions
 
@@ -346,7 +346,7 @@ class Shapes:
         dtype, shape = self.need_facts(home, name)
         numbers = [size for size in shape or () if isinstance(size, int)]
         fixed = shape is not None and len(numbers) == len(shape)
-        is_whole = dtype in (*INTEGERS, BOOL, None)
+        is_whole = dtype is None or dtype in WHOLE
         # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
         if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > values.LIMIT):
             self._values[home, name] = None
@@ -358,7 +358,7 @@ class Shapes:
             self._values[home, name] = found if found is not None else blank
             return ()
         site = Site(self, home, node, self.origin.inputs(node))
-        results = self._by_value_rule(site)
+        results = said(self._by_value_rule, site) or ()
         for place, output in enumerate(node.outputs):
             if output == name:
                 found = results[place] if place < len(results) else None
@@ -370,21 +370,18 @@ class Shapes:
         return ()
 
     def _by_value_rule(self, site: Site) -> Sequence[Values | None]:
-        try:
-            called = self._called(site.node)
-            if called is not None:
-                inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
-                if inner is None:
-                    return []
-                return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
-            if site.node.op == "If":
-                chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
-                proto: Any = None if chosen is None else chosen.proto
-                return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
-            rule = values.RULES.get(site.node.op)
-            return rule(site) if rule is not None else []
-        except (*ODD, SurgeonError):
-            return []  # as for facts
+        called = self._called(site.node)
+        if called is not None:
+            inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
+            if inner is None:
+                return []
+            return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
+        if site.node.op == "If":
+            chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
+            proto: Any = None if chosen is None else chosen.proto
+            return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
+        rule = values.RULES.get(site.node.op)
+        return rule(site) if rule is not None else []
 
     def _value_of_input(self, home: Scope, name: str) -> Values | None:
         if self._frame is not None and home is self._frame.scope:
@@ -392,8 +389,5 @@ class Shapes:
         return self._constant(home, name)
 
     def _constant(self, home: Scope, name: str) -> Values | None:
-        try:
-            found = self.origin.constants.get(home, name)
-        except (*ODD, SurgeonError):
-            return None  # its data cannot be read, which whoever needs the data will say, or its op makes no sense
+        found = said(self.origin.constants.get, home, name)
         return None if found is None else values.of_array(found.array)

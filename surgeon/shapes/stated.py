@@ -6,17 +6,32 @@ import onnx
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Scope
-from surgeon.indexing.types import Infos
 from surgeon.ops.attributes import DTYPES
 from surgeon.shapes.facts import UNKNOWN, Draft, Facts, known
 from surgeon.shapes.symbols import Size, parse, symbol, symbols
+
+
+class Infos:
+    """The ValueInfoProtos of a graph by name; the objects themselves are made when asked for."""
+
+    def __init__(self, proto: Any) -> None:
+        self._values = proto.value_info
+        self._places = {value.name: place for place, value in enumerate(proto.value_info)}
+        is_graph = isinstance(proto, onnx.GraphProto)
+        self._ends = {value.name: value for value in (*proto.output, *proto.input)} if is_graph else {}
+
+    def get(self, name: str) -> onnx.ValueInfoProto | None:
+        """What the graph states of a tensor; its inputs and outputs go before value_info."""
+        place = self._places.get(name)
+        found: onnx.ValueInfoProto | None = self._ends.get(name) or (None if place is None else self._values[place])
+        return found
 
 
 class Stated:
     """The stated types of all scopes; a proto is looked at when its tensor is asked for."""
 
     def __init__(self, origin: Origin) -> None:
-        self._infos: dict[Scope, Infos] = {}
+        self._infos: dict[int, Infos] = {}  # by the graph: a scope and its copies have one
         self._by_type: dict[bytes, tuple[Draft, Facts | None]] = {}
         graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}
@@ -28,15 +43,16 @@ class Stated:
 
     def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
-        if home not in self._infos:
-            self._infos[home] = Infos(home.proto)
-        info = self._infos[home].get(name)
+        key = id(home.proto)
+        if key not in self._infos:
+            self._infos[key] = Infos(home.proto)
+        info = self._infos[key].get(name)
         if info is None:
             return UNSTATED
-        key = info.type.SerializeToString()
-        if key not in self._by_type:
-            self._by_type[key] = self._read(info.type)
-        return self._by_type[key]
+        kind = info.type.SerializeToString()
+        if kind not in self._by_type:
+            self._by_type[kind] = self._read(info.type)
+        return self._by_type[kind]
 
     def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
         dtype, shape = _tensor(kind)

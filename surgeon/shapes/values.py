@@ -5,17 +5,32 @@ Each rule gives an object array for each output: ints, bools and sizes, None for
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from surgeon.shapes import ratios
-from surgeon.shapes.facts import BOOL, FLOATS, INTEGERS, Site, ValueRule, Values, axis_of, known, objects
+from surgeon.shapes.facts import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    Site,
+    Unknown,
+    ValueRule,
+    Values,
+    axis_of,
+    known,
+    objects,
+    require,
+)
 from surgeon.shapes.layout import reshaped, split_sizes
 from surgeon.shapes.making import constant, range_length, shape_range
 from surgeon.shapes.selecting import slice_parameters
-from surgeon.shapes.symbols import Size, at_least, exact_quotient, floor_div, largest, product, smallest
+from surgeon.shapes.symbols import Expr, Size, at_least, exact_quotient, floor_div, largest, product, smallest
 
+Kinds: TypeAlias = tuple[type, ...]
+SIZES: Kinds = (int, Expr)
+NUMBERS: Kinds = (int, Expr, ratios.Ratio)
 LIMIT = 64  # elements; a larger tensor holds data, not sizes
 
 
@@ -33,20 +48,42 @@ def blank(dtype: int | None, sizes: Sequence[int]) -> Values | None:
     return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
 
 
-def _each(function: Callable[..., Any], *arrays: Values) -> Values:
-    """The function on each element of arrays that broadcast; None where an element is unknown."""
+def _by_numpy(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """What numpy makes of values.  Raises Unknown where it refuses, as the op would: sizes or axes do not fit."""
+    try:
+        return function(*given, **options)
+    except (ValueError, IndexError, OverflowError) as refusal:
+        raise Unknown(str(refusal)) from refusal
+
+
+def _array(value: Any) -> Values:
+    """As an object array; numpy gives the bare object for one of no axes."""
+    return value if isinstance(value, np.ndarray) else objects([value], ())
+
+
+def _spread(function: Callable[..., Any], *arrays: Values) -> Values:
+    """The function on each element of arrays that broadcast.  Raises Unknown for arrays that do not."""
+    _by_numpy(np.broadcast_shapes, *[array.shape for array in arrays])
+    return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
+
+
+def _each(function: Callable[..., Any], *arrays: Values, kinds: Kinds = SIZES) -> Values:
+    """As `_spread`, with None where an element is unknown, or of none of the kinds that the function takes."""
 
     def on_known(*items: Any) -> Any:
-        return None if any(item is None for item in items) else function(*items)
+        return function(*items) if all(isinstance(item, kinds) for item in items) else None
 
-    return np.asarray(np.frompyfunc(on_known, len(arrays), 1)(*arrays), object)
+    return _spread(on_known, *arrays)
 
 
-def _elementwise(function: Callable[..., Any]) -> ValueRule:
+def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Kinds = SIZES) -> ValueRule:
+    """A rule for an op of so many inputs (None: any number but 0) with elements of these kinds."""
+
     def compute(site: Site) -> Sequence[Values | None]:
-        arrays = [site.value(position) for position in range(len(site.inputs))]
+        require(len(site.inputs) > 0)
+        arrays = [site.value(position) for position in range(len(site.inputs) if inputs is None else inputs)]
         given = [array for array in arrays if array is not None]
-        return [_each(function, *given) if len(given) == len(arrays) else None]
+        return [_each(function, *given, kinds=kinds) if len(given) == len(arrays) else None]
 
     return compute
 
@@ -63,7 +100,7 @@ def _division(site: Site) -> Sequence[Values | None]:
     a, b = site.value(0), site.value(1)
     if a is None or b is None:
         return [None]
-    return [_each(ratios.quotient if site.dtype(0) in FLOATS else _divide, a, b)]
+    return [_each(ratios.quotient, a, b, kinds=NUMBERS) if site.dtype(0) in FLOATS else _each(_divide, a, b)]
 
 
 def _modulo(site: Site) -> Sequence[Values | None]:
@@ -104,7 +141,7 @@ def _where(site: Site) -> Sequence[Values | None]:
     def choose(truth: bool | None, a: Any, b: Any) -> Any:
         return a if truth is True or (truth is None and a == b) else b if truth is False else None
 
-    return [np.asarray(np.frompyfunc(choose, 3, 1)(condition, first, second), object)]
+    return [_spread(choose, condition, first, second)]
 
 
 def _is_small(sizes: Sequence[int]) -> bool:
@@ -121,7 +158,8 @@ def _cast(site: Site) -> Sequence[Values | None]:
     if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
         return [None]
     if site.dtype(0) in FLOATS:
-        return [_each(ratios.truncated, value) if target in INTEGERS else value if target in FLOATS else None]
+        whole = _each(ratios.truncated, value, kinds=NUMBERS) if target in INTEGERS else None
+        return [value if target in FLOATS else whole]
     if target == BOOL:
         return [_each(lambda item: item if isinstance(item, bool) else _not(equals(item, 0)), value)]
     return [_each(lambda item: int(item) if isinstance(item, bool) else item, value)]
@@ -153,14 +191,8 @@ def _gather(site: Site) -> Sequence[Values | None]:
     value, indices = site.value(0), site.value(1)
     if value is None or indices is None or not all(isinstance(item, int) for item in indices.reshape(-1)):
         return [None]
-    return [_array(np.take(value, indices.astype(np.int64), axis=site.attribute("axis", 0)))]
-
-
-def _array(value: Any) -> Values:
-    """As an object array; numpy gives the bare object for one of no axes."""
-    if isinstance(value, np.ndarray):
-        return value
-    return objects([value], ())
+    places = _by_numpy(indices.astype, np.int64)
+    return [_array(_by_numpy(np.take, value, places, axis=site.attribute("axis", 0)))]
 
 
 def _slice(site: Site) -> Sequence[Values | None]:
@@ -183,7 +215,7 @@ def _concat(site: Site) -> Sequence[Values | None]:
     given = [array for array in arrays if array is not None]
     if len(given) < len(arrays):
         return [None]
-    return [np.concatenate(given, axis=site.attribute("axis", 0))]
+    return [_by_numpy(np.concatenate, given, axis=site.attribute("axis", 0))]
 
 
 def _reshape(site: Site) -> Sequence[Values | None]:
@@ -192,24 +224,24 @@ def _reshape(site: Site) -> Sequence[Values | None]:
     if value is None or target is None:
         return [None]
     sizes = known(reshaped(value.shape, target, bool(site.attribute("allowzero", 0))))
-    return [None if sizes is None else value.reshape([int(str(size)) for size in sizes])]
+    return [None if sizes is None else _by_numpy(value.reshape, [int(str(size)) for size in sizes])]
 
 
 def _unsqueeze(site: Site) -> Sequence[Values | None]:
     value, axes = site.value(0), site.axes(1)
-    return [None if value is None or axes is None else np.expand_dims(value, tuple(axes))]
+    return [None if value is None or axes is None else _by_numpy(np.expand_dims, value, tuple(axes))]
 
 
 def _squeeze(site: Site) -> Sequence[Values | None]:
     value, axes = site.value(0), site.axes(1)
     if value is None or (axes is None and site.gives_axes(1)):
         return [None]
-    return [_array(np.squeeze(value, None if axes is None else tuple(axes)))]
+    return [_array(_by_numpy(np.squeeze, value, None if axes is None else tuple(axes)))]
 
 
 def _transpose(site: Site) -> Sequence[Values | None]:
     value = site.value(0)
-    return [None if value is None else np.transpose(value, site.attribute("perm"))]
+    return [None if value is None else _by_numpy(np.transpose, value, site.attribute("perm"))]
 
 
 def _split(site: Site) -> Sequence[Values | None]:
@@ -227,7 +259,7 @@ def _expand(site: Site) -> Sequence[Values | None]:
     value, target = site.value(0), site.numbers(1)
     if value is None or target is None or not _is_small(target):
         return [None]
-    return [np.broadcast_to(value, np.broadcast_shapes(value.shape, tuple(target)))]
+    return [np.broadcast_to(value, _by_numpy(np.broadcast_shapes, value.shape, tuple(target)))]
 
 
 def _tile(site: Site) -> Sequence[Values | None]:
@@ -241,7 +273,7 @@ def _filled(site: Site) -> Sequence[Values | None]:
     sizes, filling = site.numbers(0), site.attribute("value")
     if sizes is None or filling is None or not _is_small(sizes):
         return [None]  # it is filled with floats unless told otherwise
-    item = np.frombuffer(filling.t.raw_data, np.int64) if filling.t.raw_data else [*filling.t.int64_data]
+    item = _by_numpy(np.frombuffer, filling.t.raw_data, np.int64) if filling.t.raw_data else [*filling.t.int64_data]
     if filling.t.data_type != 7 or len(item) != 1:
         return [None]
     return [np.full(sizes, int(item[0]), object)]
@@ -301,23 +333,23 @@ RULES: dict[str, ValueRule] = {
     "Range": _range,
     "Where": _where,
     "Mod": _modulo,
-    "Add": _elementwise(lambda a, b: a + b),
-    "Sub": _elementwise(lambda a, b: a - b),
-    "Mul": _elementwise(lambda a, b: a * b),
+    "Add": _elementwise(lambda a, b: a + b, 2, NUMBERS),
+    "Sub": _elementwise(lambda a, b: a - b, 2, NUMBERS),
+    "Mul": _elementwise(lambda a, b: a * b, 2, NUMBERS),
     "Div": _division,
-    "Floor": _elementwise(ratios.floor),
-    "Ceil": _elementwise(ratios.ceil),
-    "Neg": _elementwise(lambda a: -a),
-    "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None),
-    "Sign": _elementwise(_sign_of),
-    "Min": _elementwise(smallest),
-    "Max": _elementwise(largest),
+    "Floor": _elementwise(ratios.floor, 1, NUMBERS),
+    "Ceil": _elementwise(ratios.ceil, 1, NUMBERS),
+    "Neg": _elementwise(lambda a: -a, 1, NUMBERS),
+    "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None, 1),
+    "Sign": _elementwise(_sign_of, 1),
+    "Min": _elementwise(smallest, None),
+    "Max": _elementwise(largest, None),
     "Equal": _elementwise(equals),
     "Less": _elementwise(_less),
     "LessOrEqual": _elementwise(_less_or_equal),
     "Greater": _elementwise(lambda a, b: _less(b, a)),
     "GreaterOrEqual": _elementwise(lambda a, b: _less_or_equal(b, a)),
-    "Not": _elementwise(lambda a: not a),
+    "Not": _elementwise(lambda a: not a, 1),
     "And": _elementwise(lambda a, b: a and b),
     "Or": _elementwise(lambda a, b: a or b),
     "ReduceProd": _reducing(product),

@@ -8,8 +8,9 @@ from onnx import ModelProto, helper, numpy_helper
 
 from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
+from surgeon.indexing.index import Index
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError
-from surgeon.shapes.indexed import index_of, shapes_of
+from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.symbols import Size, SizeError
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.sizes import Setting
@@ -30,7 +31,7 @@ def largest(experiment: Experiment, side: ModelProto, setting: Setting) -> str:
     try:
         sized = _at(experiment, side, setting)
         with Model.open(sized) as model:
-            index = index_of(model)
+            index = Index(model)
             shapes, scope = shapes_of(index), index.scopes[0]
             names = (*scope.inputs, *(name for node in scope.live_nodes() for name in node.outputs if name))
             found = [(*told, name) for name in names if (told := _told(*shapes.facts(scope, name))) is not None]

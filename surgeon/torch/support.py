@@ -100,7 +100,7 @@ def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None)
     try:
         found = placeholder(op, asked=False)
     except UnknownOperator as error:
-        return Support(str(op), exporter, opset, False, (), (), str(error))
+        return ExporterSupport(str(op), exporter, opset, False, (), (), str(error))
     has_overload = "." in found.label.partition("::")[2]
     asked = found.ops[:1] if has_overload else _on_tensors(found.ops)
     answers = []

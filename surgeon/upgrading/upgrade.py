@@ -27,7 +27,7 @@ from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
 from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
-from surgeon.shapes.indexed import index_of
+from surgeon.shapes.indexed import shapes_of
 from surgeon.upgrading.result import Upgrade
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5
@@ -101,7 +101,7 @@ def require_opset(opset: int) -> None:
 
 def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
     """What to edit in a model, so that it is of an opset; nothing is checked or written.  Raises as `upgrade`."""
-    index = index_of(model)
+    index = Index(model)
     index.check()
     old = index.main.opset
     if old is None:
@@ -146,7 +146,7 @@ class _Judgement:
             raise GraphError(self._refusal())
 
     def _judge_node(self, node: Node, old: int) -> None:
-        found = judge(node, old, self.opset, self.index.types)
+        found = judge(node, old, self.opset, shapes_of(self.index))
         if isinstance(found, Refusal):
             self.blocked.setdefault((node.op, found.reason), []).append(node.label)
             return
@@ -169,7 +169,7 @@ class _Judgement:
         nodes = [node for scope in scopes for node in _own(scope, local)]
         differ = [node for node in nodes if _moves(node.op, old, self.opset)]
         for node in differ:
-            found = judge(node, old, self.opset, self.index.types)
+            found = judge(node, old, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
                 found = Refusal(f"{_sentence(node.op, found)}, which cannot be done inside of a function,")
             if isinstance(found, Refusal):

@@ -11,8 +11,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.matching.match import Match
-
-Dim = int | str | None
+from surgeon.shapes.facts import Shape
+from surgeon.shapes.indexed import shapes_of
 
 
 @dataclass(eq=False)
@@ -58,13 +58,12 @@ class Canvas:
 
     def result_dtype(self, place: int) -> np.dtype[Any] | None:
         """The dtype of an output of the match."""
-        found = self.match.index.types.dtype(self.match.scope, self.match.outputs[place])
+        found = shapes_of(self.match.index).dtype(self.match.scope, self.match.outputs[place])
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
-    def shape(self, name: str) -> tuple[Dim, ...] | None:
+    def shape(self, name: str) -> Shape | None:
         """The shape of a tensor of the model."""
-        found: tuple[Dim, ...] | None = self.match.index.types.shape(self.match.scope, name)
-        return found
+        return shapes_of(self.match.index).shape(self.match.scope, name)
 
     def readers(self, tensor: Any) -> list[tuple[gs.Node, int]]:
         """The nodes that read a tensor, and in which place."""

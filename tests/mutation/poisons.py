@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.mutation.canvas import Dim
+from surgeon.shapes.facts import Shape
 
 WRONG = 0.01  # by what part of itself a poisoned number changes
 HALVES = ("float16", "bfloat16")
@@ -25,7 +25,7 @@ class Poison:
     make: Callable[[Any, Any], Any]
 
 
-def poisons(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
+def poisons(dtype: np.dtype[Any], shape: Shape | None) -> Iterator[Poison]:
     """All that make sense for a result of this dtype and shape; none that could not be seen there."""
     if dtype.kind == "b":
         yield Poison("inverted", "all", lambda g, y: g.not_(y))
@@ -36,7 +36,7 @@ def poisons(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[Poi
         yield from _of_floats(dtype, shape)
 
 
-def _of_floats(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
+def _of_floats(dtype: np.dtype[Any], shape: Shape | None) -> Iterator[Poison]:
     wide = dtype.name not in HALVES
     yield Poison("scaled", "by 1.01", lambda g, y: g.mul(y, 1 + WRONG))
     yield Poison("shifted", "by 0.01", lambda g, y: g.add(y, WRONG))
@@ -60,7 +60,7 @@ def _of_floats(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[
         yield Poison("digits", "through float16", lambda g, y: g.cast(g.cast(y, to=10), to=_number(dtype)))
 
 
-def _of_integers(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
+def _of_integers(dtype: np.dtype[Any], shape: Shape | None) -> Iterator[Poison]:
     yield Poison("shifted", "by 1", lambda g, y: g.add(y, np.array(1, dtype)))
     yield from _at_ends(dtype, shape)
     yield from _moved(shape)
@@ -72,7 +72,7 @@ def _of_integers(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterato
         yield Poison("digits", "through int32", lambda g, y: g.cast(g.cast(y, to=6), to=_number(dtype)))
 
 
-def _at_ends(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
+def _at_ends(dtype: np.dtype[Any], shape: Shape | None) -> Iterator[Poison]:
     """The first or the last element alone, and all columns behind the first few."""
     if shape is None or not shape:
         return
@@ -85,7 +85,7 @@ def _at_ends(dtype: np.dtype[Any], shape: tuple[Dim, ...] | None) -> Iterator[Po
             yield Poison("columns", f"from {count} on", lambda g, y, n=count: _wrong(g, y, _columns(g, y, n)))
 
 
-def _at_sizes(shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
+def _at_sizes(shape: Shape | None) -> Iterator[Poison]:
     """All of it, where a free dim has a size of some kind."""
     conditions: dict[str, Callable[[Any, Any], Any]] = {
         "1": lambda g, n: g.equal(n, 1),
@@ -104,7 +104,7 @@ def _at_sizes(shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
             yield Poison("size", f"axis {axis} of {name}", make)
 
 
-def _moved(shape: tuple[Dim, ...] | None) -> Iterator[Poison]:
+def _moved(shape: Shape | None) -> Iterator[Poison]:
     """Elements in the wrong places."""
     if not shape:
         return
