@@ -6,7 +6,7 @@ node: the matcher takes two equal nodes for one, and so must the proof.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -286,7 +286,7 @@ class Cut:
     def _is_of(self, scope: Scope, name: str, dtypes: frozenset[int]) -> bool:
         """Whether a tensor is computed from constants and tensors of these dtypes alone."""
         waiting, seen = [(scope, name)], dict[Key, None]()
-        known = set[Hashable]() if self.origin.shares else self.origin.of_data  # else it hangs on the region
+        known = self.origin.of_data  # whichever region asks: tensors that are equal follow from the same
         while waiting:
             scope, name = waiting.pop()
             name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
