@@ -179,3 +179,123 @@ def test_what_refuses_much_is_not_asked_again(runs):
     large = [(run["x"], run["y"]) for run in runs if elements(run) > PLENTY and run["x"][0] != 7]
     assert large
     assert all(large.count(shapes) <= 2 for shapes in set(large))
+
+
+PROJECTED = """(float[1, 4, 512] x) => (float[1, 4, 512] z) <int64[4] s = {1, 4, 8, 64}, int64[3] t = {1, 4, 512}>
+    { a = Reshape(x, s) b = Relu(a) y = Reshape(b, t) v = Transpose<perm = [1, 0]>(w) z = MatMul(y, v) }"""
+
+
+def projected(g, x, s, t, w):
+    """As attention ends: heads joined, and a square weight behind them."""
+    return g.matmul(g.reshape(g.relu(g.reshape(x, s)), t), g.transpose(w, perm=[1, 0]))
+
+
+def with_square_weight(text: str):
+    model = parse(text)
+    weight = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    return model
+
+
+def test_columns_of_a_square_weight_are_few_in_all_runs_but_one(runs):
+    """Its rows are the product of two numbers that reshapes speak of, and stay."""
+
+    @rule(patterns=[projected])
+    def unsplit_before(g: Graph, x: Tensor, s: Constant, t: Constant, w: Tensor) -> Tensor:
+        return g.matmul(g.relu(x), g.transpose(w, perm=[1, 0]))
+
+    _, report = surgeon.rewrite(with_square_weight(PROJECTED), unsplit_before)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert [run["w"] for run in runs].count((512, 512)) == 1
+    assert runs[-1]["w"] == (512, 512)
+    assert all(run["w"][0] < 32 and run["w"][1] == 512 for run in runs[:-1])
+    assert len(runs) > 10
+
+
+def test_a_square_weight_that_is_not_turned_is_found(runs):
+    @rule(patterns=[projected])
+    def unturned(g: Graph, x: Tensor, s: Constant, t: Constant, w: Tensor) -> Tensor:
+        return g.matmul(g.relu(x), w)
+
+    _, report = surgeon.rewrite(with_square_weight(PROJECTED), unturned, keep_going=True)
+    assert not report.sites
+    assert len(report.rolled_back) == 1
+
+
+def test_columns_that_something_else_reads_stay(runs):
+    """What is added to them has as many: the product is no output."""
+    text = PROJECTED.replace("z = MatMul(y, v)", "p = MatMul(y, v) z = Add(p, x)")
+
+    @rule(patterns=[lambda g, x, s, t, w: g.add(projected(g, x, s, t, w), x)])
+    def unsplit_in_sum(g: Graph, x: Tensor, s: Constant, t: Constant, w: Tensor) -> Tensor:
+        return g.add(g.matmul(g.relu(x), g.transpose(w, perm=[1, 0])), x)
+
+    _, report = surgeon.rewrite(with_square_weight(text), unsplit_in_sum)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert {run["w"] for run in runs} == {(512, 512)}
+
+
+def test_the_smallest_of_a_form_is_proved_in_full(runs):
+    """Whichever comes first in the graph: the others take few runs."""
+    model = parse(
+        "(float[n, 160] x, float[m, 80] z) => (float[n, 160] y, float[m, 80] q) "
+        "{ s = Transpose<perm = [1, 0]>(v) y = MatMul(x, s) t = Transpose<perm = [1, 0]>(w) q = MatMul(z, t) }"
+    )
+    for name, size in (("v", 160), ("w", 80)):
+        weight = np.random.default_rng(size).standard_normal((size, size)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    _, report = surgeon.rewrite(model, gemm)
+    assert [site.outcome for site in report.sites] == ["proved"] * 2
+    small = [run for run in runs if "w" in run]
+    large = [run for run in runs if "v" in run]
+    assert len(small) > 5 * len(large) > 0
+
+
+def test_each_side_carries_the_large_constants_that_it_reads(runs, monkeypatch):
+    """A folded weight is none of the original's, and what it was folded from none of the replacement's."""
+    sent: list[Experiment] = []
+
+    def proofs(experiments, jobs):
+        asked = list(experiments)
+        sent.extend(asked)
+        return [run_here(item) for item in asked]
+
+    monkeypatch.setattr(site_check, "proofs_of", proofs)
+
+    @rule(patterns=[lambda g, x, w, c: g.mul(g.matmul(x, w), c)])
+    def folded(g: Graph, x: Tensor, w: Constant, c: Constant) -> Tensor:
+        return g.matmul(x, w.values * c.values)
+
+    model = parse("(float[n, 80] x) => (float[n, 80] y) <float c = {2}> { p = MatMul(x, w) y = Mul(p, c) }")
+    weight = np.random.default_rng(0).standard_normal((80, 80)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    _, report = surgeon.rewrite(model, folded)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    ((before, after),) = [
+        [[list(tensor.dims) for tensor in side.graph.initializer] for side in (item.minis.before, item.minis.after)]
+        for item in sent
+    ]
+    assert sorted(before) == [[], [80, 80]]
+    assert sorted(after) == [[], [80, 80]]
+
+
+def test_a_kind_of_inputs_that_failed_is_tried_first_at_the_next_sizes(monkeypatch, runs):
+    """What fails with dims made smaller is run at others: a fault is seen there at once."""
+    tried: list[tuple[int, str]] = []
+    original = Attempt._run
+
+    def run(self, feeds, values):
+        tried.append((feeds["x"].shape[1], values.name))
+        return original(self, feeds, values)
+
+    monkeypatch.setattr(Attempt, "_run", run)
+
+    @rule(patterns=[lambda g, x, low, high: g.clip(x, low, high)])
+    def unclipped(g: Graph, x: Tensor, low: Constant, high: Constant) -> Tensor:
+        return g.identity(x)
+
+    text = "(float[n, 40000] x) => (float[n, 40000] y) <float l = {-50}, float h = {50}> { y = Clip(x, l, h) }"
+    surgeon.rewrite(parse(text), unclipped, keep_going=True)
+    narrow = [kind for size, kind in tried if size < 40000]
+    wide = [kind for size, kind in tried if size == 40000]
+    assert narrow[0] != narrow[-1] == wide[0]

@@ -1,6 +1,6 @@
 """The model as its file has it, whatever has been rewritten since: what a proof compares with."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 import onnx
@@ -24,6 +24,7 @@ class Origin:
         self.index = index
         self.model = index.model
         self._scopes: dict[int, Scope] = {}
+        self.of_data: set[Hashable] = set()  # what cuts of regions found to follow from data, good until more is known
 
     @cached_property
     def constants(self) -> Constants:

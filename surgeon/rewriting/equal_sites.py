@@ -20,7 +20,7 @@ def kin_of(site: Site, tell: Tell) -> Hashable:
     That is so where one step wrote it, from the same fragment, for matches of one template.
     """
     (step, *others), match = site.steps, site.steps[0].match
-    if others or site.shared or match.template is None or not _is_plain(match) or step.renamed or step.orphans:
+    if others or match.template is None or not _is_plain(match) or step.renamed or step.orphans:
         return site
     names = tuple([held for held in match.bound.values() if isinstance(held, str)])
     told = tell(match.scope, names) if len(set(names)) == len(names) == len(match.bound) else None

@@ -47,10 +47,12 @@ def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.rules}
     inner = run.driver.splicer.inner
-    unknown = [site for site in run.sites if site.proof is None]
     kin: dict[Hashable, list[Site]] = {}
-    for site in unknown:
-        if not site.shared:
+    shared: list[Site] = []
+    for site in run.sites:
+        if site.proof is None and site.shared:
+            shared.append(site)
+        elif site.proof is None:
             kin.setdefault(kin_of(site, check.plain), []).append(site)
     regions: dict[Site, Region] = {}
 
@@ -68,7 +70,7 @@ def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
     if again:  # each may hold in its place
         prove(again)
     _doubt(check, run.sites, regions)
-    _prove_shared(run, [site for site in unknown if site.shared])
+    _prove_shared(run, shared)
 
 
 def _doubt(check: SiteCheck, sites: Sequence[Site], regions: Mapping[Site, Region]) -> None:

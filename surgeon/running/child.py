@@ -127,7 +127,7 @@ def _answer(header: dict[str, Any], arrays: list[Any], note: Note) -> tuple[dict
         _allow_memory(header["memory"])
         module, _, name = header["function"].partition(":")
         function: Function = getattr(importlib.import_module(module), name)
-        argument = pickle.loads(arrays[0].tobytes())
+        argument = pickle.loads(arrays[0].data)
         start = time.process_time()
         with _alarm(header["seconds"]):
             answer, made = function(argument, note)

@@ -24,7 +24,7 @@ def write(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> Non
     pipe.write(_LENGTH.pack(len(head)) + head)
     for array in packed:
         if array is not None:
-            pipe.write(array.tobytes())
+            pipe.write(array.reshape(-1).view(np.uint8).data)
     pipe.flush()
 
 
@@ -45,11 +45,19 @@ def read(pipe: IO[bytes]) -> tuple[dict[str, Any], list[Any]] | None:
             continue
         dtype, shape = _dtype(item[0]), tuple(item[1])
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        data = pipe.read(size)
-        if len(data) < size:
+        data = np.empty(size, np.uint8)
+        if _filled(pipe, data.data) < size:
             return None
-        arrays.append(np.frombuffer(bytearray(data), dtype=dtype).reshape(shape))
+        arrays.append(data.view(dtype).reshape(shape))
     return header, arrays
+
+
+def _filled(pipe: IO[bytes], data: memoryview) -> int:
+    """Read until `data` is full, or the pipe ends; return how many bytes came."""
+    count = 0
+    while count < len(data) and (more := pipe.readinto(data[count:])):  # type: ignore[attr-defined]
+        count += more
+    return count
 
 
 def is_numeric(dtype: np.dtype[Any]) -> bool:

@@ -118,8 +118,11 @@ def _widen_type(kind: TypeProto) -> None:
 
 def _widen_tensor(tensor: TensorProto) -> None:
     if tensor.data_type in _FLOATS:
-        values = np.asarray(numpy_helper.to_array(tensor)).astype(np.float64)
-        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+        values, name, dims = np.asarray(numpy_helper.to_array(tensor)), tensor.name, list(tensor.dims)
+        tensor.Clear()
+        tensor.name, tensor.data_type = name, _DOUBLE
+        tensor.dims.extend(dims)
+        tensor.raw_data = values.astype("<f8").tobytes()  # not by way of another tensor: weights are copied once
 
 
 def _widen_node(node: NodeProto) -> None:

@@ -22,6 +22,7 @@ from surgeon.ops.walking import GRAPHS, free_names
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size
+from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
 from surgeon.sites.value_numbering import Key, Twins
@@ -30,23 +31,6 @@ SMALL = 4096  # elements: a larger weight is given random values, and read only 
 MOST_NODES = 96  # beside the region's own
 BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
 EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
-
-
-@dataclass(slots=True)
-class Leaf:
-    """Where a cut begins: a tensor of the source that the proof makes up.
-
-    name: its name in the mini-models.  shape: None where the rank is unknown.  value: a small tensor of integers that
-    follows from the sizes of the free dimensions alone.  weight: whether it stands for a constant too large to read.
-    """
-
-    name: str
-    scope: Scope
-    tensor: str
-    dtype: int | None
-    shape: tuple[Size, ...] | None
-    value: np.ndarray | None = None
-    weight: bool = False
 
 
 @dataclass(slots=True)
@@ -161,7 +145,17 @@ class Cut:
     @property
     def weights(self) -> int:
         """The bytes of weights that inputs stand for, and that were not read."""
-        return sum(_bytes(leaf) for leaf in self.leaves.values() if leaf.weight)
+        return sum(leaf.size_in_bytes for leaf in self.leaves.values() if leaf.weight)
+
+    def read_weights(self) -> None:
+        """Take in by their values the weights that inputs stand for."""
+        self.real_weights = True
+        for key, leaf in [(key, leaf) for key, leaf in self.leaves.items() if leaf.weight]:
+            array = self.origin.constants.array(self.origin.scope(leaf.scope), leaf.tensor)
+            if array is not None:
+                del self.leaves[key]
+                self.constants[leaf.name] = numpy_helper.from_array(array)
+                self.reads_weights = True
 
     def sizes(self, name: str) -> Sequence[Size]:
         """The shape of a tensor that the region hands on, as the source states it; none where the rank is unknown."""
@@ -292,17 +286,21 @@ class Cut:
 
     def _is_of(self, scope: Scope, name: str, dtypes: frozenset[int]) -> bool:
         """Whether a tensor is computed from constants and tensors of these dtypes alone."""
-        waiting, seen = [(scope, name)], set[Key]()
+        waiting, seen = [(scope, name)], dict[Key, None]()
+        known = self.origin.of_data  # whichever region asks: tensors that are equal follow from the same
         while waiting:
             scope, name = waiting.pop()
             name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
-            if self.key(scope, name) in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
+            key = self.key(scope, name)
+            if key in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
                 continue
-            seen.add(self.key(scope, name))
+            seen[key] = None
             if self.shapes.facts(self.origin.scope(scope), name).dtype in dtypes:
                 continue
             found = self.origin.producer(scope, name)
-            if found is None or found[1].op in LOOKUPS or not self._may_hold(found[1]) or len(seen) > MOST_NODES:
+            is_far = (self.shapes, dtypes, key) in known or len(seen) > MOST_NODES
+            if is_far or found is None or found[1].op in LOOKUPS or not self._may_hold(found[1]):
+                known.add((self.shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
                 return False
             waiting += [(found[0], read) for read in self.reads(found[1])]
         return True
@@ -385,9 +383,3 @@ def _in_order(nodes: Sequence[Node], reads: Callable[[Node], tuple[str, ...]]) -
             stack.append((node, True))
             stack += [(makers[name], False) for name in reads(node) if name in makers and makers[name] not in done]
     return list(done)
-
-
-def _bytes(leaf: Leaf) -> int:
-    """What the weight that a leaf stands for takes, whose dims are all fixed."""
-    sizes = [size for size in leaf.shape or () if isinstance(size, int)]
-    return math.prod(sizes) * int(onnx.helper.tensor_dtype_to_np_dtype(leaf.dtype or TensorProto.FLOAT).itemsize)

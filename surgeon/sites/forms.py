@@ -7,6 +7,7 @@ too, however small: of a kernel it counts whether it is one element, of strides 
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from hashlib import blake2b
+from math import prod
 
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_helper
@@ -87,9 +88,9 @@ class _Form:
     def tensor(self, tensor: TensorProto) -> str:
         """A constant: floats that are many by their dims, anything else by its numbers."""
         dims = self._kernel(tuple(tensor.dims))
-        array = numpy_helper.to_array(tensor)
-        if tensor.data_type in _FLOATS and array.size > MOST_TOLD:
+        if tensor.data_type in _FLOATS and prod(tensor.dims) > MOST_TOLD:
             return repr((tensor.data_type, dims))
+        array = numpy_helper.to_array(tensor)
         if array.dtype.kind in "iu" and array.size <= KEPT:
             return repr((tensor.data_type, dims, *map(self._size, array.ravel().tolist())))
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))

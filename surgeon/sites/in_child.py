@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 
 from surgeon.implementations import receive
-from surgeon.models.inner_values import find_inner
 from surgeon.running.child import Note
 from surgeon.running.plain import to_plain
 from surgeon.sites.experiment import Experiment, Trace, Traced
@@ -27,6 +26,8 @@ def trace(asked: Trace, note: Note) -> tuple[dict[str, Any], list[Any]]:
 
 def found_by(asked: Trace) -> Traced:
     """Run a model once; the dtype and the shape of each inner tensor that was found, and why others were not."""
+    from surgeon.models.inner_values import find_inner  # not at the top: few models have to be run for that
+
     options = asked.options
     found = find_inner(
         asked.model,

@@ -7,10 +7,7 @@ from typing import Any
 from onnx import ModelProto, helper, numpy_helper
 
 from surgeon.errors import SurgeonError
-from surgeon.file.model import Model
-from surgeon.indexing.index import Index
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError
-from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.symbols import Size, SizeError
 from surgeon.sites.experiment import Experiment
 from surgeon.sites.sizes import Setting
@@ -28,6 +25,10 @@ def largest(experiment: Experiment, side: ModelProto, setting: Setting) -> str:
 
     Bytes are the elements of the shape by the size of one in numpy.
     """
+    from surgeon.file.model import Model  # not at the top: few proofs lack memory
+    from surgeon.indexing.index import Index
+    from surgeon.shapes.indexed import shapes_of
+
     try:
         sized = _at(experiment, side, setting)
         with Model.open(sized) as model:

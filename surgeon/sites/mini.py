@@ -1,5 +1,6 @@
 """A cut as two mini-models: the source's nodes in one, what stands in their place in the other."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -8,11 +9,12 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.indexing.scope import Node
-from surgeon.ops.walking import GRAPHS, Key, all_nodes, called_by, graphs_in
+from surgeon.ops.walking import GRAPHS, Key, all_nodes, called_by, free_names, graphs_in
 from surgeon.running.inlining import IR_VERSION
 from surgeon.shapes.symbols import Size
-from surgeon.sites.cut import Cut, Leaf
+from surgeon.sites.cut import SMALL, Cut
 from surgeon.sites.experiment import MiniModels
+from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 
 HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
@@ -127,8 +129,13 @@ def _model(
     outputs: Iterable[str],
     with_new: bool,
 ) -> ModelProto:
-    """One side.  with_new: local functions that rules added are there too."""
-    graph = onnx.GraphProto(name="region")
+    """One side, with the small constants of both and those large ones that it reads.
+
+    with_new: local functions that rules added are there too.
+    """
+    model = ModelProto(ir_version=IR_VERSION)
+    graph = model.graph
+    graph.name = "region"
     graph.node.extend(nodes)
     names = Counter(node.name for node in nodes)
     for node in graph.node:
@@ -136,16 +143,19 @@ def _model(
             node.name = ""
     graph.input.extend(inputs)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    read = {name for node in nodes for name in free_names(node)}
     for name, tensor in cut.constants.items():
-        graph.initializer.add().CopyFrom(tensor)
-        graph.initializer[-1].name = name
+        if name in read or math.prod(tensor.dims) <= SMALL:
+            graph.initializer.add().CopyFrom(tensor)
+            graph.initializer[-1].name = name
     functions = _functions(cut, nodes, with_new)
     versions = dict(cut.region.scope.versions)
     for node in all_nodes(nodes):
         versions.setdefault(node.domain, 1)
     used = {"", *(node.domain for node in all_nodes(nodes))}
-    imports = [helper.make_opsetid(domain, versions[domain]) for domain in sorted(used) if domain in versions]
-    model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=imports)
+    model.opset_import.extend(
+        helper.make_opsetid(domain, versions[domain]) for domain in sorted(used) if domain in versions
+    )
     model.functions.extend(functions)
     known = {item.domain for item in model.opset_import}
     for function in functions:

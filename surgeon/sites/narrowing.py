@@ -1,16 +1,19 @@
 """Experiments made narrow: a large fixed dim that reshapes and slices speak of becomes small, and they with it.
 
 `Sizes` makes dims smaller that nothing speaks of.  Where constants of integers do, both sides are written anew with
-another number in its place.  What is proved so is run once more as it is: a dim may mean more than its size.
+another number in its place.  So are the columns of a weight that are the columns of what the region hands on, also
+where they are as many as its rows.  What is proved so is run once more as it is: a dim may mean more than its size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from surgeon.models.loads import Load
+from surgeon.ops.records import likened_node
 from surgeon.ops.walking import all_nodes
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.symbols import Size
@@ -21,18 +24,24 @@ MOST_VALUES = 64  # elements of a constant up to which it may hold dims
 Renamed = Mapping[int, int]
 
 
-def narrowed(experiment: Experiment) -> Experiment | None:
-    """The same with smaller numbers in the place of large fixed dims; None where little is computed, or none is large.
+def narrowed(experiment: Experiment) -> Iterator[Experiment]:
+    """The same with smaller numbers in the place of large fixed dims: what is to be tried in turn.
 
-    A dim stays that a float may stand for, that is a dim of a constant, or the product of two other numbers, as the
-    width of all heads is.
+    Nothing where little is computed, or no dim is large.
     """
     usual = Sizes(experiment, experiment.options.dims).usual()
     if usual is not None and usual.elements <= PLENTY and usual.work <= MUCH:
-        return None
-    renamed = _renamed(experiment)
-    if not renamed:
-        return None
+        return
+    apart = _with_columns_apart(experiment)
+    renamed = _renamed(apart)
+    if renamed:
+        yield _with(apart, renamed)
+    if apart is not experiment:
+        yield apart
+
+
+def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
+    """The same with other numbers wherever a dim may be meant."""
 
     def name(size: Size) -> Size:
         return renamed.get(size, size) if isinstance(size, int) else size
@@ -55,8 +64,86 @@ def narrowed(experiment: Experiment) -> Experiment | None:
     )
 
 
+def _with_columns_apart(experiment: Experiment) -> Experiment:
+    """The same with few columns of a weight where these are the columns of an output, and nothing speaks of them.
+
+    As of the projection behind an attention: its rows are all heads together, which stay.
+    """
+    columns = {name: axis for name, axis in _columns(experiment.minis.before) if name in _wide(experiment)}
+    if not columns:
+        return experiment
+    minis, dims = experiment.minis, dict(experiment.minis.dims)
+    taken = {*experiment.pinned, *(size for item in experiment.inputs for size in item.shape)}
+    number = next(number for number in count(KEPT + 1) if number not in taken)
+    text = f"d{len(dims)}"
+    before, after = ModelProto(), ModelProto()
+    for made, side in ((before, minis.before), (after, minis.after)):
+        made.CopyFrom(side)
+        _untyped(made.graph)
+        for port in made.graph.input:
+            if port.name in columns:
+                port.type.tensor_type.shape.dim[columns[port.name]].dim_param = text
+
+    def narrow(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
+        return tuple(number if at == axis else size for at, size in enumerate(shape))
+
+    inputs = {item.name: item for item in experiment.inputs}
+    weights = {inputs[name].shape: narrow(inputs[name].shape, axis) for name, axis in columns.items()}
+    weights.update((shape[::-1], now[::-1]) for shape, now in list(weights.items()))
+    made_of = {inputs[name].shape[1 - axis : 2 - axis] for name, axis in columns.items()}
+    return replace(
+        experiment,
+        minis=replace(minis, before=before, after=after, dims={**dims, text: number}),
+        inputs=tuple(
+            replace(item, shape=narrow(item.shape, columns[item.name])) if item.name in columns else item
+            for item in experiment.inputs
+        ),
+        loads=tuple(
+            replace(load, each=narrow(load.each, len(load.each) - 1))
+            if load.others in made_of
+            else replace(load, each=weights.get(load.each, load.each))
+            for load in experiment.loads
+        ),
+    )
+
+
+def _wide(experiment: Experiment) -> dict[str, Input]:
+    """The weights that are made up and large both ways."""
+    return {
+        item.name: item
+        for item in experiment.inputs
+        if item.weight and len(item.shape) == 2 and all(isinstance(size, int) and size > KEPT for size in item.shape)
+    }
+
+
+def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
+    """Inputs that nothing but one product reads, whose result is an output, and the axis that is its last there."""
+    outputs = {port.name for port in model.graph.output}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in all_nodes(model.graph.node):
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    for port in model.graph.input:
+        name, axis = port.name, 1
+        while len(found := readers.get(name, [])) == 1:
+            node = found[0]
+            known = likened_node(node)
+            is_last = known.factors is not None and list(node.input).index(name) == known.factors[1]
+            if known.product == "matrices" and is_last and not node.attribute and node.output[0] in outputs:
+                if node.output[0] not in readers:
+                    yield port.name, axis
+                break
+            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.moves:
+                break
+            name, axis = node.output[0], 1 - axis
+
+
 def _renamed(experiment: Experiment) -> dict[int, int]:
-    """Smaller numbers by those whose place they take."""
+    """Smaller numbers by those whose place they take.
+
+    A dim stays that a float may stand for, that is a dim of a constant, or the product of two other numbers, as the
+    width of all heads is.
+    """
     models = (experiment.minis.before, experiment.minis.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
     dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}

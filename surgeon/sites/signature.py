@@ -16,7 +16,8 @@ from surgeon.ops.schemas import schema
 from surgeon.shapes.facts import WHOLE, Facts, Values, is_unknown
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, SizeError, substitute, symbol, symbols
-from surgeon.sites.cut import EXACT, SMALL, Cut, Leaf
+from surgeon.sites.cut import EXACT, SMALL, Cut
+from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.region import Region
 
@@ -34,6 +35,7 @@ class Signatures:
         self._plain: dict[tuple[int, str], bool] = {}
         self._constants: dict[int, dict[str, int]] = {}
         self._extents: dict[int, tuple[Facts, int | None]] = {}
+        self._of_data: dict[int, tuple[Facts, bool]] = {}
 
     def of(self, region: Region, shapes: Shapes) -> Signature:
         """The signature of a region, whose inputs have the dtypes and shapes that `shapes` tells."""
@@ -65,14 +67,17 @@ class Signatures:
         """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
         source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
-            facts, maker = shapes.facts(source, name), self._origin.producer(source, name)
-            if facts.shape is None or facts.dtype is None or facts.dtype in WHOLE:
+            facts = shapes.facts(source, name)
+            known = self._of_data.get(id(facts))  # many tensors share one: it is looked at once
+            if known is None:
+                known = self._of_data[id(facts)] = (facts, _is_of_data(facts))
+            maker = self._origin.producer(source, name) if known[1] else None
+            if not known[1] or self._origin.constants.is_constant(source, name):
                 return None
-            if maker is not None and (maker[1].op in TRANSPARENT or maker[1].op in ops):
-                return None
-            if self._origin.constants.is_constant(source, name) or any(map(is_unknown, facts.shape)):
-                return None
-            ops.update(() if maker is None else (maker[1].op,))
+            if maker is not None:
+                if maker[1].op in TRANSPARENT or maker[1].op in ops:
+                    return None
+                ops.add(maker[1].op)
             told.append(facts)
         return tuple(told)
 
@@ -216,6 +221,11 @@ class Signatures:
             return None
         text = array.dtype.kind == "O"
         return (array.dtype.name, array.shape, tuple(array.flat) if text else _short(array.tobytes()))
+
+
+def _is_of_data(facts: Facts) -> bool:
+    """Whether a tensor of floats has dims that all are numbers or have names."""
+    return facts.shape is not None and facts.dtype not in (None, *WHOLE) and not any(map(is_unknown, facts.shape))
 
 
 def _numbered(names: Iterable[str | None], start: int = 0, step: int = 1) -> dict[str | None, int]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import onnx
@@ -48,6 +49,7 @@ class SiteCheck:
         self._whole: set[Signature] = set()  # proved with the weights of the model
         self._in_vain: Counter[Signature] = Counter()
         self._calls: dict[int, list[Shapes]] = {}
+        self._cuts: dict[tuple[Region, Shapes], Cut] = {}  # made to see what is unknown, until their regions are proved
         self._read = 0
         self._untold = ""  # why one run of the model did not tell a rank
 
@@ -136,6 +138,7 @@ class SiteCheck:
             for signature, shapes in distinct.items() if len(distinct) <= MOST_CONTEXTS else ():
                 if signature not in self._proofs:
                     waiting.setdefault(signature, (region, shapes))
+        waiting = dict(sorted(waiting.items(), key=lambda item: self._carried(item[1][0])))  # a first costs most
         led: dict[Signature, Signature] = {}
 
         def experiments() -> Iterator[Experiment | SiteProof]:
@@ -151,6 +154,13 @@ class SiteCheck:
         self._keep(waiting, experiments())
         again = {signature: waiting[signature] for signature, first in led.items() if self._is_open(signature, first)}
         self._keep(again, (self._experiment(signature, *place) for signature, place in again.items()))
+
+    def _carried(self, region: Region) -> int:
+        """The elements of the constants that the source's nodes of a region read, which its proof has to carry."""
+        source, constants = self._origin.scope(region.scope), self._origin.constants
+        names = dict.fromkeys(name for node in region.before for name in self._origin.inputs(node) if name)
+        known = [name for name in names if constants.is_constant(source, name)]
+        return sum(prod(shape) for name in known if (shape := constants.shape(source, name)) is not None)
 
     def _is_open(self, signature: Signature, first: Signature) -> bool:
         """Whether few inputs decide nothing: they showed no fault, and the first of the form is not proved."""
@@ -169,9 +179,9 @@ class SiteCheck:
     def _experiment(self, signature: Signature, region: Region, shapes: Shapes) -> Experiment | SiteProof:
         """What proves a region, or the proof where nothing has to be run for it."""
         try:
-            cut = Cut(region, self._origin, shapes)
+            cut = self._cuts.pop((region, shapes), None) or Cut(region, self._origin, shapes)
             if cut.bakes and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
-                cut = Cut(region, self._origin, shapes, real_weights=True)
+                cut.read_weights()
                 self._whole.add(signature)
             return self._prepared(cut)
         except CannotCut as error:
@@ -243,9 +253,13 @@ class SiteCheck:
     def _learn(self, signed: Sequence[tuple[Region, Sequence[tuple[Signature, Shapes]]]]) -> bool:
         """Find by one run of the model the ranks that nothing else tells; returns whether any was found."""
         unknown: dict[str, Scope] = {}
-        for region, ways in {ways[0][0]: (region, ways) for region, ways in signed if ways}.values():
+        firsts: dict[Signature, tuple[Region, Shapes]] = {}
+        for region, ways in signed:
+            for signature, shapes in ways[:1]:
+                firsts.setdefault(signature, (region, shapes))
+        for region, shapes in firsts.values():
             try:
-                cut = Cut(region, self._origin, ways[0][1])
+                cut = self._cuts[region, shapes] = Cut(region, self._origin, shapes)
             except CannotCut:
                 continue  # said when the region is proved
             main = self._origin.scope(self._origin.index.main)
@@ -260,6 +274,8 @@ class SiteCheck:
         for name, (dtype, shape) in tensors.items():
             self._shapes.learn(unknown[name], name, dtype, shape)
         self._calls.clear()
+        self._cuts.clear()
+        self._origin.of_data.clear()
         return bool(tensors)
 
 

@@ -12,7 +12,6 @@ from onnx import FunctionProto
 from surgeon.inputs.dims import kind_of
 from surgeon.inputs.inputs import InputsUnknown, Values
 from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
-from surgeon.models.exposing import exposing
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -56,8 +55,8 @@ class Attempt:
     def __init__(
         self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False, once: bool = False
     ) -> None:
-        self._once = once
-        self._note_down, self._agreed, self._is_empty = note, 0, False
+        self._once, self._note_down, self._agreed, self._is_empty = once, note, 0, False
+        self._suspect: tuple[Values, int] | None = None  # what failed last: where it fails again, the rest is not run
         self._at: Setting | None = None  # the sizes of the run
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Reference | None = None
@@ -259,7 +258,7 @@ class Attempt:
         self._terms = self.experiment.longest_sum(setting.size)
         self._is_empty = setting.is_empty
         before = self.runs
-        for kind, turn in kinds:
+        for kind, turn in sorted(kinds, key=lambda item: item != self._suspect):
             values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self._squares)
             if values is None or not self._feeder.tries(values, turn):
                 continue
@@ -267,6 +266,7 @@ class Attempt:
             failure = self._run(feeds, values)
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
+                self._suspect = kind, turn
                 return f"{failure}{_where(values, feeds)}"
             if self.runs > runs:
                 self._kinds[spoken(values)] = None
@@ -333,6 +333,8 @@ class Attempt:
         """
         if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
             return False
+        from surgeon.models.exposing import exposing  # not at the top: few proofs have to look inside
+
         before = self.experiment.minis.before
         products = products_of(before.graph)
         try:

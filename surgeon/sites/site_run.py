@@ -38,8 +38,7 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
 
 def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:
     """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is."""
-    narrow = narrowed(experiment)
-    if narrow is not None:
+    for narrow in narrowed(experiment):
         found = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another experiment
         if found[1] is Outcome.PROVED:
             once = Attempt(experiment, note, once=True)
