@@ -1,10 +1,12 @@
 """What the tests of the command line share: running it in this process, and small models as files."""
 
+import contextlib
 import inspect
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -39,13 +41,18 @@ def files_in(folder: Path) -> set[str]:
     return set(os.listdir(folder))
 
 
+def surroundings(without: Sequence[str] = (), **variables: str) -> dict[str, str]:
+    """The environment of a process with the repository on its path.  without: variables that it has not."""
+    paths = os.pathsep.join([str(ROOT), *filter(None, [variables.pop("PYTHONPATH", "")])])
+    settings = {name: value for name, value in os.environ.items() if name not in without}
+    return {**settings, "PYTHONPATH": paths, **variables}
+
+
 def process(
     *arguments: object, cwd: Path | None = None, without: Sequence[str] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run Python in a process of its own, with the repository on its path.  without: variables that it has not."""
-    paths = os.pathsep.join([str(ROOT), *filter(None, [variables.pop("PYTHONPATH", "")])])
     command = [sys.executable, *map(str, arguments)]
-    settings = {name: value for name, value in os.environ.items() if name not in without}
     return subprocess.run(
         command,
         capture_output=True,
@@ -53,8 +60,60 @@ def process(
         errors="backslashreplace",
         check=False,
         cwd=cwd,
-        env={**settings, "PYTHONPATH": paths, **variables},
+        env=surroundings(without, **variables),
     )
+
+
+# Runs commands one after the other: a line of words that a system call would bring, as hexadecimal digits, is answered
+# by a line of JSON.  What a command prints is encoded as this process's own standard output and errors are.
+_COMMANDS = """
+import io, json, os, sys
+from surgeon.console.cli import main
+from surgeon.console.console import make_printable
+real, streams = sys.stdout, [(each.encoding, each.errors) for each in (sys.stdout, sys.stderr)]
+for line in sys.stdin:
+    words = [os.fsdecode(bytes.fromhex(word)) for word in json.loads(line)]
+    files = [io.BytesIO(), io.BytesIO()]
+    sys.stdout, sys.stderr = (io.TextIOWrapper(file, *how) for file, how in zip(files, streams))
+    make_printable(sys.stdout, sys.stderr)  # as main does for a process
+    try:
+        code = main(words, prog_name="surgeon")
+    except SystemExit as end:
+        code = end.code
+    for each in (sys.stdout, sys.stderr):
+        each.flush()
+    told = [file.getvalue().decode("utf-8", "backslashreplace") for file in files]
+    print(json.dumps([code, *told]), file=real, flush=True)
+"""
+
+
+@contextlib.contextmanager
+def commands(
+    cwd: Path | None = None, without: Sequence[str] = (), **variables: str
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Many commands in one process of its own, which starts once: a function of a command's words.
+
+    It returns the exit code, and what the command printed to standard output and errors.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", _COMMANDS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="ascii",
+        cwd=cwd,
+        env=surroundings(without, **variables),
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        asked, told = running.stdin, running.stdout
+
+        def run_one(*words: object) -> tuple[int, str, str]:
+            print(json.dumps([os.fsencode(str(word)).hex() for word in words]), file=asked, flush=True)
+            code, output, errors = json.loads(told.readline())
+            return code or 0, output, errors
+
+        yield run_one
 
 
 def one_sentence(result: Result, code: int) -> str:

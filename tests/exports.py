@@ -140,13 +140,17 @@ def export(case: Case) -> tuple[Path, Truth]:
     return path, Truth(**json.loads(truth_path.read_text()))
 
 
+def cache_base() -> Path:
+    """Where all that takes long to make is kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-exports"
+
+
 @cache
 def cache_folder() -> Path:
     """Where exports are kept: one folder for each set of library versions and each version of the factory."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-exports"
     versions = [f"{name}{metadata.version(name)}" for name in ("torch", "transformers", "onnx", "onnxscript")]
     source = (Path(__file__).parent / "torch_models.py").read_bytes()
-    return base / "-".join([*versions, hashlib.sha256(source).hexdigest()[:8]])
+    return cache_base() / "-".join([*versions, hashlib.sha256(source).hexdigest()[:8]])
 
 
 def table(chosen: tuple[Case, ...]) -> Iterator[str]:

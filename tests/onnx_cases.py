@@ -1,13 +1,19 @@
 """onnx's own test cases of single ops: a model, inputs, and the outputs that the standard wants.
 
-onnx collects them once per process, for one op or for all: so this is the one place that asks.
+onnx collects them once per process, for one op or for all: so this is the one place that asks.  As it takes ten
+seconds, most of them to pool three large volumes in Python, what was collected is kept beside the exports.
 """
 
+import os
+import pickle
 import warnings
 from functools import cache
+from importlib import metadata
 from typing import Any
 
 from onnx import TensorProto, numpy_helper
+
+from tests.exports import cache_base
 
 LONG_BEFORE_ROUNDING = (
     "test_resize_downsample_scales_linear_align_corners",
@@ -20,6 +26,16 @@ Resize says otherwise (`length_resized`), and so does ONNX Runtime, which does n
 @cache
 def onnx_cases() -> tuple[Any, ...]:
     """All cases that have data."""
+    kept = cache_base() / f"onnx-cases-{'-'.join(name + metadata.version(name) for name in ('onnx', 'numpy'))}.pickle"
+    if not kept.exists():
+        partial = kept.with_name(f".{os.getpid()}-{kept.name}")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(pickle.dumps(_collected()))
+        partial.replace(kept)
+    return tuple(pickle.loads(kept.read_bytes()))  # our own file, in the cache of whoever runs the tests
+
+
+def _collected() -> tuple[Any, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the cases divide by zero on purpose
         from onnx.backend.test.case.node import collect_testcases

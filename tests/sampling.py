@@ -20,6 +20,11 @@ def is_whole() -> bool:
     return _whole
 
 
+def examples(whole: int) -> int:
+    """How many examples a test of Hypothesis takes, of so many in a whole run; new ones in each run."""
+    return whole if _whole else max(whole * 2 // 5, 10)
+
+
 def chosen(sample: Callable[[], Sequence[Case]], every: Callable[[], Sequence[Case]]) -> Sequence[Case]:
     """The cases that run."""
     return every() if _whole else sample()

@@ -10,6 +10,7 @@ from onnx import ModelProto
 from surgeon.models.bisect import guilty
 from surgeon.models.model_check import ModelCheck
 from surgeon.verdicts.result import Outcome
+from tests import sampling
 from tests.test_model_check import body
 
 
@@ -30,7 +31,7 @@ def bound(count: int, found: int) -> int:
     return 1 + found * (1 + math.ceil(math.log2(max(count, 1))))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sampling.examples(300), deadline=None)
 @given(data=st.data(), count=st.integers(1, 300))
 def test_all_that_fail_alone_are_found_and_no_other(data: st.DataObject, count: int) -> None:
     """In their order, with about log2 n calls for each."""
@@ -40,7 +41,7 @@ def test_all_that_fail_alone_are_found_and_no_other(data: st.DataObject, count: 
     assert len(fails.calls) <= bound(count, len(culprits))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sampling.examples(300), deadline=None)
 @given(data=st.data(), count=st.integers(2, 100))
 def test_of_joint_culprits_enough_are_found_and_none_too_many(data: st.DataObject, count: int) -> None:
     """Without those found nothing fails; with any one of them back it does."""
@@ -54,7 +55,7 @@ def test_of_joint_culprits_enough_are_found_and_none_too_many(data: st.DataObjec
         assert fails([*rest, item])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sampling.examples(200), deadline=None)
 @given(count=st.integers(1, 40), seed=st.integers(0, 1 << 30))
 def test_where_nothing_is_monotone_the_rest_still_passes(count: int, seed: int) -> None:
     """Any answers at all: the last word is a call that passed, or nothing is left."""

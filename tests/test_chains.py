@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon import Graph, Tensor
+from tests import sampling
 from tests.counting import searched
 from tests.models import graph, make, matches, reasons, run
 
 MOST = 80_000  # steps, readers and tensors that a search may look at before it gives up
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=sampling.examples(150), deadline=None)
 UNARY = ["Erf", "Tanh", "Sigmoid", "Abs", "Ceil"]
 
 

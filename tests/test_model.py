@@ -14,10 +14,11 @@ from surgeon.errors import ModelFileError
 from surgeon.file.external import tensors_of
 from surgeon.file.model import Model, Patch
 from surgeon.file.payloads import KEY
+from tests import sampling
 from tests.model_samples import GRAPH, everywhere, reference, same, tensor
 from tests.wire_strategies import models, record, varint
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=sampling.examples(100), deadline=None)
 
 
 def test_payloads_in_every_place_stay_in_the_file(tmp_path: Path) -> None:

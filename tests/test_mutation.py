@@ -16,7 +16,7 @@ from tests.mutation.right import outcome as of_right
 from tests.mutation.tolerated import Tolerated
 from tests.mutation.words import forms
 
-STEP = 60  # of right rewrites one is taken out of so many
+STEP = 120  # of right rewrites one is taken out of so many
 
 
 def test_a_sample_of_mutants_is_judged_as_recorded() -> None:

@@ -11,10 +11,11 @@ from onnx import helper
 from surgeon.errors import ModelFileError, RewriteError
 from surgeon.file import edits
 from surgeon.file.model import Address, Model, Patch
+from tests import sampling
 from tests.model_samples import GRAPH, everywhere, tensor
 from tests.wire_strategies import models, record, tokens, varint
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=sampling.examples(100), deadline=None)
 
 
 def places(model: Model, where: Address = ()) -> list[tuple[Address, int]]:

@@ -10,7 +10,7 @@ import pytest
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.testing import parse
-from tests.command_line import EXACT, files_in, gelus, ops, process, run, save
+from tests.command_line import EXACT, commands, files_in, gelus, ops, process, run, save
 from tests.counting import growth
 
 STANDARD = ["Gelu", "Gelu", "Swish"]
@@ -127,17 +127,14 @@ def test_an_installed_pack_is_listed_explained_and_run(tmp_path: Path) -> None:
     (tmp_path / "my_pack-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: my-pack\nVersion: 1\n")
     (tmp_path / "my_pack-1.dist-info" / "entry_points.txt").write_text("[surgeon.rules]\nmy-pack = my_pack\n")
     path = save(tmp_path, "r = Relu(x) d = Sub(r, x) y = Abs(d)")
-    listed = process("-m", "surgeon", "rules", PYTHONPATH=str(tmp_path))
-    assert "my-pack: my_pack.minus" in listed.stdout
-    assert (
-        "The difference turned round"
-        in process("-m", "surgeon", "rules", "difference", PYTHONPATH=str(tmp_path)).stdout
-    )
-    for name in ("difference", "minus", "minus:difference", "my_pack.minus:difference"):
-        out = tmp_path / "out.onnx"
-        done = process("-m", "surgeon", "rewrite", path, out, "--rules", name, PYTHONPATH=str(tmp_path))
-        assert done.returncode == 0, done.stderr
-        assert ops(out) == ["Relu", "Sub", "Abs"]
+    with commands(PYTHONPATH=str(tmp_path)) as run_one:
+        assert "my-pack: my_pack.minus" in run_one("rules")[1]
+        assert "The difference turned round" in run_one("rules", "difference")[1]
+        for name in ("difference", "minus", "minus:difference", "my_pack.minus:difference"):
+            out = tmp_path / f"{name.replace(':', ' ')}.onnx"
+            code, _, errors = run_one("rewrite", path, out, "--rules", name)
+            assert code == 0, errors
+            assert ops(out) == ["Relu", "Sub", "Abs"]
 
 
 def test_a_careless_rule_is_found_and_undone(tmp_path: Path) -> None:

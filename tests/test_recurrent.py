@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
+from tests import sampling
 from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same
 from tests.versions import ONNX_COMPUTES_WELL
@@ -44,7 +45,7 @@ def outputs_of(op):
     return 3 if op == "LSTM" else 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sampling.examples(200), deadline=None)
 @given(st.sampled_from(OPS), st.sampled_from(["forward", "reverse", "bidirectional"]), st.data())
 def test_any_recurrence(op, direction, data):
     directions = 2 if direction == "bidirectional" else 1

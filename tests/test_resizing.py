@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
+from tests import sampling
 from tests.onnx_cases import LONG_BEFORE_ROUNDING, array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, require_same
 
@@ -31,7 +32,7 @@ def require_equal_to_runtime(op, feeds, **attributes):
     require_same(found, wanted, 2e-4, 2e-4)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=sampling.examples(250), deadline=None)
 @given(st.data())
 def test_any_resize(data):
     """By scales or by sizes, each axis differently."""

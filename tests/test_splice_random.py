@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 from surgeon import Graph, Tensor, rule
 from surgeon.validity.structure import check_structure
+from tests import sampling
 from tests.models import make, run
 
 
@@ -33,7 +34,7 @@ def random_model(data):
     return helper.make_model(body, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=sampling.examples(250), deadline=None)
 @given(st.data())
 def test_random_graphs_stay_sorted_and_compute_the_same(data):
     """Rules with one and two outputs on random graphs: order, names and values hold."""

@@ -1,10 +1,11 @@
 """Where surgeon runs: any locale, any path, any working folder, no home, nothing to write to but the model's folder."""
 
 import ast
+import contextlib
 import errno
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -13,7 +14,7 @@ import pytest
 
 from surgeon.file.fresh import name_beside
 from surgeon.torch.complaints import complaint
-from tests.command_line import ROOT, gelus, ops, process, rule_file
+from tests.command_line import ROOT, commands, gelus, ops, process, rule_file
 
 ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 NAME = "Mödell mit 😀"
@@ -32,6 +33,19 @@ def surgeon(*arguments: object, cwd: Path | None = None, **variables: str) -> st
     errors = [line for line in done.stderr.splitlines() if "W:onnxruntime" not in line]  # it misses the home too
     assert (done.returncode, errors) == (0, []), arguments
     return done.stdout
+
+
+@contextlib.contextmanager
+def well(cwd: Path | None = None, without: Sequence[str] = (), **variables: str) -> Iterator[Callable[..., str]]:
+    """Many commands in one process: a function that returns what a command prints that has to end well."""
+    with commands(cwd, without, **variables) as run_one:
+
+        def run(*arguments: object) -> str:
+            code, told, errors = run_one(*arguments)
+            assert (code, errors) == (0, ""), arguments
+            return told
+
+        yield run
 
 
 def with_data(folder: Path) -> Path:
@@ -83,7 +97,9 @@ def test_a_locale_of_ascii_and_paths_that_are_none(tmp_path: Path) -> None:
     folder = tmp_path / NAME
     folder.mkdir()
     path, rules = with_data(folder), rules_in(folder)
-    all_commands(path, rules, lambda *arguments: surgeon(*arguments, **ASCII))
+    with well(**ASCII) as run:
+        all_commands(path, rules, run)
+    assert "PROVED" in surgeon("rewrite", path, path, "--rules", "gelu", **ASCII)  # as the shell brings the words
 
 
 @pytest.mark.parametrize("home", ["read-only", "missing", None])
@@ -99,15 +115,12 @@ def test_nothing_can_be_written_but_beside_the_model(home: str | None, tmp_path:
     without = () if home else ("HOME",)
     if home:
         variables["HOME"] = str(NOWHERE if home == "read-only" else tmp_path / "missing")
-
-    def run(*arguments: object) -> str:
-        return surgeon(*arguments, cwd=NOWHERE, without=without, **variables)
-
-    if home == "read-only":
-        all_commands(path, rules, run)
-        return
-    assert "PROVED" in run("rewrite", path, path, "--rules", "gelu", "--check", "both")  # what starts a child
-    assert "has all that this model needs" in run("check", path)
+    with well(cwd=NOWHERE, without=without, **variables) as run:
+        if home == "read-only":
+            all_commands(path, rules, run)
+            return
+        assert "PROVED" in run("rewrite", path, path, "--rules", "gelu", "--check", "both")  # what starts a child
+        assert "has all that this model needs" in run("check", path)
 
 
 @needs_proc
@@ -191,7 +204,6 @@ def test_standard_output_of_any_encoding(tmp_path: Path) -> None:
     for encoding in ("ascii", "utf-8"):
         found = json.loads(surgeon("check", path, "--target", "tensorrt", "--json", PYTHONIOENCODING=encoding))
         assert found["model"] == str(path)
-
 
 
 

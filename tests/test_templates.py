@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from surgeon import rewrite
 from surgeon.matching import match
 from surgeon.testing import parse
+from tests import sampling
 
 CONSTANTS = (
     "<float sqrt2 = {1.4142135}, float root = {1.4142135}, float one = {1.0}, float half = {0.5}, float other = {0.4}, "
@@ -43,7 +44,7 @@ def outcome(kinds):
     return after.SerializeToString(), sorted(site.root for site in report.sites)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=sampling.examples(60))
 @given(st.lists(st.sampled_from(sorted(LAYERS)), min_size=1, max_size=9))
 def test_the_quick_road_changes_nothing(kinds):
     """Any mixture of layers: the same sites, the same bytes."""

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.file.values import _TYPES, decode, raw_size
+from tests import sampling
 from tests.model_samples import reference, same
 from tests.wire_strategies import record, tensors
 
@@ -49,7 +50,7 @@ def test_raw_data(code: int, dims: list[int], tmp_path: Path) -> None:
                 assert same(model.value(found), expected)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=sampling.examples(250), deadline=None)
 @given(tensors(), st.sampled_from([0, 4, 1024]))
 def test_any_storage(records: list[bytes], threshold: int) -> None:
     """Raw or typed fields, packed or not, in one or more chunks: as onnx.numpy_helper reads them."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from surgeon.running import convolution
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
+from tests import sampling
 from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same
 from tests.versions import ONNX_COMPUTES_WELL
@@ -116,7 +117,7 @@ def placed(draw, *, pooling):
     return kernel, sizes, attributes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sampling.examples(150), deadline=None)
 @given(placed(pooling=False), numbers, numbers, numbers, st.booleans())
 def test_any_convolution(placing, group, inputs, filters, transposed):
     """Against ONNX Runtime; onnx's own is the second opinion where it knows all attributes."""
@@ -134,7 +135,7 @@ def test_any_convolution(placing, group, inputs, filters, transposed):
         require_same(found, by_onnx(op, feeds, group=group, **attributes), 1e-11, 1e-11)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=sampling.examples(250), deadline=None)
 @given(placed(pooling=True), st.sampled_from(POOLINGS), st.data())
 def test_any_pooling(placing, op, data):
     kernel, sizes, attributes = placing

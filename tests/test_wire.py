@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surgeon.file import wire
+from tests import sampling
 from tests.wire_strategies import models, records_of, tokens, varint
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=sampling.examples(100), deadline=None)
 
 SCHEMAS = [onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, onnx.AttributeProto, onnx.TensorProto, onnx.TypeProto]
 

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tests.architectures.cases import Case
+from tests.exports import cache_base
 
 FOLDER = Path(__file__).parent
 LIBRARIES = ("torch", "transformers", "diffusers", "onnx", "onnxscript")
@@ -50,8 +51,7 @@ def export(case: Case) -> tuple[Path, Truth]:
 @cache
 def folder() -> Path:
     """Where exports are kept: one folder for each set of library versions."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-exports"
-    return base / "-".join(["architectures", *(f"{name}{metadata.version(name)}" for name in LIBRARIES)])
+    return cache_base() / "-".join(["architectures", *(f"{name}{metadata.version(name)}" for name in LIBRARIES)])
 
 
 @cache

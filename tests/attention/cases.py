@@ -143,9 +143,7 @@ NOT_LOADED = ("gpt2-eager-past-ts14-fp16-fixed",)
 """What ONNX Runtime before 1.31 does not load, as it was exported."""
 STANDARD_SAMPLE = (
     "bert-eager-ts14-fp32",
-    "t5-sdpa-past-ts17-fp32",
     "llama-sdpa-ts14-fp16",
-    "qwen2-eager-ts14-fp32",
     "sdpa_bool_mask-ts17-fp16",
     "sdpa_causal-dynamo20-fp32",
     "query_axis-ts14-fp16",

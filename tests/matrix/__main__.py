@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.matrix import sample, table
-from tests.matrix.cases import columns
 from tests.matrix.measure import OURS, TOOLS
-from tests.matrix.modules import FAMILIES
 
 
 def main() -> int:
@@ -23,9 +21,8 @@ def main() -> int:
     parser.add_argument("--match", default="", help="only families and columns whose names contain this")
     parser.add_argument("--write", type=Path, metavar="PATH", help="write the whole table to a file")
     options = parser.parse_args()
-    every = [(name, column) for column in columns() for name in FAMILIES]
-    chosen = sample.chosen() if options.sample else every
-    chosen = [(name, column) for name, column in chosen if options.match in f"{name} {column.name}"]
+    chosen = sample.chosen() if options.sample else sample.every()
+    chosen = [part for part in chosen if options.match in part.name]
     tools: tuple[str, ...] = () if not options.table else (OURS,) if options.no_peers else TOOLS
     found = table.run(chosen, tools, lambda text: print(text, file=sys.stderr, flush=True))
     if not options.table:

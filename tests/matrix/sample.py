@@ -1,8 +1,10 @@
-"""The sample that runs by default: every form in one column of each exporter, over all opsets and both dtypes."""
+"""The sample that runs by default: every form in one column, over both exporters, all opsets and both dtypes."""
 
 from __future__ import annotations
 
-from tests.matrix.cases import Column, columns
+from dataclasses import dataclass
+
+from tests.matrix.cases import Column, Export, columns, family
 from tests.matrix.modules import FAMILIES
 
 CHOSEN = {
@@ -26,12 +28,35 @@ CHOSEN = {
 """Columns by family: where its forms have many nodes, and each opset for a family to which it makes a difference."""
 
 
-def chosen() -> list[tuple[str, Column]]:
-    """Families and the columns they stand in, in order."""
+@dataclass(frozen=True)
+class Part:
+    """Some forms of a family in a column: from the form at `start` on, one of `step`."""
+
+    family: str
+    column: Column
+    start: int = 0
+    step: int = 1
+
+    @property
+    def name(self) -> str:
+        """For instance `gelus-dynamo18-fp16`."""
+        return f"{self.family}-{self.column.name}"
+
+    def exports(self) -> tuple[Export, ...]:
+        """What became of these forms; the family is exported as a whole."""
+        return family(self.family, self.column)[self.start :: self.step]
+
+
+def chosen() -> list[Part]:
+    """Families and the columns they stand in, in order; the columns of a family take its forms in turn."""
     by_name = {column.name: column for column in columns()}
-    return [(family, by_name[name]) for family, names in CHOSEN.items() for name in names]
+    return [
+        Part(name, by_name[column], start, len(names))
+        for name, names in CHOSEN.items()
+        for start, column in enumerate(names)
+    ]
 
 
-def every() -> list[tuple[str, Column]]:
+def every() -> list[Part]:
     """All families in all columns."""
-    return [(family, column) for column in columns() for family in FAMILIES]
+    return [Part(name, column) for column in columns() for name in FAMILIES]

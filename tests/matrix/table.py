@@ -12,8 +12,9 @@ from importlib import metadata
 from pathlib import Path
 
 from tests.matrix import peers
-from tests.matrix.cases import Column, Export, family
+from tests.matrix.cases import Export
 from tests.matrix.measure import OURS, TOOLS, Cell, measure
+from tests.matrix.sample import Part
 
 LONGEST_LIST = 40
 
@@ -65,15 +66,13 @@ def fault_of(cell: Cell) -> str:
     return ""
 
 
-def run(
-    chosen: Iterable[tuple[str, Column]], tools: Sequence[str] = TOOLS, say: Callable[[str], None] = print
-) -> Matrix:
-    """Measure the families in the columns; `say` is told of each that is done."""
+def run(chosen: Iterable[Part], tools: Sequence[str] = TOOLS, say: Callable[[str], None] = print) -> Matrix:
+    """Measure the parts of the matrix; `say` is told of each that is done."""
     found = Matrix()
-    for name, column in chosen:
-        for export in family(name, column):
+    for part in chosen:
+        for export in part.exports():
             found.add(export, tools)
-        say(f"{column.name} {name}")
+        say(part.name)
     return found
 
 
