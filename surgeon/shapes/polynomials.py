@@ -94,8 +94,7 @@ class Expr:
         self._text = self._text or _spelled(self)
         return self._text
 
-    def __repr__(self) -> str:
-        return f"<{self}>"
+    __repr__ = __str__
 
 
 Size: TypeAlias = int | Expr
