@@ -20,7 +20,7 @@ FLOORS = (
     "implementations graph indexing",
     "lending running shapes inputs validity",
     "verdicts matching opsets diagnosis",
-    "models edit searches targets",
+    "models edit searches targets misses",
     "sites rules upgrading benching comparing",
     "rewriting",
     "explaining drawing ruleproof learning testing",
