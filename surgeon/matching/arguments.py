@@ -242,6 +242,8 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
     """Whether two attribute values say the same; axes are compared modulo the rank."""
     if found is None or wanted is None:
         return found is wanted
+    if type(found) is type(wanted) and found == wanted:
+        return True
     if isinstance(wanted, (bool, int, float)) and isinstance(found, list) and len(found) == 1:
         found = found[0]
     if isinstance(found, (int, float)) and isinstance(wanted, list) and len(wanted) == 1:

@@ -7,7 +7,7 @@ from functools import cached_property
 from surgeon.errors import RuleError
 from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.matching.algebra import OPENS
-from surgeon.matching.arguments import differences, inputs_matcher, is_wildcard
+from surgeon.matching.arguments import Inputs, differences, inputs_matcher, is_wildcard
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
 from surgeon.matching.chain import Chain, Matcher, Next, Term
 from surgeon.matching.chain_nodes import ordered
@@ -17,6 +17,7 @@ from surgeon.matching.needs import Needs, Spelling, once
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
 from surgeon.matching.state import State
+from surgeon.matching.ways import Ways
 from surgeon.ops.records import RANDOM, TRANSPARENT
 
 
@@ -25,13 +26,12 @@ class Compiled:
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
     heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
-    allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
-    those that change nothing not counted.
+    allowed: all ops that may lie between a required op and the root (None: any); ways: which may stand where.  depth:
+    nodes on the longest path, those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
     the pattern in each chain, by where the state keeps its node.  spelling: heads, required and allowed for a person,
-    who knows the pattern as it is written.  by_laws: those of the heads of the first output that algebra alone makes
-    one.  shared: where the state keeps nodes that may stay.  wild: globs of the domain and op of the first output,
-    where it has such.  search: what finds the places in place of all that.
+    who knows the pattern as it is written.  shared: where the state keeps nodes that may stay.  wild: globs of the
+    domain and op of the first output, where it has such.  search: what finds the places in place of all that.
     """
 
     search: Search | None = None
@@ -63,6 +63,21 @@ class Compiled:
         return self.compiler.allowed()
 
     @cached_property
+    def below(self) -> dict[str, tuple[tuple[int, frozenset[str]], ...]]:
+        """By the op of a root, ops of which one must make an input: those that a look at its inputs alone tells."""
+        value = self.pattern.outputs[0]
+        if not isinstance(value, Output) or self.compiler.flat(value) is not None or self.wild is not None:
+            return {}
+        operation, plan = value.operation, Inputs.of(value.operation)
+        heads = ((place, self.compiler.heads(item)) for place, item in enumerate(operation.inputs) if item is not None)
+        known = ((place, ops | TRANSPARENT) for place, ops in heads if ops is not None and place not in plan.parameters)
+        return {} if plan.is_free else {qualified(operation.domain, operation.op): tuple(known)}
+
+    @cached_property
+    def ways(self) -> Ways:
+        return Ways(self.compiler, lambda value: accepting(value.operation))
+
+    @cached_property
     def depth(self) -> int:
         return max(map(self.compiler.depth, self.pattern.outputs)) + 2
 
@@ -81,10 +96,6 @@ class Compiled:
         return _spelling(self.compiler)
 
     @cached_property
-    def by_laws(self) -> frozenset[str]:
-        return self.compiler.added_heads(self.pattern.outputs[0])
-
-    @cached_property
     def wild(self) -> tuple[str, str] | None:
         return _wild(self.pattern.outputs[0])
 
@@ -99,7 +110,7 @@ class _Searched(Compiled):
         nothing = frozenset[frozenset[str]]()
         spelling = Spelling((frozenset(),), nothing, frozenset())
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
-        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, by_laws=frozenset(), wild=None)
+        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -203,13 +214,13 @@ class Compiler(Needs):
             mark, held, before = len(nodes), len(state.bound), made.get(key)
             state.visited += 1
             node = state.producers.get(name)
-            while node is not None and not accepts(node) and node.op in TRANSPARENT and state.passes(node, name):
+            while node is not None and not accepts(node.op) and node.op in TRANSPARENT and state.passes(node, name):
                 nodes.append(node)
                 name = node.inputs[0]
                 node = state.producers.get(name)
             if (
                 node is None
-                or not accepts(node)
+                or not accepts(node.op)
                 or not is_output(node, position, name)
                 or (is_random and before not in (None, node))
             ):
@@ -241,15 +252,14 @@ class Compiler(Needs):
                 yield from self.keys(form)
 
 
-def accepting(operation: Operation) -> Callable[[Node], bool]:
-    """Whether a node is of the op that is looked for."""
+def accepting(operation: Operation) -> Callable[[str], bool]:
+    """Whether an op is the one that is looked for."""
     domain, op = operation.domain or "", operation.op
     if not is_wildcard(operation):
-        wanted = qualified(operation.domain, op)
-        return lambda node: node.op == wanted
+        return qualified(operation.domain, op).__eq__
 
-    def accepts(node: Node) -> bool:
-        its_domain, its_op = split_op(node.op)
+    def accepts(found: str) -> bool:
+        its_domain, its_op = split_op(found)
         return fnmatchcase(its_domain, domain) and fnmatchcase(its_op, op)
 
     return accepts

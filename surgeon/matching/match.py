@@ -8,17 +8,16 @@ from typing import Any
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.algebra import promises, real
+from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
-from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb
+from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
 from surgeon.matching.sizes import Asked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.matching.templates import Template, template_of
-from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT
 
 _SLOT = attrgetter("slot")
@@ -101,7 +100,6 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
-    work = Work.of(index)
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
@@ -115,12 +113,12 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
                 yield attempt.found
                 if anchor not in attempt.found.kept:
                     continue
-        for root in reversed(climb(scope, compiled, anchor, work)):
+        for root in reversed(climb(index, scope, compiled, anchor)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
                 continue
-            if root.op in compiled.by_laws and not promises(index, scope, scope.producers, root):
+            if is_hopeless(scope, compiled, root):
                 tried.add(root)
                 continue
             attempt = _Attempt(compiled, State(index, scope), accept, anchor)

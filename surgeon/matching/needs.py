@@ -111,14 +111,6 @@ class Needs:
             return frozenset({qualified(value.operation.domain, value.operation.op)})
         return flat.family | SUMS if "factor" in self.laws(value) else flat.family
 
-    def added_heads(self, value: Value) -> frozenset[str]:
-        """Those of the heads that only algebra adds."""
-        if isinstance(value, Named):
-            return self.added_heads(value.value)
-        if not isinstance(value, Output) or "factor" not in self.laws(value):
-            return frozenset()
-        return SUMS
-
     @once
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
         """Groups of ops of which a match needs one each."""

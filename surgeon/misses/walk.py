@@ -151,11 +151,11 @@ class _Walk(Trail):
         line = Line(operation.where, label_of(operation), id(operation))
         accepts, passed, behind = accepting(operation), list[Node](), name
         node = fit.producers.get(name)
-        while node is not None and not accepts(node) and node.op in TRANSPARENT and fit.passes(node, behind):
+        while node is not None and not accepts(node.op) and node.op in TRANSPARENT and fit.passes(node, behind):
             passed.append(node)
             behind = node.inputs[0]
             node = fit.producers.get(behind)
-        if node is None or not accepts(node):
+        if node is None or not accepts(node.op):
             node = fit.producers.get(name)
             finding = sentences.wrong_op(fit, operation, name)
             if node is None or not _can_stand_in(node, operation, position, name):

@@ -262,7 +262,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     spelling = compiled.spelling
     if not spelling.required:
         heads = spelling.heads[0]
-        yield from (node for node in scope.live_nodes() if heads is None or node.op in heads)
+        yield from scope.live_nodes() if heads is None else _nodes(scope, heads)
         return
     groups: list[frozenset[str]] = []
     for wanted in sorted(spelling.required, key=_order):
