@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from surgeon.graph import Tensor as Tensor
     from surgeon.implementations import implements as implements
     from surgeon.matching.match import Match as Match
-    from surgeon.matching.match import Mismatch as Mismatch
+    from surgeon.misses.findings import Mismatch as Mismatch
     from surgeon.models.options import CheckOptions as CheckOptions
     from surgeon.ops.own_ops import OwnOps as OwnOps
     from surgeon.ops.torch_schemas import torch_schema as torch_schema
@@ -75,7 +75,8 @@ _HOMES = {
     ),
     "graph": ("Constant", "Graph", "Tensor"),
     "implementations": ("implements",),
-    "matching.match": ("Match", "Mismatch"),
+    "matching.match": ("Match",),
+    "misses.findings": ("Mismatch",),
     "ops.own_ops": ("OwnOps",),
     "ops.torch_schemas": ("torch_schema",),
     "rules.expansion": ("emit_body",),

@@ -24,7 +24,7 @@ FLOORS = (
     "shapes",
     "lending running inputs validity",
     "verdicts matching opsets diagnosis",
-    "models edit searches targets",
+    "models edit searches targets misses",
     "sites rules upgrading benching comparing",
     "rewriting",
     "explaining drawing ruleproof learning testing",

@@ -13,9 +13,9 @@ from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.console.explain_command import explanation_lines
 from surgeon.console.misses import pattern_line
 from surgeon.explaining.explain import Explanation, explain, explanations
-from surgeon.matching.match import Mismatch
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
+from surgeon.misses.findings import Mismatch
 from tests.models import graph, make, opset
 
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one)"

@@ -14,7 +14,7 @@ from surgeon.console.misses import miss_text
 from surgeon.console.progress import Spinner
 from surgeon.console.report import diff_lines, node_line, print_report
 from surgeon.listing import and_more, first_of
-from surgeon.matching.match import Mismatch
+from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.result import NodeInfo, Report
 from surgeon.verdicts.result import Outcome
 from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save

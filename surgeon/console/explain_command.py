@@ -14,7 +14,7 @@ from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.listing import and_more, first_of
 
 if TYPE_CHECKING:
-    from surgeon.matching.match import Mismatch
+    from surgeon.misses.findings import Mismatch
 
 SHOWN = 2  # nodes named for equal misses
 SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw

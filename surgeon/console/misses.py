@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from surgeon.listing import and_more
-from surgeon.matching.match import Mismatch
+from surgeon.misses.findings import Mismatch
 from surgeon.ops.naming import helper_name
 from surgeon.rewriting.result import Report
 

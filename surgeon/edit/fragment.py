@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
@@ -225,7 +226,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
     """
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
-    for parameter in list(inspect.signature(function).parameters.values())[first:]:
+    for parameter in _parameters(function)[first:]:
         name, kind = parameter.name, parameter.kind
         if name in match.bound:
             value = match[name]
@@ -248,6 +249,11 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
         else:
             arguments.append(value)
     return arguments, keywords
+
+
+@lru_cache(maxsize=1024)  # the rules' own functions, for each match
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
 
 
 def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:

@@ -14,7 +14,8 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Match, Mismatch, find
+from surgeon.matching.match import Match, find
+from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.driver import refusal
 from surgeon.rewriting.near_misses import (

@@ -11,6 +11,7 @@ from surgeon.errors import UsageError
 from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.learning.terms import Anything, Application, Array, Example, Fixed, Hole, HoleKind, Result, Term
 from surgeon.matching.state import State, plain
+from surgeon.misses.sentences import found_at
 from surgeon.ops.naming import snake_case
 from surgeon.ops.records import record
 from surgeon.ops.schemas import history, schema
@@ -222,7 +223,7 @@ class _Comparison:
 def _sight(state: State, name: str) -> str:
     node = state.producers.get(name)
     if node is None or node.op == "Constant":
-        return state.found(name)
+        return found_at(state, name)
     names = ", ".join(f"{item.name}={plain(item)}" for item in node.proto.attribute if item.type not in _GRAPHS)
     inputs, outputs = len(_inputs(node)), len(node.outputs)
     sizes = f"{inputs} input{'s' * (inputs != 1)} and {outputs} output{'s' * (outputs != 1)}"

@@ -71,25 +71,18 @@ class Overlay(dict[str, Node]):
 
 
 def by_laws(state: State, chain: Chain, place: Signed, go_on: Callable[[Opening], bool]) -> bool:
-    """Go on with what an operand of a product stands for by algebra, in each way in turn.
-
-    An attempt that explains itself does so in silence: what it tells is of the operand as it stands.
-    """
-    trace, producers = state.trace, state.producers
-    if trace is not None and trace.excuse is not None:
-        return False
+    """Go on with what an operand of a product stands for by algebra, in each way in turn."""
+    producers = state.producers
     node = producers.get(place[0])
     if node is not None and node.op in SUMS and not promises(state.index, state.scope, producers, node):
         return False
-    state.trace = None
     mark = len(state.nodes)
     for opening in _openings(state, chain, *place):
         state.nodes.extend(opening.nodes)
         if go_on(opening):
-            state.trace = trace
             return True
         del state.nodes[mark:]
-    state.trace, state.producers = trace, producers
+    state.producers = producers
     return False
 
 

@@ -1,14 +1,11 @@
-"""What stands against taking matched nodes out of a graph, each as a sentence that names who is in the way."""
+"""What stands against taking matched nodes out of a graph: who else needs what they make."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
-from surgeon.indexing.scope import Node, Scope
-from surgeon.listing import and_more
-from surgeon.matching.advice import fewer_uses
+from surgeon.indexing.scope import Node
 from surgeon.matching.compile import Compiled
 from surgeon.matching.state import Several, State
-from surgeon.matching.trace import Finding, Kind
 from surgeon.ops.records import TRANSPARENT
 
 
@@ -19,7 +16,7 @@ def is_closed(
     among: tuple[Node, ...] | None = None,
     apart: Collection[Node] = (),
 ) -> bool:
-    """Whether no inner tensor must stay: what `escapes` tells, as a quick yes or no.
+    """Whether no inner tensor must stay.
 
     among: asked of these alone.  apart: nodes that may read them.
     """
@@ -92,79 +89,32 @@ def staying(state: State, shared: frozenset[int], nodes: tuple[Node, ...], names
     return found
 
 
-def escapes(
-    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], apart: Collection[Node] = ()
-) -> Iterator[Finding]:
-    """Why inner tensors must stay, one finding for each.  apart: as for `is_closed`."""
-    inside = {*nodes, *apart}
-    scope = state.scope
-    for node in nodes:
-        for name in node.outputs:
-            if not name or name in names:
-                continue
-            if name in scope.held:
-                yield _held(state, node, name, inside)
-                continue
-            for reader in scope.consumers.get(name, ()):
-                if reader not in inside and reader.alive:
-                    yield _read(state, node, name, inside)
-                    break
-
-
-def _held(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
-    why = state.scope.held[name]
-    told = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
-    is_output = _is_output(state.scope, name)
-    others = [reader for reader in state.scope.readers(name) if reader not in inside]
-    where = state.scope.label or "the graph"
-    change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
-    kind: Kind = "graph output" if is_output else "escape"
-    return Finding(kind, "", "no use outside the match", why, repr(name), told, change, at=node.label)
-
-
-def _is_output(scope: Scope, name: str) -> bool:
-    return any(name == (item if isinstance(item, str) else item.name) for item in scope.proto.output)
-
-
-def _read(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
-    scope = state.scope
-    readers = [item for item in dict.fromkeys(scope.consumers[name]) if item not in inside and item.alive]
-    first = readers[0]
-    where = "" if first.scope is scope else f" (in {first.scope.label})"
-    told = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
-    told += and_more(len(readers) - 1)
-    change = fewer_uses(name, readers)
-    return Finding(
-        "escape", "", "no use outside the match", f"a use by {first.op}", repr(name), told, change, at=node.label
-    )
-
-
-def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> Finding | None:
-    """Whether an input of the pattern is a tensor that a matched node makes, and so would go."""
+def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> tuple[str, Node] | None:
+    """An input of the pattern that a matched node makes, so that it would go, and that node; None without one."""
+    producers, loose = state.producers, compiled.pattern.loose
     for key, held in state.bound.items():
         for name in _names(held):
-            source = state.producers.get(name)
-            if source is not None and source in nodes and key not in compiled.pattern.loose:
-                told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
-                wanted = f"{key!r} from outside the match"
-                return Finding("escape", "", wanted, f"the result of {source.op}", "", told, at=source.label)
+            source = producers.get(name)
+            if source is not None and source in nodes and key not in loose:
+                return key, source
     return None
 
 
 def comes_back(
     state: State,
+    compiled: Compiled,
     nodes: tuple[Node, ...],
     names: tuple[str, ...],
     passed: Collection[Node] = (),
-    unread: Collection[str] = (),
-) -> Finding | None:
-    """Whether a path leaves through an output, by a body's capture too, and comes back as an input.
+) -> Node | None:
+    """Where a path that leaves through an output, by a body's capture too, comes back as an input.
 
-    passed: nodes that stay, but that were only looked through, so that nothing new reads what they make.  unread:
-    inputs that the pattern lets be anything, so that nothing new reads them either.
+    passed: nodes that stay, but that were only looked through, so that nothing new reads what they make.  Nor does
+    anything new read inputs that the pattern lets be anything.
     """
     inside = set(nodes)
     scope = state.scope
+    unread = _unasked(state, compiled)
     needed = {name for node in nodes for name in node.inputs}.difference(unread, *(node.outputs for node in passed))
     level = [reader for name in names for reader in scope.readers(name)]
     seen: set[int] = set()
@@ -177,13 +127,12 @@ def comes_back(
         seen.add(id(node))
         for name in node.outputs:
             if name in needed:
-                told = f"a path leaves the match and comes back through {node.label!r}"
-                return Finding("escape", "", "no way out and back", f"one through {node.op}", "", told, at=node.label)
+                return node
             level.extend(scope.readers(name))
     return None
 
 
-def unasked(state: State, compiled: Compiled) -> set[str]:
+def _unasked(state: State, compiled: Compiled) -> set[str]:
     """Tensors that a match met only where its pattern takes any tensor: no replacement can ask for them."""
     pattern = compiled.pattern
     held = {key: _names(value) for key, value in state.bound.items()}
@@ -194,23 +143,3 @@ def unasked(state: State, compiled: Compiled) -> set[str]:
 def _names(held: Any) -> tuple[str, ...]:
     """The tensors that a name of a pattern is bound to."""
     return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, Several) else ()
-
-
-def blocking(
-    state: State,
-    compiled: Compiled,
-    nodes: tuple[Node, ...],
-    names: tuple[str, ...],
-    passed: set[Node],
-    apart: Collection[Node] = (),
-) -> Finding | None:
-    """What would take a tensor away from someone else.
-
-    passed: nodes that stay, as they were only looked through.  apart: nodes that can read other tensors instead.
-    """
-    if not is_closed(state, nodes, names, apart=apart):
-        return next(escapes(state, nodes, names, apart))
-    blocked = swallowed(state, compiled, nodes)
-    if blocked is None and len(names) > 1:
-        blocked = comes_back(state, nodes, names, passed, unasked(state, compiled))
-    return blocked

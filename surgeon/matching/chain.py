@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from surgeon.matching.flatten import PRODUCT
+from surgeon.matching.pattern import Value
 from surgeon.matching.state import State
 
 Next = Callable[[], bool]
@@ -37,7 +37,7 @@ class Term:
     matcher: Matcher
     sign: int
     heads: frozenset[str] | None
-    label: str
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Chain:
     """A sum or product to look for.
 
     identity: what changes nothing, 1 in a product and 0 in a sum.  number: the constant part; capture: the name that
-    binds it instead.  op: of its last node, as the pattern writes it.  is_division: it is one Div, which means the same
-    in integers only as it stands.  laws: what algebra may do to a product's operands, and opens: the ops of operands to
-    which it may; merges: whether two operands of a sum may be one product (`surgeon.matching.algebra`).
+    binds it instead.  is_division: it is one Div, which means the same in integers only as it stands.  laws: what
+    algebra may do to a product's operands, and opens: the ops of operands to which it may; merges: whether two operands
+    of a sum may be one product (`surgeon.matching.algebra`).
     """
 
     family: frozenset[str]
@@ -57,13 +57,8 @@ class Chain:
     rtol: float | None
     capture: str | None
     key: int
-    where: str
-    op: str
     is_division: bool = False
     laws: frozenset[str] = frozenset()
     opens: frozenset[str] = frozenset()
     merges: bool = False
 
-
-def spelled(chain: Chain) -> str:
-    return "a product" if chain.family is PRODUCT else "a sum"

@@ -68,7 +68,7 @@ def divides_as_floats(
     return any(shapes.is_float(state.scope, name) for name, _ in leaves)
 
 
-def raises_rank(state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
+def raises_rank(state: State, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
     """Why a constant of shape [1] may raise the rank of the result, or an empty string."""
     ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
     if ranks and max(ranks) >= rank:
@@ -87,17 +87,3 @@ def ordered(terms: Iterator[Term]) -> tuple[Term, ...]:
     """Operands that few nodes can fill first, plain variables last."""
     return tuple(sorted(terms, key=lambda term: (term.heads is None, len(term.heads or ()))))
 
-
-def is_namesake(chain: Chain, node: Node | None) -> bool:
-    """Whether a node is of an op of the chain, but of another domain."""
-    return node is not None and node.op not in chain.family and split_op(node.op)[1] in chain.family and is_fit(node)
-
-
-def is_fit(node: Node) -> bool:
-    return len(node.inputs) == len(SIGNS[split_op(node.op)[1]])
-
-
-def could_stand_in(state: State, chain: Chain, node: Node) -> bool:
-    """Whether a node of any op has the operands of a chain: as many as it, constants not counted."""
-    operands = [name for name in node.inputs if name and state.scalar(name) is None]
-    return len(operands) == len(chain.terms) and chain.capture is None and node.op != "Constant"

@@ -2,26 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from functools import cached_property, partial
+from functools import cached_property
 
 from surgeon.errors import RuleError
-from surgeon.indexing.scope import Node, qualified
+from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.matching.algebra import OPENS
-from surgeon.matching.arguments import attributes_matcher, inputs_matcher, is_wildcard, label_of
+from surgeon.matching.arguments import Inputs, differences, inputs_matcher, is_wildcard
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
 from surgeon.matching.chain import Chain, Matcher, Next, Term
 from surgeon.matching.chain_nodes import ordered
 from surgeon.matching.chain_search import chain_matcher
-from surgeon.matching.flatten import SUM, Flat
-from surgeon.matching.needs import Needs, Spelling
-from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value, Var, walk
+from surgeon.matching.flatten import SUM
+from surgeon.matching.needs import Needs, Spelling, once
+from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
-from surgeon.matching.standing_in import other_op
 from surgeon.matching.state import State
-from surgeon.matching.trace import Finding
+from surgeon.matching.ways import Ways
 from surgeon.ops.records import RANDOM, TRANSPARENT
-
-Attributes = Callable[[State, Node], Finding | None]
 
 
 class Compiled:
@@ -29,13 +26,12 @@ class Compiled:
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
     heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
-    allowed: all ops that may lie between a required op and the root (None: any).  depth: nodes on the longest path,
-    those that change nothing not counted.
+    allowed: all ops that may lie between a required op and the root (None: any); ways: which may stand where.  depth:
+    nodes on the longest path, those that change nothing not counted.
     is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
     the pattern in each chain, by where the state keeps its node.  spelling: heads, required and allowed for a person,
-    who knows the pattern as it is written.  by_laws: those of the heads of the first output that algebra alone makes
-    one.  shared: where the state keeps nodes that may stay.  wild: globs of the domain and op of the first output,
-    where it has such.  search: what finds the places in place of all that.
+    who knows the pattern as it is written.  shared: where the state keeps nodes that may stay.  wild: globs of the
+    domain and op of the first output, where it has such.  search: what finds the places in place of all that.
     """
 
     search: Search | None = None
@@ -43,32 +39,47 @@ class Compiled:
     def __init__(self, pattern: Pattern) -> None:
         """Raises RuleError for a pattern that shares a sum or a product."""
         self.pattern = pattern
-        self._compiler = _Compiler(pattern)
-        self.shared = _shared(self._compiler)
+        self.compiler = Compiler(pattern)
+        self.shared = _shared(self.compiler)
 
     @cached_property
     def outputs(self) -> tuple[Matcher, ...]:
-        return tuple(map(self._compiler.matcher, self.pattern.outputs))
+        return tuple(map(self.compiler.matcher, self.pattern.outputs))
 
     @cached_property
     def keys(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        return tuple(tuple(self._compiler.keys(value)) for value in self.pattern.outputs)
+        return tuple(tuple(self.compiler.keys(value)) for value in self.pattern.outputs)
 
     @cached_property
     def heads(self) -> tuple[frozenset[str] | None, ...]:
-        return tuple(map(self._compiler.heads, self.pattern.outputs))
+        return tuple(map(self.compiler.heads, self.pattern.outputs))
 
     @cached_property
     def required(self) -> frozenset[frozenset[str]]:
-        return self._compiler.required(self.pattern.outputs[0])
+        return self.compiler.required(self.pattern.outputs[0])
 
     @cached_property
     def allowed(self) -> frozenset[str] | None:
-        return self._compiler.allowed()
+        return self.compiler.allowed()
+
+    @cached_property
+    def below(self) -> dict[str, tuple[tuple[int, frozenset[str]], ...]]:
+        """By the op of a root, ops of which one must make an input: those that a look at its inputs alone tells."""
+        value = self.pattern.outputs[0]
+        if not isinstance(value, Output) or self.compiler.flat(value) is not None or self.wild is not None:
+            return {}
+        operation, plan = value.operation, Inputs.of(value.operation)
+        heads = ((place, self.compiler.heads(item)) for place, item in enumerate(operation.inputs) if item is not None)
+        known = ((place, ops | TRANSPARENT) for place, ops in heads if ops is not None and place not in plan.parameters)
+        return {} if plan.is_free else {qualified(operation.domain, operation.op): tuple(known)}
+
+    @cached_property
+    def ways(self) -> Ways:
+        return Ways(self.compiler, lambda value: accepting(value.operation))
 
     @cached_property
     def depth(self) -> int:
-        return max(map(self._compiler.depth, self.pattern.outputs)) + 2
+        return max(map(self.compiler.depth, self.pattern.outputs)) + 2
 
     @cached_property
     def is_plain(self) -> bool:
@@ -78,15 +89,11 @@ class Compiled:
     def sizes(self) -> dict[int, int]:
         """Known of all chains once the matchers are made."""
         _ = self.outputs
-        return {key: flat.size for key, flat in self._compiler.flats.items() if flat is not None}
+        return {key: flat.size for key, flat in self.compiler.flats.items() if flat is not None}
 
     @cached_property
     def spelling(self) -> Spelling:
-        return _spelling(self._compiler)
-
-    @cached_property
-    def by_laws(self) -> frozenset[str]:
-        return self._compiler.added_heads(self.pattern.outputs[0])
+        return _spelling(self.compiler)
 
     @cached_property
     def wild(self) -> tuple[str, str] | None:
@@ -103,7 +110,7 @@ class _Searched(Compiled):
         nothing = frozenset[frozenset[str]]()
         spelling = Spelling((frozenset(),), nothing, frozenset())
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
-        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, by_laws=frozenset(), wild=None)
+        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:
@@ -116,7 +123,7 @@ def compile_search(search: Search) -> Compiled:
     return _Searched(search)
 
 
-def _spelling(compiler: "_Compiler") -> Spelling:
+def _spelling(compiler: "Compiler") -> Spelling:
     """What a pattern asks for as it is written, without the laws of algebra."""
     plain, outputs = Needs(compiler.pattern, compiler), compiler.pattern.outputs
     return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
@@ -129,7 +136,7 @@ def _wild(root: Value) -> tuple[str, str] | None:
     return None
 
 
-def _shared(compiler: "_Compiler") -> frozenset[int]:
+def _shared(compiler: "Compiler") -> frozenset[int]:
     """The operations of nodes that may stay.  Raises RuleError for sums and products, which match in any order."""
     found: set[int] = set()
     for value in compiler.values:
@@ -141,7 +148,7 @@ def _shared(compiler: "_Compiler") -> frozenset[int]:
     return frozenset(found)
 
 
-class _Compiler(Needs):
+class Compiler(Needs):
     """Remembers the matcher of each value, so that a shared one is compiled once."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -162,36 +169,33 @@ class _Compiler(Needs):
         if isinstance(value, Named):
             return named_matcher(value.name, self.matcher(value.value))
         if isinstance(value, AnyOf):
-            wanted = Finding("op", value.where, self.label(value), "", op=self.label(value))
             forms = tuple(self.matcher(form) for form in value.forms)
-            heads = tuple(self.heads(form) for form in value.forms)
-            return any_of_matcher(forms, id(value), heads, self.heads(value), wanted)
-        flat = self.flat(value)
-        return self._chain(value, flat) if flat is not None else self._operation(value)
+            return any_of_matcher(forms, tuple(self.heads(form) for form in value.forms))
+        chain = self.chain(value)
+        return chain_matcher(chain) if chain is not None else self._operation(value)
 
-    def _chain(self, value: Output, flat: Flat) -> Matcher:
+    @once
+    def chain(self, value: Output) -> Chain | None:
+        """The sum or product that a value is, or None."""
+        flat = self.flat(value)
+        if flat is None:
+            return None
         terms = ordered(
-            Term(self.matcher(item), sign, self.heads(item), self.label(item))
+            Term(self.matcher(item), sign, self.heads(item), item)
             for item, sign in sorted(flat.operands, key=self.freedom)
         )
-        capture = flat.capture.name if flat.capture is not None else None
-        operation = value.operation
-        return chain_matcher(
-            Chain(
-                flat.family,
-                terms,
-                flat.identity,
-                flat.number,
-                flat.rtol,
-                capture,
-                id(operation),
-                operation.where,
-                operation.op,
-                flat.is_division,
-                self.laws(value),
-                frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
-                flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
-            )
+        return Chain(
+            flat.family,
+            terms,
+            flat.identity,
+            flat.number,
+            flat.rtol,
+            flat.capture.name if flat.capture is not None else None,
+            id(value.operation),
+            flat.is_division,
+            self.laws(value),
+            frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
+            flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
         )
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
@@ -201,78 +205,41 @@ class _Compiler(Needs):
 
     def _operation(self, value: Output) -> Matcher:
         operation = value.operation
-        wildcard = is_wildcard(operation)
-        ops = None if wildcard else frozenset({qualified(operation.domain, operation.op)})
         inputs = inputs_matcher(operation, [None if item is None else self.matcher(item) for item in operation.inputs])
-        attributes = attributes_matcher(operation)
-        label, where, key = label_of(operation), operation.where, id(operation)
-        domain, op, position = operation.domain or "", operation.op, value.position
-        is_random = op in RANDOM
-
-        def accepts(node: Node) -> bool:
-            if ops is not None:
-                return node.op in ops
-            its_domain, _, its_op = node.op.rpartition("::")
-            return fnmatchcase(its_domain, domain) and fnmatchcase(its_op, op)
+        differ, key, position = differences(operation), id(operation), value.position
+        accepts, is_random = accepting(operation), operation.op in RANDOM
 
         def match(state: State, name: str, then: Next) -> bool:
-            nodes = state.nodes
-            mark = len(nodes)
+            nodes, made = state.nodes, state.made
+            mark, held, before = len(nodes), len(state.bound), made.get(key)
             state.visited += 1
             node = state.producers.get(name)
-            while node is not None and not accepts(node) and node.op in TRANSPARENT and state.passes(node, name):
+            while node is not None and not accepts(node.op) and node.op in TRANSPARENT and state.passes(node, name):
                 nodes.append(node)
                 name = node.inputs[0]
                 node = state.producers.get(name)
-            if node is None or not accepts(node):
-                del nodes[mark:]
-                if state.trace is None:
-                    return False
-                return other_op(state, operation, position, name, partial(take, state, then))
             if (
-                len(node.outputs) <= position
-                or node.outputs[position] != name
-                or (is_random and state.made.get(key) not in (None, node))
+                node is None
+                or not accepts(node.op)
+                or not is_output(node, position, name)
+                or (is_random and before not in (None, node))
             ):
                 del nodes[mark:]
-                return state.trace is not None and state.missed(_other_output(state, label, where, position, name))
-            held = len(state.bound)
-            if take(state, then, node, attributes):
+                return False
+            nodes.append(node)
+            made[key] = node
+            if next(differ(state, node), None) is None and inputs(state, node, then):
                 return True
             while len(state.bound) > held:
                 state.bound.popitem()
+            if before is None:
+                del made[key]
+            else:
+                made[key] = before
             del nodes[mark:]
             return False
 
-        def take(state: State, then: Next, node: Node, check: Attributes | None = None) -> bool:
-            before = state.made.get(key)
-            state.nodes.append(node)
-            state.made[key] = node
-            if state.trace is not None:
-                state.trace.line = where, label, key
-            wrong = check(state, node) if check is not None else None
-            if wrong is None:
-                if inputs(state, node, then):
-                    return True
-            elif state.trace is not None and state.excused(wrong, partial(inputs, state, node, then)):
-                return True
-            if before is None:
-                del state.made[key]
-            else:
-                state.made[key] = before
-            return False
-
         return match
-
-    def label(self, value: Value) -> str:
-        """A value in words, for a reason."""
-        if isinstance(value, Output):
-            return label_of(value.operation)
-        if isinstance(value, Var):
-            return f"{value.name!r}"
-        if isinstance(value, AnyOf):
-            return " or ".join(dict.fromkeys(self.label(form) for form in value.forms))
-        return self.label(value.value) if isinstance(value, Named) else "a constant"
 
     def keys(self, value: Value) -> Iterator[tuple[int, int]]:
         """Where the state keeps the node that makes this output, and its position: one for each form of it."""
@@ -285,9 +252,22 @@ class _Compiler(Needs):
                 yield from self.keys(form)
 
 
-def _other_output(state: State, label: str, where: str, position: int, name: str) -> Finding:
-    what, spot = state.sighting(name)
-    return Finding("operand", where, f"output {position} of {label}", what, spot, op=label)
+def accepting(operation: Operation) -> Callable[[str], bool]:
+    """Whether an op is the one that is looked for."""
+    domain, op = operation.domain or "", operation.op
+    if not is_wildcard(operation):
+        return qualified(operation.domain, op).__eq__
+
+    def accepts(found: str) -> bool:
+        its_domain, its_op = split_op(found)
+        return fnmatchcase(its_domain, domain) and fnmatchcase(its_op, op)
+
+    return accepts
+
+
+def is_output(node: Node, position: int, name: str) -> bool:
+    """Whether a tensor is this output of a node."""
+    return len(node.outputs) > position and node.outputs[position] == name
 
 
 def _is_plain(outputs: tuple[Value, ...]) -> bool:

@@ -1,25 +1,23 @@
-"""Pattern on index: where a compiled pattern fits, and if it does not, how far it came.  Nothing here edits."""
+"""Pattern on index: where a compiled pattern fits.  Nothing here edits, and nothing here explains."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.algebra import promises, real
-from surgeon.matching.blockers import blocking, escapes, is_closed, passed_by, staying, swallowed, with_asides
+from surgeon.matching.algebra import real
+from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
-from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb
+from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
 from surgeon.matching.sizes import Asked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.matching.templates import Template, template_of
-from surgeon.matching.trace import Finding, Kind, Trace
-from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT
 
 _SLOT = attrgetter("slot")
@@ -91,54 +89,10 @@ class Match:
         return f"<Match of {self.pattern.name} that makes {', '.join(self.outputs)}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Why a pattern does not fit somewhere.
-
-    rule, pattern: by name.  node: the last node of the place, "" where the model as a whole lacks something; scope: the
-    body or function it lies in, "" for the main graph.  reason: the sentence; also: what else stands against it.
-    where: file:line of the pattern; op: what that line asks for.  kind, wanted, found: the same in fields; at: the node
-    where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
-    change: the smallest change to the model that would make the rule fire, "" where it is not obvious.  others: the
-    further nodes with an equal miss.  opset: the version of ai.onnx with which the rule would fire, 0 where that is no
-    help.  near: whether the rule came so near that who reads of a rewrite should know.
-    """
-
-    rule: str
-    pattern: str
-    node: str
-    reason: str
-    where: str
-    matched: int
-    total: int = 0
-    kind: Kind = ""
-    wanted: str = ""
-    found: str = ""
-    change: str = ""
-    op: str = ""
-    at: str = ""
-    also: str = ""
-    scope: str = ""
-    others: tuple[str, ...] = ()
-    opset: int = 0
-    near: bool = False
-
-    @property
-    def count(self) -> int:
-        """At how many places it is missed so."""
-        return 1 + len(self.others)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mismatch as JSON can hold it."""
-        return {**asdict(self), "others": list(self.others)}
-
-
 Accept = Callable[[Match], bool]
 
 
-def find(
-    index: Index, compiled: Compiled, scope: Scope, accept: Accept | None = None, trace: Trace | None = None
-) -> Iterator[Match]:
+def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None = None) -> Iterator[Match]:
     """Yield the matches of a pattern in one scope, in file order; the scope may be edited between two of them.
 
     accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
@@ -146,7 +100,6 @@ def find(
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
-    work = Work.of(index)
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
@@ -154,21 +107,21 @@ def find(
         if not anchor.alive:
             continue
         if template is not None:
-            attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
+            attempt = _Attempt(compiled, State(index, scope), accept, anchor)
             attempt.try_template(template, tried)
             if attempt.found is not None:
                 yield attempt.found
                 if anchor not in attempt.found.kept:
                     continue
-        for root in reversed(climb(scope, compiled, anchor, work)):
+        for root in reversed(climb(index, scope, compiled, anchor)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
                 continue
-            if root.op in compiled.by_laws and not promises(index, scope, scope.producers, root):
+            if is_hopeless(scope, compiled, root):
                 tried.add(root)
                 continue
-            attempt = _Attempt(compiled, State(index, scope, trace), accept, anchor)
+            attempt = _Attempt(compiled, State(index, scope), accept, anchor)
             attempt.run(root)
             if attempt.strayed:
                 elsewhere[root] = attempt.nodes
@@ -181,14 +134,12 @@ def find(
                     break
 
 
-def match_at(
-    index: Index, compiled: Compiled, root: Node, accept: Accept | None = None, trace: Trace | None = None
-) -> Match | None:
+def match_at(index: Index, compiled: Compiled, root: Node, accept: Accept | None = None) -> Match | None:
     """The match whose first output is made by this node, or None."""
     if compiled.search is not None:
         places = _searched(index, compiled, compiled.search, root.scope, None)
         return next((match for match in places if match.root is root and (accept is None or accept(match))), None)
-    attempt = _Attempt(compiled, State(index, root.scope, trace), accept, None)
+    attempt = _Attempt(compiled, State(index, root.scope), accept, None)
     attempt.run(root)
     return attempt.found
 
@@ -211,16 +162,12 @@ class _Attempt:
     def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
-        if state.trace is not None:
-            state.trace.sizes = compiled.sizes
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
 
     def run(self, root: Node) -> None:
         """Try to match with the first output made by this node."""
-        keys = self.compiled.keys[0]
-        position = keys[0][1] if keys else 0
-        name = root.outputs[position] if position < len(root.outputs) else ""
+        name = first_output(self.compiled, root)
         if name:
             self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
         self.state.count()
@@ -236,75 +183,70 @@ class _Attempt:
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""
-        if len(names) < len(self.compiled.outputs):
-            return _further_output(self, names)
-        if self.state.virtual:
-            self.state.nodes = real(self.state.nodes)
-        self.nodes.update(self.state.nodes)
-        if self.anchor is not None and self.anchor not in self.state.nodes:
+        state, compiled, place = self.state, self.compiled, len(names)
+        if place < len(compiled.outputs):
+            matcher = compiled.outputs[place]
+            further = further_outputs(state, compiled, names)
+            return any(matcher(state, name, partial(self.finish, (*names, name))) for name in further)
+        if state.virtual:
+            state.nodes = real(state.nodes)
+        self.nodes.update(state.nodes)
+        if self.anchor is not None and self.anchor not in state.nodes:
             self.strayed = True
             return False
-        state = self.state
-        nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
-        kept: tuple[Node, ...] = ()
-        if self.compiled.shared:
-            stays = staying(state, self.compiled.shared, nodes, names)
-            kept = tuple(node for node in nodes if node in stays)
-            nodes = tuple(node for node in nodes if node not in stays)
-        passed: set[Node] = set()
-        sizes: tuple[Asked, ...] = ()
-        if not is_closed(state, nodes, names):
-            passed = passed_by(state, nodes, names)
-            kept = (*kept, *(node for node in nodes if node in passed))
-            nodes = tuple(node for node in nodes if node not in passed)
-            if self.compiled.pattern.claims:
-                wider = with_asides(state, nodes, names)
-                nodes = nodes if swallowed(state, self.compiled, wider) else wider
-            sizes = asked_sizes(state, nodes, names)
-        blocked = blocking(state, self.compiled, nodes, names, passed, {asked.node for asked in sizes})
-        if state.trace is None and blocked is not None:
+        match, passed, is_free = concluded(state, compiled, names)
+        if not is_free or swallowed(state, compiled, match.nodes):
             return False
-        match = Match(state.index, state.scope, self.compiled.pattern, nodes, names, dict(state.bound), kept)
-        match.sizes = sizes
-        is_accepted = self.accept is None or self.accept(match)
-        if state.trace is None or (is_accepted and blocked is None and state.trace.excuse is None):
-            self.found = match if is_accepted else None
-            return is_accepted
-        return _told(state, state.trace, match, blocked, is_accepted)
+        if len(names) > 1 and comes_back(state, compiled, match.nodes, names, passed):
+            return False
+        if self.accept is not None and not self.accept(match):
+            return False
+        self.found = match
+        return True
 
 
-def _told(
-    state: State,
-    trace: Trace,
-    match: Match,
-    blocked: Finding | None,
-    accepted: bool,
-) -> bool:
-    """Note what stands against a match as a whole; whether to look no further."""
-    trace.line = match.pattern.where, "", 0
-    apart = {asked.node for asked in match.sizes}
-    against = [] if blocked is None else list(escapes(state, match.nodes, match.outputs, apart)) or [blocked]
-    if not accepted and trace.refusal is not None:
-        against.append(trace.refusal)
-    return trace.complete(state.nodes, state.made, [trace.placed(finding) for finding in against])
+def first_output(compiled: Compiled, root: Node) -> str:
+    """The tensor of a node that would be the first output of a pattern; "" where it has none there."""
+    keys = compiled.keys[0]
+    position = keys[0][1] if keys else 0
+    return root.outputs[position] if position < len(root.outputs) else ""
 
 
-def _further_output(attempt: _Attempt, names: tuple[str, ...]) -> bool:
-    """Match the next output: the node it belongs to if that is known, else readers of what is bound."""
-    state, compiled, place = attempt.state, attempt.compiled, len(names)
-    matcher = compiled.outputs[place]
-    for key, position in compiled.keys[place]:
+def concluded(state: State, compiled: Compiled, names: tuple[str, ...]) -> tuple[Match, set[Node], bool]:
+    """The match of all that is bound, the nodes that it only looks through and that stay, and whether all else may go.
+
+    names: the tensors that are the outputs.
+    """
+    nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
+    kept: tuple[Node, ...] = ()
+    if compiled.shared:
+        stays = staying(state, compiled.shared, nodes, names)
+        kept = tuple(node for node in nodes if node in stays)
+        nodes = tuple(node for node in nodes if node not in stays)
+    passed: set[Node] = set()
+    sizes: tuple[Asked, ...] = ()
+    is_free = is_closed(state, nodes, names)
+    if not is_free:
+        passed = passed_by(state, nodes, names)
+        kept = (*kept, *(node for node in nodes if node in passed))
+        nodes = tuple(node for node in nodes if node not in passed)
+        if compiled.pattern.claims:
+            wider = with_asides(state, nodes, names)
+            nodes = nodes if swallowed(state, compiled, wider) else wider
+        sizes = asked_sizes(state, nodes, names)
+        is_free = is_closed(state, nodes, names, apart={asked.node for asked in sizes})
+    match = Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound), kept)
+    match.sizes = sizes
+    return match, passed, is_free
+
+
+def further_outputs(state: State, compiled: Compiled, names: tuple[str, ...]) -> list[str]:
+    """Tensors that may be the next output: of the node it belongs to if that is known, else above what is bound."""
+    for key, position in compiled.keys[len(names)]:
         node = state.made.get(key)
         if node is not None and position < len(node.outputs):
-            name = node.outputs[position]
-            return matcher(state, name, partial(attempt.finish, (*names, name)))
-    near = [name for name in _near(state, compiled, place) if name not in names]
-    if any(matcher(state, name, partial(attempt.finish, (*names, name))) for name in near):
-        return True
-    if near or state.trace is None:
-        return False
-    wanted = f"output {place} of the pattern, made by {' or '.join(sorted(compiled.heads[place] or ())) or 'any op'}"
-    return state.missed(Finding("operand", compiled.pattern.where, wanted, "none that reads what is matched"))
+            return [node.outputs[position]]
+    return [name for name in _near(state, compiled, len(names)) if name not in names]
 
 
 def _near(state: State, compiled: Compiled, place: int) -> list[str]:

@@ -13,6 +13,7 @@ from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var, 
 from surgeon.ops.records import TRANSPARENT
 
 Answer = TypeVar("Answer")
+Asked = TypeVar("Asked", bound="Needs")
 _NODES = (Output, AnyOf, Named)  # values that have nodes in them
 
 
@@ -25,12 +26,12 @@ class Spelling:
     allowed: frozenset[str] | None
 
 
-def _once(method: Callable[["Needs", Any], Answer]) -> Callable[["Needs", Any], Answer]:
+def once(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answer]:
     """Ask a method of a value once: values are shared, and words that nest share them many times over."""
 
     name = method.__name__
 
-    def asked(self: "Needs", value: Any) -> Answer:
+    def asked(self: Asked, value: Any) -> Answer:
         known = self.answers[name]
         key = id(value)
         if key not in known:
@@ -60,7 +61,7 @@ class Needs:
             self.flats[id(value.operation)] = flatten(value, self.uses)
         return self.flats[id(value.operation)]
 
-    @_once
+    @once
     def laws(self, value: Output) -> frozenset[Law]:
         """What algebra may do to the operands of a product, by what the pattern wants them to be."""
         flat = self.flat(value)
@@ -90,7 +91,7 @@ class Needs:
             return False
         return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
 
-    @_once
+    @once
     def heads(self, value: Value) -> frozenset[str] | None:
         """Ops that can make a value; None when anything can."""
         if isinstance(value, Named):
@@ -110,15 +111,7 @@ class Needs:
             return frozenset({qualified(value.operation.domain, value.operation.op)})
         return flat.family | SUMS if "factor" in self.laws(value) else flat.family
 
-    def added_heads(self, value: Value) -> frozenset[str]:
-        """Those of the heads that only algebra adds."""
-        if isinstance(value, Named):
-            return self.added_heads(value.value)
-        if not isinstance(value, Output) or "factor" not in self.laws(value):
-            return frozenset()
-        return SUMS
-
-    @_once
+    @once
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
         """Groups of ops of which a match needs one each."""
         if isinstance(value, Named):
@@ -158,7 +151,7 @@ class Needs:
                     found |= OPENS[law] | LAST[law]
         return frozenset(found)
 
-    @_once
+    @once
     def depth(self, value: Value | None) -> int:
         """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
         if isinstance(value, Named):

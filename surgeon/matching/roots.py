@@ -3,9 +3,11 @@
 from fnmatch import fnmatchcase
 from operator import attrgetter
 
+from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.matching.algebra import MULTIPLIES
+from surgeon.matching.algebra import SUMS, promises
 from surgeon.matching.compile import Compiled
+from surgeon.matching.ways import Places
 from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT
 
@@ -19,7 +21,7 @@ def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
     by_op = scope.by_op
     if not compiled.required:
         return list(scope.live_nodes()) if compiled.wild is None else fitting(scope, *compiled.wild)
-    rarest = min(compiled.required, key=lambda group: sum(len(by_op.get(op, ())) for op in group))
+    rarest = min(compiled.required, key=lambda group: (sum(len(by_op.get(op, ())) for op in group), sorted(group)))
     return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
 
 
@@ -30,39 +32,50 @@ def fitting(scope: Scope, domain: str, op: str) -> list[Node]:
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
-def _adds_products(scope: Scope, node: Node) -> bool:
-    """Whether a sum may be a product multiplied out, by the ops of its operands."""
-    producers = scope.producers
-    for name in node.inputs:
-        source = producers.get(name)
-        if source is not None and source.op in MULTIPLIES:
-            return True
-    return False
-
-
-def climb(scope: Scope, compiled: Compiled, anchor: Node, work: Work) -> list[Node]:
-    """Nodes from which a match through the anchor may start: its readers, over ops of the pattern, nearest first."""
-    heads, allowed, consumers = compiled.heads[0], compiled.allowed, scope.consumers
-    by_laws = compiled.by_laws
+def climb(index: Index, scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
+    """Nodes from which a match through the anchor may start: its readers, as the pattern has them, nearest first."""
+    heads, ways, consumers, work = compiled.heads[0], compiled.ways, scope.consumers, Work.of(index)
     if compiled.depth == SINGLE and heads is not None:
         return [anchor]
-    found: list[Node] = []
-    level, seen = [anchor], {anchor}
+
+    def likely(node: Node, places: Places) -> Places:
+        """The places without those of products, where a node is a sum of which algebra makes none."""
+        sums = ways.without_laws(places) if places and node.op in SUMS else places
+        return places if sums is places or promises(index, scope, scope.producers, node) else sums
+
+    found: dict[Node, None] = {}
+    level = [(anchor, likely(anchor, ways.start(anchor.op)))]
+    seen: dict[Node, Places] = {}
     for _ in range(compiled.depth):
-        above: list[Node] = []
-        for node in level:
-            if (heads is None or node.op in heads) and (node.op not in by_laws or _adds_products(scope, node)):
-                found.append(node)
+        further: list[tuple[Node, Places]] = []
+        for node, places in level:
+            known = seen.get(node)
+            if known is not None:
+                if places <= known:
+                    continue
+                places |= known
+            seen[node] = places
+            if (heads is None or node.op in heads) and ways.is_root(places):
+                found[node] = None
             for name in node.outputs:
                 readers = consumers.get(name, ())
                 work.visited += len(readers)
                 for reader in readers:
-                    if allowed is not None and reader.op not in allowed:
-                        continue
-                    if reader.alive and reader not in seen and reader.scope is scope:
-                        seen.add(reader)
-                        (level if reader.op in TRANSPARENT else above).append(reader)
-        if not above or len(seen) > CLIMB_LIMIT:
+                    to = ways.above(places, reader.op)
+                    if to and reader.alive and reader.scope is scope:
+                        to = likely(reader, to)
+                        if to:
+                            (level if reader.op in TRANSPARENT else further).append((reader, to))
+        if not further or len(seen) > CLIMB_LIMIT:
             break
-        level = above
-    return found
+        level = further
+    return list(found)
+
+
+def is_hopeless(scope: Scope, compiled: Compiled, root: Node) -> bool:
+    """Whether an input of a node is made by an op that the pattern cannot have there, as one look tells."""
+    for place, ops in compiled.below.get(root.op, ()):
+        source = scope.producers.get(root.inputs[place]) if place < len(root.inputs) else None
+        if source is None or source.op not in ops:
+            return True
+    return False

@@ -1,6 +1,6 @@
 """One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,6 @@ from surgeon.indexing.equality import are_equal, repeats
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
-from surgeon.matching.trace import Finding, Trace
 from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT, record
 from surgeon.ops.schemas import schema
@@ -24,7 +23,6 @@ RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody wr
 RTOL_DOUBLE = 1e-9
 DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
-FLOAT32 = float(np.finfo(np.float32).eps)
 VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see surgeon.matching.algebra
 
 
@@ -46,13 +44,12 @@ class State:
         "scalars",
         "scope",
         "steps",
-        "trace",
         "virtual",
         "visited",
     )
 
-    def __init__(self, index: Index, scope: Scope, trace: Trace | None = None) -> None:
-        self.index, self.scope, self.trace = index, scope, trace
+    def __init__(self, index: Index, scope: Scope) -> None:
+        self.index, self.scope = index, scope
         self.producers: Mapping[str, Node] = scope.producers
         self.scalars = index.constants.scalars_of(scope)
         self.bound: dict[str, Any] = {}
@@ -67,49 +64,6 @@ class State:
         work.attempts += 1
         work.visited += self.visited
         work.steps += self.steps
-
-    def missed(self, finding: Finding) -> bool:
-        """Record why this branch failed; always False, so that matchers can return it."""
-        if self.trace is not None:
-            self.trace.note(self.nodes, self.made, self.trace.placed(finding))
-        return False
-
-    def excused(self, finding: Finding, then: Callable[[], bool]) -> bool:
-        """Record a miss, and go on as if it were none to see whether all else fits."""
-        trace = self.trace
-        if trace is None:
-            return False
-        finding = trace.placed(finding)
-        trace.note(self.nodes, self.made, finding)
-        if trace.excuse is not None or not trace.excuses:
-            return False
-        trace.excuses -= 1
-        trace.excuse = finding
-        done = then()
-        trace.excuse = None
-        return done
-
-    def found(self, name: str) -> str:
-        """What a tensor is, for a sentence: the op that makes it, a constant, or an input."""
-        return " ".join(part for part in self.sighting(name) if part)
-
-    def sighting(self, name: str) -> tuple[str, str]:
-        """What a tensor is, and what it is called, for a sentence."""
-        node = self.producers.get(name)
-        if node is not None and node.op != "Constant":
-            return node.op, f"at {node.label!r}"
-        value = self.index.constants.get(self.scope, name)
-        if value is not None:
-            number = value.scalar
-            return (
-                ("constant", repr(name)) if number is None else (f"constant {shown(number, value.eps)}", f"({name!r})")
-            )
-        if self.index.constants.is_constant(self.scope, name):
-            return "constant", repr(name)
-        home = self.scope.home(name)
-        if home is not None and name in home.initializers:
-            return "an initializer that a caller may override because it is an input too", f"({name!r})"
-        return ("input", repr(name)) if name else ("nothing", "")
 
     def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
         """(value, eps, rank, is float) of a scalar constant, or None."""
@@ -211,11 +165,6 @@ def plain(item: AttributeProto) -> Any:
     if item.type == AttributeProto.STRINGS:
         return [text.decode("utf-8", "replace") for text in value]
     return list(value) if item.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
-
-
-def shown(number: float, eps: float) -> str:
-    """A number as short as its precision allows: 0.4, not the 0.400000006 that float32 makes of it."""
-    return f"{float(str(np.float32(number))) if eps == FLOAT32 else number:.10g}"
 
 
 @cache

@@ -12,7 +12,7 @@ from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, Surgeon
 from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
-from surgeon.matching.trace import Finding, Kind
+from surgeon.misses.findings import Finding, Kind
 from surgeon.ops.attributes import dtype_word
 from surgeon.ops.node_check import check_node
 from surgeon.rewriting.replacements import Workshop
@@ -129,7 +129,7 @@ class Acceptance:
         """The target does not take a node of what would be written."""
         where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
         told = "; ".join(filter(None, (reason, help_)))
-        return Declined(Finding("kernel", where, wanted, "", "", told, at=at), is_of_form=True, fragment=fragment)
+        return Declined(Finding("kernel", wanted, "", "", told, where=where, at=at), is_of_form=True, fragment=fragment)
 
     def _no_kernel(self, rule: Rule, plan: Plan, match: Match, lacking: NoKernel, fragment: Fragment) -> Declined:
         """The execution provider has no kernel for a node of what would be written."""
@@ -138,7 +138,7 @@ class Acceptance:
             raised = 0
         change = f"raise the opset: surgeon upgrade IN OUT --opset {raised}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
-        finding = Finding("kernel", where, wanted, "none", "", lacking.told, change, at=at, opset=raised)
+        finding = Finding("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
         return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
     def _too_old(self, match: Match, needs: int) -> Declined:
@@ -152,7 +152,7 @@ class Acceptance:
             told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
             advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label
-        finding = Finding("opset", match.pattern.where, f"opset {needs}", found, "", told, change, "", at, opset)
+        finding = Finding("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
         return Declined(finding, advice)
 
 
@@ -162,7 +162,7 @@ def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:
     if asked is not None and kind == "condition":
         kind = KINDS.get(asked[0], kind)
         found, at = _type_text(match, asked[1]), asked[1]
-    return Finding(kind, compiled.pattern.where, why, found, f"for {at!r}" if found else "", why, at=at)
+    return Finding(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
 
 
 def _type_text(match: Match, name: str) -> str:

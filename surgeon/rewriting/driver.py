@@ -11,7 +11,8 @@ from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Match, Mismatch, find
+from surgeon.matching.match import Match, find
+from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.near_misses import near_misses
 from surgeon.rewriting.nearness import deepest, worth_telling

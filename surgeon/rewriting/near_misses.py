@@ -10,10 +10,12 @@ from surgeon.errors import Refusal, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Match, Mismatch, match_at
+from surgeon.matching.match import Match, match_at
 from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
 from surgeon.matching.roots import CLIMB_LIMIT, fitting
-from surgeon.matching.trace import EXCUSES, NOT_TAKEN, Deepest, Finding, Trace
+from surgeon.misses.findings import NOT_TAKEN, Finding, Mismatch
+from surgeon.misses.trail import Deepest
+from surgeon.misses.walk import deepest
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.nearness import nearness, worth_telling
 from surgeon.rules.rule import Plan, Rule
@@ -59,17 +61,23 @@ class Explainer:
 
     def _attempt(self, compiled: Compiled, root: Node, accept: Accept | None) -> Deepest | None:
         """The deepest miss of a pattern at a node; None where it fits and may be rewritten."""
-        best: Deepest | None = None
-        for excuses in (0, EXCUSES):
-            trace = Trace(excuses)
-            accepts = None if accept is None else Accepting(accept, trace, compiled.pattern)
-            if match_at(self.index, compiled, root, accepts, trace) is not None:
-                return None
-            if best is None or (trace.best is not None and trace.best.rank > best.rank):
-                best = trace.best
-            if best is None or best.is_whole:
-                break
-        return best
+
+        def refuse(match: Match, is_at_fault: bool = False) -> Finding | None:
+            """Why a match is declined; the rule need not bear one with a miss in it."""
+            try:
+                if accept is not None:
+                    accept(match)
+            except Declined as declined:
+                return declined.finding
+            except SurgeonError as error:
+                if not is_at_fault:
+                    raise
+                return Finding("condition", "", "", "", str(error), where=compiled.pattern.where)
+            return None
+
+        if match_at(self.index, compiled, root, lambda match: refuse(match) is None) is not None:
+            return None
+        return None if compiled.search is not None else deepest(self.index, compiled, root, refuse)
 
 
 class Place(NamedTuple):
@@ -93,29 +101,6 @@ def apart(found: Iterable[Place], taken: Iterable[Node] = ()) -> Iterator[Mismat
             yield place.miss
 
 
-@dataclass(slots=True)
-class Accepting:
-    """Notes in the trace why a match is declined."""
-
-    accept: Accept
-    trace: Trace
-    pattern: Pattern
-
-    def __call__(self, match: Match) -> bool:
-        """Whether the match may be rewritten."""
-        self.trace.refusal = None
-        try:
-            self.accept(match)
-        except Declined as declined:
-            self.trace.refusal = declined.finding
-        except SurgeonError as error:
-            if self.trace.excuse is None:
-                raise
-            why = str(error)  # the rule need not bear a match with a miss in it
-            self.trace.refusal = Finding("condition", self.pattern.where, "", "", "", why)
-        return self.trace.refusal is None
-
-
 def accepting(acceptance: Acceptance, rule: Rule, plan: Plan, compiled: Compiled) -> Accept:
     """Accept what the rule itself would."""
     return lambda match: acceptance.replacement(rule, plan, compiled, match)
@@ -123,7 +108,7 @@ def accepting(acceptance: Acceptance, rule: Rule, plan: Plan, compiled: Compiled
 
 def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -> Mismatch:
     """A miss as data.  A node at which something is wrong does not count as matched."""
-    finding, total = best.finding, size(pattern, best.forms)
+    finding, total = best.finding, size(pattern, best.made)
     matched = total if best.is_whole else max(0, min(best.matched, total - 1, _fitting(best)))
     return Mismatch(
         rule=rule,
@@ -154,14 +139,9 @@ def _fitting(best: Deepest) -> int:
     return len(set(best.nodes)) - taken
 
 
-def size(pattern: Pattern, forms: dict[int, int]) -> int:
-    """The nodes of a pattern; forms: which form of an any_of to count, else the smallest."""
-    return _size(pattern, tuple(forms.items()))
-
-
 @lru_cache(maxsize=4096)  # of more patterns than all rules have: each rewrite asks for them in turn
-def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
-    chosen = dict(forms)
+def size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
+    """The nodes of a pattern.  made: those that were found, which tell the form of an any_of, else the smallest."""
     known: dict[int, frozenset[int]] = {}  # values are shared, and words that nest share them many times over
 
     def operations(value: Value | None) -> frozenset[int]:
@@ -173,9 +153,7 @@ def _size(pattern: Pattern, forms: tuple[tuple[int, int], ...]) -> int:
         if isinstance(value, Named):
             return operations(value.value)
         if isinstance(value, AnyOf):
-            if id(value) in chosen:
-                return operations(value.forms[chosen[id(value)]])
-            return min((operations(form) for form in value.forms), key=len)
+            return min((operations(form) for form in value.forms), key=lambda form: (-len(form & made), len(form)))
         if not isinstance(value, Output):
             return frozenset()
         return frozenset({id(value.operation)}).union(*(operations(item) for item in value.operation.inputs))
@@ -217,7 +195,7 @@ def _accept_or_decline(accept: Accept, match: Match) -> object:
     try:
         return accept(match)
     except SurgeonError as error:
-        raise Declined(Finding("condition", match.pattern.where, "", "", "", str(error))) from error
+        raise Declined(Finding("condition", "", "", "", str(error), where=match.pattern.where)) from error
 
 
 def plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, Plan]]:
@@ -255,7 +233,7 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
         if any(fitting(scope, *compiled.wild) for scope in scopes):
             return None
         reason, pattern = f"there is no {wanted} in the model", compiled.pattern
-        return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, size(pattern, {}), "absent", wanted, "none")
+        return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, size(pattern), "absent", wanted, "none")
     groups = sorted(compiled.spelling.required, key=_order)
     missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
     if missing:
@@ -267,7 +245,7 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
     else:
         return None
     pattern = compiled.pattern
-    total = size(pattern, {})
+    total = size(pattern)
     return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, total, "absent", wanted, "none")
 
 
@@ -284,7 +262,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     spelling = compiled.spelling
     if not spelling.required:
         heads = spelling.heads[0]
-        yield from (node for node in scope.live_nodes() if heads is None or node.op in heads)
+        yield from scope.live_nodes() if heads is None else _nodes(scope, heads)
         return
     groups: list[frozenset[str]] = []
     for wanted in sorted(spelling.required, key=_order):
@@ -324,7 +302,7 @@ class Way:
     def __init__(self, scope: Scope, compiled: Compiled) -> None:
         self.scope = scope
         self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
-        self.depth = min(compiled.depth, size(compiled.pattern, {}) + SLACK)
+        self.depth = min(compiled.depth, size(compiled.pattern) + SLACK)
 
     def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
         """Nodes at which the pattern may start, nearest first: those straight above, and those behind another op.

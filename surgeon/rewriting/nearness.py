@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from surgeon.indexing.scope import Node, split_op
-from surgeon.matching.match import Mismatch
-from surgeon.matching.trace import NOT_TAKEN
+from surgeon.misses.findings import NOT_TAKEN, Mismatch
 from surgeon.ops.schemas import knows_domain
 
 TOLD = 5  # different near misses of a rule

@@ -9,7 +9,8 @@ from dataclasses import replace
 from surgeon.edit.splice import Step
 from surgeon.errors import Refused
 from surgeon.indexing.scope import Node
-from surgeon.matching.match import Match, Mismatch
+from surgeon.matching.match import Match
+from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.result import Site
 
 NOT_AGAIN = "what another rule wrote here was rolled back"

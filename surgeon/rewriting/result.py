@@ -9,8 +9,8 @@ from onnx import AttributeProto
 
 from surgeon.edit.splice import Step
 from surgeon.indexing.scope import Node
-from surgeon.matching.match import Mismatch
 from surgeon.matching.state import plain
+from surgeon.misses.findings import Mismatch
 from surgeon.upgrading.result import Upgrade
 from surgeon.verdicts.result import CheckResult, Outcome
 

@@ -12,7 +12,7 @@ import onnx
 from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.file.model import Model
-from surgeon.matching.match import Mismatch
+from surgeon.misses.findings import Mismatch
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity
 from surgeon.rewriting.driver import NodeFilter

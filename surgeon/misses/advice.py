@@ -1,18 +1,23 @@
 """The smallest change to a model that would mend a miss, as a command; empty where it is not obvious."""
 
+from collections.abc import Sequence
+
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import State
 
 
-def other_value(state: State, name: str, value: str) -> str:
-    """Give a constant another value; one that others read too, or that is computed, is replaced where it is read."""
+def other_value(state: State, nodes: Sequence[Node], name: str, value: str) -> str:
+    """Give a constant another value; one that others read too, or that is computed, is replaced where it is read.
+
+    nodes: those matched so far.
+    """
     home = state.scope.home(name)
     if home is None or not state.index.constants.is_constant(state.scope, name):
         return ""
     node = home.producers.get(name)
     if len(home.readers(name)) == 1 and (node is None or node.op == "Constant"):
         return f"make {name if node is None else node.label} {value}"
-    reader = next((item for item in reversed(state.nodes) if name in item.inputs), None)
+    reader = next((item for item in reversed(nodes) if name in item.inputs), None)
     return f"let {reader.label} read {value} in place of {name!r}" if reader is not None else ""
 
 

@@ -1,0 +1,97 @@
+"""What matching costs and what it spares: nobody pays for an explanation that is not told, nor for far-off roots."""
+
+import pytest
+from surgeon.patterns.gelu import exact, gelu
+from surgeon.patterns.layer_norm import scaled_and_shifted
+
+from surgeon import Graph, Tensor, rewrite
+from surgeon.matching.compile import compile_pattern
+from surgeon.matching.match import find
+from surgeon.matching.recording import trace
+from surgeon.matching.roots import anchors, climb
+from surgeon.matching.work import Work
+from surgeon.rewriting import near_misses
+from tests.models import graph, index_of, matches
+from tests.test_explain import CONSTANTS, ERF, GELU
+
+NORM = (
+    "{i}s = Add({x}, {x0}) {i}m = ReduceMean<axes = [-1]>({i}s) {i}c = Sub({i}s, {i}m) {i}q = Pow({i}c, two) "
+    "{i}v = ReduceMean<axes = [-1]>({i}q) {i}e = Add({i}v, epsilon) {i}r = Sqrt({i}e) {i}n = Div({i}c, {i}r) "
+    "{i}w = Mul({i}n, scale) {y} = Add({i}w, shift) "
+)
+WEIGHTS = (
+    "float two = {2}, float epsilon = {0.00001}, float[4] scale = {1, 2, 3, 4}, float[4] shift = {1, 2, 3, 4}"
+)
+
+
+def counted(monkeypatch, body, rules):
+    """How often a rewrite walks a pattern to say why it does not fit."""
+    calls = 0
+    original = near_misses.deepest
+
+    def deepest(*arguments):
+        nonlocal calls
+        calls += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(near_misses, "deepest", deepest)
+    rewrite(graph(body, constants=CONSTANTS), rules, check="none")
+    return calls
+
+
+def test_a_run_in_which_the_rule_fired_explains_nothing(monkeypatch):
+    assert counted(monkeypatch, GELU, gelu) == 0
+    assert counted(monkeypatch, f"{ERF} m = Mul(x, a) y = Mul(m, other)", gelu) > 0
+
+
+def stack(layers):
+    """Residuals and layer normalisations in a row: nothing but sums and products from end to end."""
+    names = ["x", *(f"h{place}" for place in range(1, layers)), "y"]
+    body = "".join(
+        NORM.format(i=f"l{place}", x=names[place], x0=names[max(0, place - 1)], y=names[place + 1])
+        for place in range(layers)
+    )
+    return graph(body, constants=WEIGHTS)
+
+
+def test_what_a_layer_costs_does_not_grow_with_the_layers_above_it():
+    """Of sums and products alone a way leads up through all of them; the pattern has an end."""
+    costs = []
+    for layers in (6, 12, 24):
+        index = index_of(stack(layers))
+        (pattern,) = trace(scaled_and_shifted)
+        assert len(list(find(index, compile_pattern(pattern), index.main))) == layers
+        costs.append(Work.of(index).total)
+    assert costs[2] - costs[1] <= 2 * (costs[1] - costs[0])
+
+
+def test_a_root_is_looked_for_no_further_up_than_the_pattern_goes():
+    index = index_of(stack(8))
+    (pattern,) = trace(scaled_and_shifted)
+    compiled = compile_pattern(pattern)
+    first = anchors(compiled, index.main)[0]
+    labels = {node.label for node in climb(index, index.main, compiled, first)}
+    assert "h1" in labels
+    assert not labels & {f"h{place}" for place in range(3, 8)}
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_constants_on_the_way_up_are_no_end_of_it(count):
+    """A product of the pattern is of as many nodes as the model has factors in it."""
+    last, body = "a", "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one) "
+    for place in range(count):
+        body += f"k{place} = Mul({last}, four) q{place} = Mul(k{place}, quarter) "
+        last = f"q{place}"
+    more = f"{CONSTANTS}, float four = {{4}}, float quarter = {{0.25}}"
+    found = matches(graph(f"{body} m = Mul(x, {last}) y = Mul(m, half)", constants=more), exact)
+    assert [match.outputs for match in found] == [("y",)]
+
+
+def test_an_input_of_another_op_is_seen_before_anything_is_tried():
+    def pattern(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.tanh(x))
+
+    index = index_of(graph("a = Tanh(x) b = Abs(a) c = Relu(b) y = Relu(c)"))
+    (traced,) = trace(pattern)
+    assert not list(find(index, compile_pattern(traced), index.main))
+    assert Work.of(index).attempts == 0
