@@ -36,11 +36,11 @@ class Value:
         return float(item) if not isinstance(item, (complex, np.complexfloating)) else None
 
     @property
-    def content(self) -> tuple[str, tuple[int, ...], bytes]:
+    def content(self) -> tuple[np.dtype[Any], tuple[int, ...], bytes]:
         """What equal constants have in common: dtype, shape and every bit."""
         array = self.array
         text = array.dtype.kind in "OSU"
-        return array.dtype.name, array.shape, repr(array.tolist()).encode() if text else array.tobytes()
+        return array.dtype, array.shape, repr(array.tolist()).encode() if text else array.tobytes()
 
 
 class Constants:

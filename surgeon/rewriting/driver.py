@@ -155,7 +155,7 @@ class Driver:
 
     def _guard_loop(self, rule: Rule, match: Match) -> None:
         """Two rules that undo each other meet the same place in the same state again."""
-        if all(node.original for node in match.nodes):
+        if all(node.record is None for node in match.nodes):
             return
         made = {name for node in match.nodes for name in node.outputs}
         outside = tuple(sorted({name for node in match.nodes for name in node.inputs} - made))
