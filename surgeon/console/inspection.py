@@ -29,7 +29,7 @@ PLACES = 3  # nodes named for each unknown op
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownOp:
     """An op that neither onnx nor ONNX Runtime has at the model's opset.  places: the first few nodes."""
 
     op: str
@@ -74,7 +74,7 @@ class Inspection:
     outputs: dict[str, str]
     nodes: int = 0
     ops: dict[str, dict[str, int]] = field(default_factory=dict)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[UnknownOp] = field(default_factory=list)
     functions: list[FunctionSummary] = field(default_factory=list)
     tensors: int = 0
     inside: dict[str, int] = field(default_factory=dict)
@@ -153,7 +153,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     for (domain, op), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1])):
         found.ops.setdefault(domain or "ai.onnx", {})[op] = count
     found.unknown = [
-        Unknown(qualified(*key), counts[plain_domain(key[0]), key[1]], why, tuple(places))
+        UnknownOp(qualified(*key), counts[plain_domain(key[0]), key[1]], why, tuple(places))
         for key, (why, places) in unknown.items()
     ]
     found.functions = [

@@ -9,12 +9,12 @@ import onnx_graphsurgeon as gs
 from surgeon.edit.fragment import Fragment, build
 from surgeon.graph import Graph
 from surgeon.matching.match import Match
-from surgeon.matching.sizes import Asked, Part
+from surgeon.matching.sizes import Part, SizesAsked
 
 SLICES = 15  # the opset from which Shape has start and end
 
 
-def asked_elsewhere(match: Match, asked: Asked) -> tuple[Match, Fragment]:
+def asked_elsewhere(match: Match, asked: SizesAsked) -> tuple[Match, Fragment]:
     """A match of the one node that asks, and what is to be there in its place."""
     names = dict.fromkeys(part.name for part in asked.parts if part.name is not None)
     bound = {f"size_{place}": name for place, name in enumerate(names)}
@@ -22,7 +22,7 @@ def asked_elsewhere(match: Match, asked: Asked) -> tuple[Match, Fragment]:
     return place, build(partial(_written, asked=asked), place)
 
 
-def _written(g: Graph, match: Match, asked: Asked) -> Any:
+def _written(g: Graph, match: Match, asked: SizesAsked) -> Any:
     captured = {match.bound[name]: match[name] for name in match.bound}
     parts = [_part(g, part, captured.get(part.name), match.opset) for part in asked.parts]
     sizes = parts[0] if len(parts) == 1 else g.concat(*parts, axis=0) if parts else _constant([])

@@ -31,7 +31,7 @@ from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
-from surgeon.matching.sizes import Asked
+from surgeon.matching.sizes import SizesAsked
 from surgeon.ops.schemas import knows_domain, schema
 
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
@@ -147,7 +147,7 @@ class Splicer:
         self.steps.append(step)
         return step
 
-    def _ask_elsewhere(self, match: Match, asked: Asked, rule: str) -> Step:
+    def _ask_elsewhere(self, match: Match, asked: SizesAsked, rule: str) -> Step:
         """Let sizes of an inner tensor be read from others, which have them too: a step of its own."""
         step = self.apply(*asked_elsewhere(match, asked), rule)
         step.is_for_sizes = True

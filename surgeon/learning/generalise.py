@@ -24,20 +24,21 @@ _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 Names = tuple[str, ...]
 
 
-class Difference(UsageError):
+class StructuresDiffer(UsageError):
     """The examples do not have one structure."""
 
 
 def generalise(examples: Sequence[Example]) -> tuple[Term, ...]:
     """What the examples have in common: a term for each output.
 
-    Raises Difference, which names the nodes, when their structures differ, and UsageError for what no pattern can say.
+    Raises StructuresDiffer, which names the nodes, for structures that differ, and UsageError for what no pattern
+    can say.
     """
     first = examples[0]
     for other in examples[1:]:
         for what, one, two in (("inputs", first.given, other.given), ("outputs", first.outputs, other.outputs)):
             if len(one) != len(two):
-                raise Difference(
+                raise StructuresDiffer(
                     f"The exports differ in their number of {what}: {len(one)} in {first.label}, {len(two)} in "
                     f"{other.label}; learn them one by one."
                 )
@@ -208,13 +209,13 @@ class _Comparison:
     def _hole(self, key: Any, name: str, kind: HoleKind, place: int = -1, is_told: bool = False) -> Hole:
         return self.holes.setdefault(key, Hole(name, kind, place, is_told))
 
-    def _difference(self, names: Names) -> Difference:
+    def _difference(self, names: Names) -> StructuresDiffer:
         told = [
             f"{_sight(state, name)} in {example.label}"
             for example, state, name in zip(self.examples, self.states, names, strict=True)
         ]
         other = next((item for item in told[1:] if item.split()[0] != told[0].split()[0]), told[-1])
-        return Difference(
+        return StructuresDiffer(
             f"The exports differ in structure: where one has {told[0]}, another has {other}; vary less, or learn them "
             "as patterns of their own."
         )

@@ -15,7 +15,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
-from surgeon.matching.sizes import Asked, asked_sizes
+from surgeon.matching.sizes import SizesAsked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.matching.templates import Template, template_of
 from surgeon.ops.records import TRANSPARENT
@@ -47,7 +47,7 @@ class Match:
     asked_dtype: bool = False
     asked_last: tuple[str, str] | None = None
     template: Template | None = None
-    sizes: tuple[Asked, ...] = ()
+    sizes: tuple[SizesAsked, ...] = ()
 
     @property
     def root(self) -> Node:
@@ -224,7 +224,7 @@ def concluded(state: State, compiled: Compiled, names: tuple[str, ...]) -> tuple
         kept = tuple(node for node in nodes if node in stays)
         nodes = tuple(node for node in nodes if node not in stays)
     passed: set[Node] = set()
-    sizes: tuple[Asked, ...] = ()
+    sizes: tuple[SizesAsked, ...] = ()
     is_free = is_closed(state, nodes, names)
     if not is_free:
         passed = passed_by(state, nodes, names)

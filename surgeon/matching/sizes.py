@@ -32,7 +32,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SizesAsked:
     """A node that asks for sizes.  parts: where else they can be had, in order; nodes: what shows that they are the
     same, which are those of the match that what it reads is made by.
     """
@@ -42,7 +42,7 @@ class Asked:
     nodes: tuple[Node, ...]
 
 
-def asked_sizes(state: State, nodes: Sequence[Node], names: Sequence[str]) -> tuple[Asked, ...]:
+def asked_sizes(state: State, nodes: Sequence[Node], names: Sequence[str]) -> tuple[SizesAsked, ...]:
     """The nodes outside of a match that read inner tensors for their sizes, where another tensor has these too.
 
     Whoever reads an inner tensor for anything else is left to block the match.
@@ -59,7 +59,7 @@ def asked_sizes(state: State, nodes: Sequence[Node], names: Sequence[str]) -> tu
     return tuple(asked for asked in found if asked is not None)
 
 
-def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str]) -> Asked | None:
+def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str]) -> SizesAsked | None:
     """Where the sizes that a node asks for can be had; None where that is not known of all of them."""
     facts = shapes_of(state.index).facts
     shape = facts(state.scope, node.inputs[0]).shape
@@ -72,7 +72,7 @@ def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str
     parts = list(_parts(wanted, shapes))
     if sum(len(part.sizes) for part in parts) != len(wanted):
         return None
-    return Asked(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
+    return SizesAsked(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
 
 
 def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:

@@ -50,7 +50,7 @@ class Line(NamedTuple):
     key: int
 
 
-class Fit(State):
+class NearFit(State):
     """One way in which a pattern fits so far.  fault: the one thing that does not."""
 
     __slots__ = ("fault",)
@@ -59,13 +59,13 @@ class Fit(State):
         super().__init__(index, scope)
         self.fault: Finding | None = None
 
-    def copy(self) -> "Fit":
+    def copy(self) -> "NearFit":
         """One that goes on by itself."""
-        made = Fit(self.index, self.scope)
+        made = NearFit(self.index, self.scope)
         made.bound, made.nodes, made.made, made.fault = dict(self.bound), real(self.nodes), dict(self.made), self.fault
         return made
 
-    def took(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "Fit":
+    def took(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "NearFit":
         """The same with one more node of the pattern found.  passed: nodes looked through."""
         made = self.copy()
         made.nodes += [*passed, node]
@@ -85,7 +85,7 @@ class Trail:
         self.sizes = sizes
         self.best: Deepest | None = None
 
-    def concluded(self, fit: Fit, against: list[Finding]) -> None:
+    def concluded(self, fit: NearFit, against: list[Finding]) -> None:
         """All nodes fit; against: what stands against the match as a whole."""
         if against:
             also = against[1] if len(against) > 1 else None
@@ -93,7 +93,7 @@ class Trail:
             if self.best is None or done.rank > self.best.rank:
                 self.best = done
 
-    def missed(self, fits: Iterable[Fit], finding: Finding, line: Line) -> list[Fit]:
+    def missed(self, fits: Iterable[NearFit], finding: Finding, line: Line) -> list[NearFit]:
         """Remember what ends ways to fit, if one came further than all before; none goes on from here."""
         finding = placed(finding, line)
         for fit in fits:
@@ -104,7 +104,7 @@ class Trail:
                 self.best = _deepest(fit, depth, first, also)
         return []
 
-    def excused(self, fits: Iterable[Fit], finding: Finding, line: Line) -> list[Fit]:
+    def excused(self, fits: Iterable[NearFit], finding: Finding, line: Line) -> list[NearFit]:
         """Go on as if it were right, where nothing else is wrong yet."""
         fits = list(fits)
         self.missed(fits, finding, line)
@@ -113,19 +113,19 @@ class Trail:
             fit.fault = placed(finding, line)
         return found
 
-    def _depth(self, fit: Fit) -> int:
+    def _depth(self, fit: NearFit) -> int:
         """Nodes of the pattern that are matched, one less where something is wrong."""
         return sum(self.sizes.get(key, 1) for key in fit.made) - (fit.fault is not None)
 
-    def kept(self, fits: list[Fit]) -> list[Fit]:
+    def kept(self, fits: list[NearFit]) -> list[NearFit]:
         """Those that came furthest; what has no fault first."""
         if len(fits) <= WAYS:
             return fits
         return sorted(fits, key=lambda fit: (fit.fault is not None, -self._depth(fit)))[:WAYS]
 
-    def exactly(self, fit: Fit, attempt: Callable[[State, Next], bool], line: Line) -> list[Fit]:
+    def exactly(self, fit: NearFit, attempt: Callable[[State, Next], bool], line: Line) -> list[NearFit]:
         """The ways in which the matcher goes on from here."""
-        state, found = fit.copy(), list[Fit]()
+        state, found = fit.copy(), list[NearFit]()
 
         def then() -> bool:
             found.append(state.copy())
@@ -139,7 +139,7 @@ class Trail:
 
 
 def _deepest(
-    fit: Fit, depth: int, finding: Finding, also: Finding | None, is_only: bool = False, is_whole: bool = False
+    fit: NearFit, depth: int, finding: Finding, also: Finding | None, is_only: bool = False, is_whole: bool = False
 ) -> Deepest:
     return Deepest(depth, finding, also, is_only, tuple(fit.nodes), frozenset(fit.made), is_whole)
 

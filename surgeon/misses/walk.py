@@ -42,7 +42,7 @@ from surgeon.misses.chains import (
     wrong_in,
 )
 from surgeon.misses.findings import Finding
-from surgeon.misses.trail import Deepest, Fit, Line, Trail, placed
+from surgeon.misses.trail import Deepest, Line, NearFit, Trail, placed
 from surgeon.ops.records import RANDOM, TRANSPARENT
 
 CUTS = 256  # ways to cut a sum or product of the model
@@ -61,7 +61,7 @@ class _Walk(Trail):
     def __init__(self, index: Index, scope: Scope, compiled: Compiled, refuse: Refuse) -> None:
         super().__init__(compiled.sizes)
         self.compiled, self.compiler, self.refuse = compiled, compiled.compiler, refuse
-        self.start = Fit(index, scope)
+        self.start = NearFit(index, scope)
         self.looks = 0
 
     def from_output(self, name: str) -> Deepest | None:
@@ -69,7 +69,7 @@ class _Walk(Trail):
         self._outputs((), [name], self.start)
         return self.best
 
-    def _outputs(self, names: tuple[str, ...], nexts: Sequence[str], fit: Fit) -> None:
+    def _outputs(self, names: tuple[str, ...], nexts: Sequence[str], fit: NearFit) -> None:
         """Match the next output with each of some tensors, and those behind it."""
         place, line = len(names), Line(self.compiled.pattern.where, "", 0)
         if not nexts:
@@ -82,23 +82,23 @@ class _Walk(Trail):
                 else:
                     self._outputs(found, further_outputs(grown, self.compiled, found), grown)
 
-    def _conclude(self, fit: Fit, names: tuple[str, ...], line: Line) -> None:
+    def _conclude(self, fit: NearFit, names: tuple[str, ...], line: Line) -> None:
         """All nodes fit: look at what stands against the match as a whole."""
         match, passed, is_free = concluded(fit, self.compiled, names)
         blocked = sentences.blockers(fit, self.compiled, match, passed, is_free)
         against = [fit.fault, *blocked, self.refuse(match, fit.fault is not None)]
         self.concluded(fit, [placed(finding, line) for finding in against if finding is not None])
 
-    def _value(self, value: Value, name: str, fits: Sequence[Fit], line: Line) -> list[Fit]:
+    def _value(self, value: Value, name: str, fits: Sequence[NearFit], line: Line) -> list[NearFit]:
         """Hold a tensor against a value of the pattern.  line: what reads it."""
-        found: list[Fit] = []
+        found: list[NearFit] = []
         matcher = self.compiler.matcher(value)
         for fit in fits:
             exact = self.exactly(fit, lambda state, then: matcher(state, name, then), line)
             found += exact or self._nearly(value, name, fit, line)
         return self.kept(found)
 
-    def _nearly(self, value: Value, name: str, fit: Fit, line: Line) -> list[Fit]:
+    def _nearly(self, value: Value, name: str, fit: NearFit, line: Line) -> list[NearFit]:
         """What goes on from a tensor that does not fit."""
         self.looks += 1
         if self.looks > LOOKS:
@@ -121,7 +121,7 @@ class _Walk(Trail):
         chain = self.compiler.chain(value)
         return self._operation(value, name, fit) if chain is None else self._chain(value, chain, name, fit)
 
-    def _variable(self, var: Var, name: str, fit: Fit, line: Line) -> list[Fit]:
+    def _variable(self, var: Var, name: str, fit: NearFit, line: Line) -> list[NearFit]:
         key, reader = var.name, fit.reader
         if var.kind in ("scalar", "list"):
             number = number_of(fit, var, name)
@@ -135,7 +135,7 @@ class _Walk(Trail):
             grown.bound[key] = name
         return fits
 
-    def _any_of(self, value: AnyOf, name: str, fit: Fit, line: Line) -> list[Fit]:
+    def _any_of(self, value: AnyOf, name: str, fit: NearFit, line: Line) -> list[NearFit]:
         node = fit.producers.get(fit.canonical(name))
         heads = [self.compiler.heads(form) for form in value.forms]
         op = "" if node is None else node.op
@@ -146,7 +146,7 @@ class _Walk(Trail):
             self.missed([fit], Finding("op", label, what, spot, where=value.where, op=label), line)
         return self.kept([grown for form in forms or value.forms for grown in self._value(form, name, [fit], line)])
 
-    def _operation(self, value: Output, name: str, fit: Fit) -> list[Fit]:
+    def _operation(self, value: Output, name: str, fit: NearFit) -> list[NearFit]:
         operation, position = value.operation, value.position
         line = Line(operation.where, label_of(operation), id(operation))
         accepts, passed, behind = accepting(operation), list[Node](), name
@@ -171,7 +171,7 @@ class _Walk(Trail):
             fits = [grown] if not found else self.excused([grown], _together(found), line)
         return self._inputs(operation, node, fits, line)
 
-    def _inputs(self, operation: Operation, node: Node, fits: list[Fit], line: Line) -> list[Fit]:
+    def _inputs(self, operation: Operation, node: Node, fits: list[NearFit], line: Line) -> list[NearFit]:
         plan, inputs, rest = Inputs.of(operation), given(node), operation.rest
         count = len(operation.inputs)
         if rest is not None:
@@ -184,7 +184,7 @@ class _Walk(Trail):
         elif plan.checks_rank and (rank := raised_rank(self.start, inputs, plan.literals)):
             return self.missed(fits, sentences.raises(operation, rank), line)
         orders = permutations(inputs) if plan.is_free and len(inputs) == count else [inputs]
-        found: list[Fit] = []
+        found: list[NearFit] = []
         for order in orders:
             grown = fits
             for place in plan.order:
@@ -194,11 +194,11 @@ class _Walk(Trail):
         return self.kept(found)
 
     def _input(
-        self, operation: Operation, plan: Inputs, place: int, node: Node, name: str, fits: list[Fit], line: Line
-    ) -> list[Fit]:
+        self, operation: Operation, plan: Inputs, place: int, node: Node, name: str, fits: list[NearFit], line: Line
+    ) -> list[NearFit]:
         value = operation.inputs[place]
         matcher = input_matcher(operation, plan, place, None if value is None else self.compiler.matcher(value))
-        parameter, found = plan.parameters.get(place, ""), list[Fit]()
+        parameter, found = plan.parameters.get(place, ""), list[NearFit]()
         for fit in fits:
             exact = self.exactly(fit, lambda state, then: matcher(state, node, name, then), line)
             if exact:
@@ -215,7 +215,7 @@ class _Walk(Trail):
                 self.missed([fit], sentences.left_out(operation, node, place), line)
         return self.kept(found)
 
-    def _parameter(self, node: Node, name: str, value: Value, fit: Fit, line: Line) -> list[Fit]:
+    def _parameter(self, node: Node, name: str, value: Value, fit: NearFit, line: Line) -> list[NearFit]:
         """A parameter that this opset keeps in an attribute, and that is another there."""
         known, found = fit.attribute_value(node, name)
         if not known:
@@ -228,7 +228,7 @@ class _Walk(Trail):
             return self.excused([fit], finding, line)
         return self.missed([fit], sentences.other_parameter(node, name, None, found), line)
 
-    def _chain(self, value: Output, chain: Chain, name: str, fit: Fit) -> list[Fit]:
+    def _chain(self, value: Output, chain: Chain, name: str, fit: NearFit) -> list[NearFit]:
         """A sum or product: the tensor is one, or is made by a node that stands where its last one should."""
         line, passed = Line(value.operation.where, value.operation.op, chain.key), list[Node]()
         node = producer(fit, name, chain.family, passed)
@@ -246,9 +246,9 @@ class _Walk(Trail):
         signs = sorted((term.sign for term in chain.terms), reverse=True)
         return self._operands(chain, 0, tuple(zip(operands, signs, strict=True)), fits, line)
 
-    def _tree(self, chain: Chain, node: Node, fits: list[Fit], line: Line) -> list[Fit]:
+    def _tree(self, chain: Chain, node: Node, fits: list[NearFit], line: Line) -> list[NearFit]:
         """Cut the tree of the model above its operands in each way."""
-        found: list[Fit] = []
+        found: list[NearFit] = []
         pending = operands_of(node, 1, chain.family)
         every = cuts(self.start, chain, pending, (), flipped(chain, node), ()) if fits else iter(())
         for leaves, constants, nodes in islice(every, CUTS):
@@ -262,7 +262,7 @@ class _Walk(Trail):
                 found += self._settled(chain, leaves, constants, way, line)
         return self.kept(found)
 
-    def _settled(self, chain: Chain, leaves: Leaves, constants: Constants, fit: Fit, line: Line) -> list[Fit]:
+    def _settled(self, chain: Chain, leaves: Leaves, constants: Constants, fit: NearFit, line: Line) -> list[NearFit]:
         """As many operands as are wanted, constants among them, or one that stands where the constant should."""
         splits = list(filled(chain, leaves, constants))
         found = [grown for split in splits for grown in self._compared(chain, *split, fit, line)]
@@ -283,8 +283,8 @@ class _Walk(Trail):
         return found
 
     def _compared(
-        self, chain: Chain, leaves: Leaves, constants: Constants, fit: Fit, line: Line, *, is_told: bool = False
-    ) -> list[Fit]:
+        self, chain: Chain, leaves: Leaves, constants: Constants, fit: NearFit, line: Line, *, is_told: bool = False
+    ) -> list[NearFit]:
         """Compare the constants, then the operands.  is_told: of its number something has been said."""
         total, fits = Total.of(chain, constants), [fit]
         for wrong in wrongs(fit, chain, leaves, constants, total):
@@ -297,11 +297,11 @@ class _Walk(Trail):
                 grown.bound.setdefault(chain.capture, (captured_number(chain, total),))
         return self._operands(chain, 0, leaves, fits, line)
 
-    def _operands(self, chain: Chain, position: int, leaves: Leaves, fits: list[Fit], line: Line) -> list[Fit]:
+    def _operands(self, chain: Chain, position: int, leaves: Leaves, fits: list[NearFit], line: Line) -> list[NearFit]:
         """Give the operands leaves one by one; where no leaf is made by the op that is wanted, any that others make."""
         if position == len(chain.terms) or not fits:
             return fits
-        term, found = chain.terms[position], list[Fit]()
+        term, found = chain.terms[position], list[NearFit]()
         places = list(candidates(self.start, term, leaves))
         finding = no_operand(self.start, chain, sentences.label(term.value), leaves) if not places else None
         if finding is not None:

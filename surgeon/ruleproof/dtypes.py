@@ -13,7 +13,7 @@ _INSTEAD = ("float", "int64", "int32", "bool", "uint8", "int8", "string", "float
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
-class Dtypes:
+class AssignedDtypes:
     """Groups tensors that share a type variable of some schema, and gives each group a dtype.
 
     dtype: the TensorProto.DataType asked for.

@@ -19,7 +19,7 @@ from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, P
 from surgeon.ops.binding import missing
 from surgeon.ops.schemas import AttributeSpec, Schema, bind, schema
 from surgeon.ruleproof.crashing import windows_misfit
-from surgeon.ruleproof.dtypes import Dtypes
+from surgeon.ruleproof.dtypes import AssignedDtypes
 from surgeon.ruleproof.variants import Variant
 from surgeon.running.inlining import IR_VERSION
 
@@ -191,7 +191,7 @@ class _Assembly:
 
     def __init__(self, writer: _InstanceWriter, opset: int, dtype: int, shapes: Mapping[str, Shape]) -> None:
         self.writer, self.shapes = writer, shapes
-        self.dtypes = Dtypes(dtype)
+        self.dtypes = AssignedDtypes(dtype)
         for node in writer.nodes:
             self.dtypes.add(node.known, node.op, node.attributes, node.inputs, node.outputs)
         self.constants: list[TensorProto] = []

@@ -17,7 +17,7 @@ from surgeon.ops.records import record
 from surgeon.ops.schemas import schema
 from surgeon.ruleproof.crashing import may_crash
 from surgeon.ruleproof.instances import NoInstance, Shape, attribute_values, instance
-from surgeon.ruleproof.unifying import Fit, fit
+from surgeon.ruleproof.unifying import Fitted, fit
 from surgeon.ruleproof.variants import Variant, operations, parameters
 from surgeon.running.oracles import open_oracle
 from surgeon.running.runtime import SessionError
@@ -246,7 +246,7 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
             yield _settled(dict(zip(tensors, shapes, strict=True)), tensors, subject.sizes)
 
 
-def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Fit]:
+def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Fitted]:
     """What the ops want of one another: for tensors of one rank, then all but the first of fewer axes."""
     for fewer in range(min(rank, MOST_FEWER) if len(names) > 1 else 1):
         ranks = {name: rank - fewer * (place > 0) for place, name in enumerate(names)}

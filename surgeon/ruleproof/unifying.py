@@ -22,7 +22,7 @@ LETTERS = "abcdef"
 PARTS = (3, 4, 2)  # what others are sums or multiples of
 
 
-class Fit(NamedTuple):
+class Fitted(NamedTuple):
     """What fits a pattern's ops.
 
     shapes: of captured tensors, by name.  values: of captured lists that say where a tensor is cut, by name.
@@ -32,7 +32,7 @@ class Fit(NamedTuple):
     values: dict[str, list[int]]
 
 
-def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: Mapping[str, int]) -> Fit | None:
+def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: Mapping[str, int]) -> Fitted | None:
     """Shapes and values that meet what the ops want of one another; None where nothing is known of them.
 
     ranks: of the tensors, by name.  numbers: what the letters stand for.  Sizes that nothing ties together differ, and
@@ -64,7 +64,7 @@ def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: M
         known = substitute(size, fitting.follows)
         return evaluate(known, {**dict.fromkeys(symbols(known), PARTS[0]), **sizes})
 
-    return Fit(found, reader.cuts(number))
+    return Fitted(found, reader.cuts(number))
 
 
 class _ShapeReader:

@@ -25,7 +25,7 @@ from surgeon.running.children import (
     memory_limit,
     taken,
 )
-from surgeon.running.held import Opening, Run
+from surgeon.running.held import HeldModel, Run
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole, open_model
 
@@ -70,7 +70,7 @@ class _Away:
         self._run_time = by.run_time
         self._child: Child | None = taken()
         self._end: SessionError | None = None
-        opening = Opening(model, tuple(by.custom_ops), optimised, shipped(by.custom_ops))
+        opening = HeldModel(model, tuple(by.custom_ops), optimised, shipped(by.custom_ops))
         try:
             answer, _ = self._ask("hold", opening)
         except BaseException:

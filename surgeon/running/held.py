@@ -19,7 +19,7 @@ from surgeon.running.whole import Whole, open_model
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class HeldModel:
     """A model to hold, and with what it runs.  implementations: of the user's process, as `shipped` gives them."""
 
     model: Path | ModelProto
@@ -39,7 +39,7 @@ class Run:
 _held: list[Whole] = []
 
 
-def hold(opening: Opening, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
     """Open a model, in place of the one held before."""
     let_go(None, _)
     receive(opening.implementations)

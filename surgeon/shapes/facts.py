@@ -86,11 +86,11 @@ class Draft(NamedTuple):
 
 
 UNKNOWN = Facts(None, None)
-Rule: TypeAlias = "Callable[[Site], Sequence[Draft | Facts]]"
-ValueRule: TypeAlias = "Callable[[Site], Sequence[Values | None]]"
+Rule: TypeAlias = "Callable[[InferredNode], Sequence[Draft | Facts]]"
+ValueRule: TypeAlias = "Callable[[InferredNode], Sequence[Values | None]]"
 
 
-class Evaluator(Protocol):
+class Inference(Protocol):
     """Where a site gets the facts of its inputs from."""
 
     def need_facts(self, scope: Scope, name: str) -> Facts:
@@ -110,10 +110,10 @@ class Evaluator(Protocol):
         ...
 
 
-class Site:
+class InferredNode:
     """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
 
-    def __init__(self, evaluator: Evaluator, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
+    def __init__(self, evaluator: Inference, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
         self._evaluator = evaluator
         self.scope, self.node, self.inputs = scope, node, inputs
 

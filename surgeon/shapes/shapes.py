@@ -17,7 +17,20 @@ from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope
 from surgeon.shapes import bodies, values
 from surgeon.shapes.dtypes import Dtypes
-from surgeon.shapes.facts import FLOATS, UNKNOWN, WHOLE, Draft, Facts, Missing, Shape, Site, Values, merged, said, sane
+from surgeon.shapes.facts import (
+    FLOATS,
+    UNKNOWN,
+    WHOLE,
+    Draft,
+    Facts,
+    InferredNode,
+    Missing,
+    Shape,
+    Values,
+    merged,
+    said,
+    sane,
+)
 from surgeon.shapes.frame import Frame
 from surgeon.shapes.inference import infer
 from surgeon.shapes.repeats import Repeats
@@ -101,13 +114,13 @@ class Shapes:
         site = self.site(call)
         return self._inside(site.scope, call, scope)
 
-    def site(self, node: Node) -> Site:
+    def site(self, node: Node) -> InferredNode:
         """A node with all that rules ask of its inputs."""
         home, inputs = self.origin.scope(node.scope), self.origin.inputs(node)
         for name in filter(None, inputs):
             self.facts(home, name)
             self.value(home, name)
-        return Site(self, home, node, inputs)
+        return InferredNode(self, home, node, inputs)
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
@@ -236,7 +249,7 @@ class Shapes:
         may_repeat = self._stated.draft(home, name) is UNSTATED
         found = self._repeats.find(home, node, given) if may_repeat else None
         if found is None:
-            self._apply(Site(self, home, node, inputs))
+            self._apply(InferredNode(self, home, node, inputs))
             found = self._facts[home, name]
             if may_repeat:
                 found = self._repeats.keep(home, node, given, found)
@@ -257,7 +270,7 @@ class Shapes:
             given.append(found or UNKNOWN)
         return given, missing
 
-    def _apply(self, site: Site) -> None:
+    def _apply(self, site: InferredNode) -> None:
         """Find the facts of all outputs of a node, those of whose inputs are known."""
         home, node = site.scope, site.node
         drafts = said(self._by_rule, site) or ()
@@ -271,7 +284,7 @@ class Shapes:
             other = sane(inferred[place]) if inferred else Draft(*UNKNOWN)
             self._facts[home, output] = self._settled(home, output, draft, other)
 
-    def _by_rule(self, site: Site) -> Sequence[Draft | Facts]:
+    def _by_rule(self, site: InferredNode) -> Sequence[Draft | Facts]:
         called = self._called(site.node)
         if called is not None:
             inner = self._inside(site.scope, site.node, called)
@@ -305,7 +318,7 @@ class Shapes:
         owner = home.owner
         if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
             return Draft(*UNKNOWN)
-        site = Site(self, home.parent, owner, self.origin.inputs(owner))
+        site = InferredNode(self, home.parent, owner, self.origin.inputs(owner))
         return said(bodies.input_draft, site, home, name) or Draft(*UNKNOWN)
 
     # Local functions
@@ -357,7 +370,7 @@ class Shapes:
             found = self._value_of_input(home, name)
             self._values[home, name] = found if found is not None else blank
             return ()
-        site = Site(self, home, node, self.origin.inputs(node))
+        site = InferredNode(self, home, node, self.origin.inputs(node))
         results = said(self._by_value_rule, site) or ()
         for place, output in enumerate(node.outputs):
             if output == name:
@@ -369,7 +382,7 @@ class Shapes:
                 self._values[home, name] = found if found is not None else blank
         return ()
 
-    def _by_value_rule(self, site: Site) -> Sequence[Values | None]:
+    def _by_value_rule(self, site: InferredNode) -> Sequence[Values | None]:
         called = self._called(site.node)
         if called is not None:
             inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))

@@ -9,7 +9,7 @@ import torch
 from onnx import numpy_helper
 
 from surgeon.errors import SurgeonError, UsageError
-from surgeon.learning.generalise import Difference
+from surgeon.learning.generalise import StructuresDiffer
 from surgeon.learning.lessons import Lesson, add, add_known, name_forms
 from surgeon.learning.terms import Array, Example
 from surgeon.torch.exporting import EXPORTERS, export
@@ -136,11 +136,11 @@ def _learn_one(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variat
         if plan.general:
             _learn_general(lesson, source, run, plan)
         return
-    failed: Difference | None = None
+    failed: StructuresDiffer | None = None
     for group in plan.groups:
         try:
             add(lesson, [first, *(source.example(variant, run) for variant in group)])
-        except Difference as error:
+        except StructuresDiffer as error:
             failed = failed or error
         else:
             break
