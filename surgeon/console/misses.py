@@ -49,9 +49,9 @@ def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
     shown, left = _fitting(groups, len(groups) * 2 if verbose else MOST_LINES)
     if left:
         shown.append(f" {and_more(left, 'reasons')} ({ALL})")
-    about = {miss.rule for miss in near}
+    about, did = {miss.rule for miss in near}, _rules_that_wrote(report)
     for rule in report.counts:
-        if rule in named and not report.counts[rule] and rule not in about:
+        if rule in named and rule not in about and rule not in did:
             best = next((miss for miss in misses if miss.rule == rule), None)
             shown.append(f"  {rule}: {NOWHERE}" if best is None else miss_text(best))
     if not near and silent and report.outcome == "unchanged":
@@ -89,8 +89,12 @@ def named_rules(report: Report) -> frozenset[str]:
 
 def silent_rules(report: Report) -> frozenset[str]:
     """Rules that were asked for among many, as a set, and that did nothing."""
-    did = {rule for site in (*report.sites, *report.rolled_back) for rule in site.rules}
-    return frozenset(report.counts) - did - named_rules(report)
+    return frozenset(report.counts) - _rules_that_wrote(report) - named_rules(report)
+
+
+def _rules_that_wrote(report: Report) -> frozenset[str]:
+    """Those that fired, rolled back or not."""
+    return frozenset(rule for site in (*report.sites, *report.rolled_back) for rule in site.rules)
 
 
 def grouped(misses: Iterator[Mismatch] | Sequence[Mismatch]) -> list[Group]:
