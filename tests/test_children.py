@@ -1,6 +1,7 @@
 """Children that do what may crash, hang or take all memory: what comes back, and that nothing is left behind."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from surgeon import UsageError
 from surgeon.running import children
-from surgeon.running.children import Answer, Failure, Task
+from surgeon.running.children import KEPT, Answer, Failure, Task
 from surgeon.running.crew import run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -213,3 +214,31 @@ def test_a_fork_has_children_of_its_own():
     assert first == again != of_fork
     assert not noise
     assert all(ends(pid) for pid in (first, of_fork))
+
+
+KEEPING = """
+import sys
+from pathlib import Path
+from surgeon.running.child import let_go
+
+def held():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+blocks = [b"x" * (1 << 24) for _ in range(16)]
+full = held()
+del blocks
+kept = held()
+let_go()
+print(full, kept, held())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries read no such settings")
+def test_memory_is_kept_for_the_next_run_and_given_back_without_work():
+    """What one run lets go stays with a child that works on, so that it need not ask for the same pages again."""
+    told = subprocess.run(
+        [sys.executable, "-c", KEEPING], env={**os.environ, **KEPT}, check=True, capture_output=True, text=True
+    )
+    full, kept, left = map(int, told.stdout.split())
+    assert full - kept < 1 << 25
+    assert kept - left > 1 << 27

@@ -12,6 +12,7 @@ A function takes the argument, and one to note what it is at; it returns what JS
 """
 
 import contextlib
+import ctypes
 import importlib
 import importlib.util
 import json
@@ -28,7 +29,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 NOTES = 4096  # bytes of what is noted
-_PULSE = 1.0  # seconds between two looks at whether the parent lives, should somebody else hold the pipe open
+# Seconds between two looks at whether the parent lives, should somebody else hold the pipe open; and seconds without
+# work until what is kept for it is given back.
+_PULSE = 1.0
 _PACKAGE = "surgeon"
 
 Note = Callable[[Any], None]
@@ -48,11 +51,21 @@ def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
     note = _notebook(int(arguments[0])) if arguments else _nothing
     while True:
-        header, arrays = inbox.get()
+        try:
+            header, arrays = inbox.get(timeout=_PULSE)
+        except queue.Empty:
+            let_go()  # who works on has its pages at hand, who waits has none
+            header, arrays = inbox.get()
         if "prepare" in header:
             importlib.import_module(header["prepare"])
         else:
             _send(answers, *_answer(header, arrays, note))
+
+
+def let_go() -> None:
+    """Give back the memory that the C library keeps for the next run, where it has a call for that."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # not everywhere, and no name on Windows
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _settle_signals() -> None:

@@ -34,8 +34,9 @@ _LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machi
 FAULTS = frozenset({"SIGFPE", "SIGILL"})
 
 # The C library of most Linux systems keeps for the next run what one run lets go: it would give large blocks back, and
-# of a proof that took 9 s of processor time 3 s went into having the same pages again.  No other library reads these.
-_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 24)}
+# of a proof that took 9 s of processor time 3 s went into having the same pages again.  No other library reads these;
+# a child without work gives all back.
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 24)}
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
 
@@ -132,7 +133,7 @@ class Child:
                 stderr=subprocess.DEVNULL,
                 pass_fds=shared,
                 # Several work at once, and all threads of one count for its time.
-                env={**os.environ, **_KEPT, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, **KEPT, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
             )
         except OSError as error:
             why = error.strerror or str(error)
