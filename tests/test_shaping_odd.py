@@ -13,7 +13,7 @@ from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.shapes import values
-from surgeon.shapes.facts import STRICT, Facts, InferredNode
+from surgeon.shapes.facts import STRICT, Facts, NodeView
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Expr
@@ -92,7 +92,7 @@ def test_nonsense_is_unknown(start: int) -> None:
 def test_users_do_not_meet_a_bug_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that raises has said nothing, but for tests."""
 
-    def broken(site: InferredNode) -> Sequence[Facts]:
+    def broken(site: NodeView) -> Sequence[Facts]:
         raise RecursionError
 
     monkeypatch.setitem(RULES, "Relu", broken)

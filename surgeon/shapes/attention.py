@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from surgeon.shapes.facts import INT32, Draft, Facts, InferredNode, Rule, require
+from surgeon.shapes.facts import INT32, Draft, Facts, NodeView, Rule, require
 from surgeon.shapes.symbols import Size, floor_div
 
 
-def _standard_attention(site: InferredNode) -> Sequence[Draft]:
+def _standard_attention(site: NodeView) -> Sequence[Draft]:
     """ONNX Attention-23: q, k, v of [batch, heads, sequence, head] or [batch, sequence, heads · head], then a cache."""
     dtype, query = site.facts(0)
     key, value, past = site.shape(1), site.shape(2), site.shape(4)
@@ -24,7 +24,7 @@ def _standard_attention(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, shape), *caches, Draft(dtype, [query[0], heads, query[-2], total])]
 
 
-def _attention(site: InferredNode) -> Sequence[Draft]:
+def _attention(site: NodeView) -> Sequence[Draft]:
     """Input [batch, sequence, hidden], weights [hidden, all of q, k and v]."""
     dtype, shape = site.facts(0)
     weights, sizes = site.shape(1), site.attribute("qkv_hidden_sizes")
@@ -37,14 +37,14 @@ def _attention(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [*shape[:-1], width]), Draft(dtype, [2, shape[0], heads, total, floor_div(width, heads)])]
 
 
-def _with_cache(site: InferredNode, position: int, axis: int, length: Size) -> Size | None:
+def _with_cache(site: NodeView, position: int, axis: int, length: Size) -> Size | None:
     """The number of keys with those of the cache, an input that may be left out."""
     past = site.shape(position)
     require(past is None or len(past) > axis)
     return length if not site.has(position) else None if past is None else length + past[axis]
 
 
-def _multi_head_attention(site: InferredNode) -> Sequence[Draft]:
+def _multi_head_attention(site: NodeView) -> Sequence[Draft]:
     """Query [batch, sequence, hidden]; value [batch, keys, hidden] or [batch, heads, keys, head]; or all packed."""
     dtype, query = site.facts(0)
     value = site.shape(2)
@@ -68,7 +68,7 @@ def _multi_head_attention(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [query[0], query[1], width]), *caches]
 
 
-def _group_query_attention(site: InferredNode) -> Sequence[Draft]:
+def _group_query_attention(site: NodeView) -> Sequence[Draft]:
     """Query [batch, sequence, heads · head], which may hold key and value too."""
     dtype, query = site.facts(0)
     heads, groups = site.attribute("num_heads", 1), site.attribute("kv_num_heads", 1)
@@ -79,7 +79,7 @@ def _group_query_attention(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [query[0], query[1], head * heads]), Draft(dtype, cache), Draft(dtype, cache)]
 
 
-def _embedding(site: InferredNode) -> Sequence[Facts]:
+def _embedding(site: NodeView) -> Sequence[Facts]:
     """Ids [batch, sequence] and a table [words, hidden]; the second output is the index of the mask."""
     ids, (dtype, table) = site.shape(0), site.facts(2)
     require(table is None or len(table) == 2)

@@ -5,13 +5,13 @@ from typing import Any, TypeAlias
 
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
-from surgeon.shapes.facts import BOOL, INT64, UNKNOWN, Draft, Facts, Inference, InferredNode, Open, axis_of, require
+from surgeon.shapes.facts import BOOL, INT64, UNKNOWN, Draft, Facts, Inference, NodeView, Open, axis_of, require
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
 
 
-def input_draft(owner: InferredNode, body: Scope, name: str) -> Draft:
+def input_draft(owner: NodeView, body: Scope, name: str) -> Draft:
     """What the node that holds a body says of one of the body's inputs."""
     proto: Any = body.proto
     position = [value.name for value in proto.input].index(name)
@@ -31,7 +31,7 @@ def input_draft(owner: InferredNode, body: Scope, name: str) -> Draft:
     return Draft(dtype, (*shape[:axis], *shape[axis + 1 :]))
 
 
-def output_drafts(site: InferredNode, evaluator: Inference, bodies: Mapping[str, Scope]) -> Sequence[Draft | Facts]:
+def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Scope]) -> Sequence[Draft | Facts]:
     """What the bodies of a node say of its outputs."""
     found = {name: _results(evaluator, body) for name, body in bodies.items()}
     if site.node.op == "If":
@@ -44,7 +44,7 @@ def output_drafts(site: InferredNode, evaluator: Inference, bodies: Mapping[str,
     return _loop(site, results) if site.node.op == "Loop" else _scan(site, results)
 
 
-def taken(site: InferredNode) -> str | None:
+def taken(site: NodeView) -> str | None:
     """The branch of an If that is always taken, where the condition follows from the sizes."""
     condition = site.sizes(0)
     return None if not condition else "then_branch" if condition[0] else "else_branch"
@@ -63,13 +63,13 @@ def _either(one: Facts, other: Facts) -> Draft:
     return Draft(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
 
 
-def _loop(site: InferredNode, results: Sequence[Facts]) -> Sequence[Draft]:
+def _loop(site: NodeView, results: Sequence[Facts]) -> Sequence[Draft]:
     carried = len(site.inputs) - 2
     ends = [_either(site.facts(2 + place), facts) for place, facts in enumerate(results[1 : 1 + carried])]
     return [*ends, *[_stacked(facts, 0, None) for facts in results[1 + carried :]]]
 
 
-def _scan(site: InferredNode, results: Sequence[Facts]) -> Sequence[Draft]:
+def _scan(site: NodeView, results: Sequence[Facts]) -> Sequence[Draft]:
     if site.opset < 9:
         return []
     states = _states(site)
@@ -81,7 +81,7 @@ def _scan(site: InferredNode, results: Sequence[Facts]) -> Sequence[Draft]:
     return ends
 
 
-def _states(scan: InferredNode) -> int:
+def _states(scan: NodeView) -> int:
     """How many of the inputs of a Scan are states; the others are scanned."""
     states = len(scan.inputs) - int(scan.attribute("num_scan_inputs", 0))
     require(states >= 0)
@@ -96,7 +96,7 @@ def _stacked(facts: Facts, axis: int, turns: Any) -> Draft:
     return Draft(facts.dtype, [*shape[:axis], turns, *shape[axis:]])
 
 
-def _listed(site: InferredNode, name: str, place: int) -> int:
+def _listed(site: NodeView, name: str, place: int) -> int:
     axes = site.attribute(name)
     return int(axes[place]) if axes else 0
 

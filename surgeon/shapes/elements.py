@@ -16,7 +16,7 @@ from surgeon.ops.records import REGROUPING
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
-from surgeon.shapes.facts import INT32, INT64, INTEGERS, InferredNode, Missing, Shape, axis_of, said
+from surgeon.shapes.facts import INT32, INT64, INTEGERS, Missing, NodeView, Shape, axis_of, said
 from surgeon.shapes.moving import handed_on, move_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import product
@@ -131,7 +131,7 @@ class Elements:
         find: Callable[..., Any] = self._find_choice if is_choice else self._find_affine
         return None if shape is None else said(find, home, name, shape)
 
-    def _site(self, home: Scope, name: str) -> InferredNode | None:
+    def _site(self, home: Scope, name: str) -> NodeView | None:
         node = home.producers.get(name)
         if node is None or node.outputs[0] != name or home.versions.get("", 1) < 7:  # others broadcast before
             return None
@@ -181,7 +181,7 @@ class Elements:
         move = move_of(site, own, shape)
         return None if move is None else move(first)
 
-    def _picked(self, site: InferredNode) -> Affine | None:
+    def _picked(self, site: NodeView) -> Affine | None:
         """What a GatherND, or a Gather from a flattened tensor, picks from an affine index."""
         home, (data, indices) = site.scope, site.inputs
         shape = site.shape(1)
@@ -204,7 +204,7 @@ class Elements:
         is_inside = all(column.is_at_least(0, shape[:-1]) for column in columns)
         return affine.picked(found, columns) if is_inside and len(columns) == len(found.strides) else None
 
-    def _concatenated(self, site: InferredNode, shape: Shape) -> Affine | None:
+    def _concatenated(self, site: NodeView, shape: Shape) -> Affine | None:
         """The index of tensors put behind one another."""
         parts = [(self.affine(site.scope, read), site.shape(place)) for place, read in enumerate(site.inputs)]
         known = [(found, sizes) for found, sizes in parts if found is not None and sizes is not None]
@@ -240,7 +240,7 @@ class Elements:
             return None
         return handed_on(site, first, own, shape)
 
-    def _compared(self, site: InferredNode, shape: Shape) -> Choice | None:
+    def _compared(self, site: NodeView, shape: Shape) -> Choice | None:
         """a ≤ b for two affine indices is b − a ≥ 0."""
         low, high, apart = COMPARISONS[site.node.op]
         sides: list[Affine] = []
@@ -257,7 +257,7 @@ class Elements:
             return choices.uniform(np.bool_(is_always)) if is_always or is_never else None
         return choices.chosen(np.True_, np.False_, (bound,), shape)
 
-    def _function(self, site: InferredNode, shape: Shape) -> Choice | None:
+    def _function(self, site: NodeView, shape: Shape) -> Choice | None:
         """A function of the elements of one choice, or of two."""
         function, op = FUNCTIONS[site.node.op], site.node.op
         given = list(self._inputs(site))
@@ -272,7 +272,7 @@ class Elements:
         wide = [choices.moved(choice, affine.spreading(own, shape), shape) for choice, own in given]
         return None if wide[0] is None or wide[1] is None else choices.both(wide[0], wide[1], op == "And", shape)
 
-    def _selected(self, site: InferredNode, shape: Shape) -> Choice | None:
+    def _selected(self, site: NodeView, shape: Shape) -> Choice | None:
         """Where, of two values, or by a condition that is the same everywhere."""
         given = list(self._inputs(site))
         if len(given) < 3:
@@ -286,7 +286,7 @@ class Elements:
         picked = condition.mapped(lambda truth: first.inside if truth else second.inside)
         return choices.moved(picked, affine.spreading(own, shape), shape)
 
-    def _inputs(self, site: InferredNode) -> Iterator[tuple[Choice, Shape]]:
+    def _inputs(self, site: NodeView) -> Iterator[tuple[Choice, Shape]]:
         """The choices that a node reads with their shapes, up to the first that is none."""
         for read in site.inputs:
             choice, shape = self.choice(site.scope, read), self.shapes.facts(site.scope, read).shape

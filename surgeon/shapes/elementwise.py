@@ -4,25 +4,25 @@ from collections.abc import Sequence
 
 from surgeon.ops.records import named
 from surgeon.shapes.broadcasting import broadcast
-from surgeon.shapes.facts import BOOL, Draft, Facts, InferredNode, Open, Rule, axis_of
+from surgeon.shapes.facts import BOOL, Draft, Facts, NodeView, Open, Rule, axis_of
 
 
-def _unary(site: InferredNode) -> Sequence[Facts]:
+def _unary(site: NodeView) -> Sequence[Facts]:
     return [site.facts(0)]
 
 
-def _test(site: InferredNode) -> Sequence[Facts]:
+def _test(site: NodeView) -> Sequence[Facts]:
     return [Facts(BOOL, site.shape(0))]
 
 
-def together(site: InferredNode, positions: Sequence[int]) -> Open | None:
+def together(site: NodeView, positions: Sequence[int]) -> Open | None:
     """The shape to which some inputs broadcast; None where a rank is unknown."""
     shapes = [site.shape(position) for position in positions if site.has(position)]
     given = [shape for shape in shapes if shape is not None]
     return broadcast(*given) if len(given) == len(shapes) else None
 
 
-def _broadcasting(site: InferredNode) -> Sequence[Draft]:
+def _broadcasting(site: NodeView) -> Sequence[Draft]:
     dtype = next((found for found in map(site.dtype, range(len(site.inputs))) if found), None)
     if site.node.op == "Pow":
         dtype = site.dtype(0)
@@ -31,57 +31,57 @@ def _broadcasting(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, together(site, range(len(site.inputs))))]
 
 
-def _comparing(site: InferredNode) -> Sequence[Draft]:
+def _comparing(site: NodeView) -> Sequence[Draft]:
     return [Draft(BOOL, site.shape(0) if site.opset < 7 else together(site, (0, 1)))]
 
 
-def _quantized_broadcasting(site: InferredNode) -> Sequence[Draft]:
+def _quantized_broadcasting(site: NodeView) -> Sequence[Draft]:
     """Each operand is followed by its scale and zero point."""
     return [Draft(site.dtype(0), together(site, (0, 3)))]
 
 
-def _where(site: InferredNode) -> Sequence[Draft]:
+def _where(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.dtype(1) or site.dtype(2), together(site, (0, 1, 2)))]
 
 
-def _cast(site: InferredNode) -> Sequence[Facts]:
+def _cast(site: NodeView) -> Sequence[Facts]:
     target = site.attribute("to")
     return [Facts(target if isinstance(target, int) and target else None, site.shape(0))]
 
 
-def _cast_like(site: InferredNode) -> Sequence[Facts]:
+def _cast_like(site: NodeView) -> Sequence[Facts]:
     return [Facts(site.dtype(1), site.shape(0))]
 
 
-def _dropout(site: InferredNode) -> Sequence[Facts]:
+def _dropout(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.facts(0)
     return [Facts(dtype, shape), Facts(BOOL if site.opset >= 10 else dtype, shape)]
 
 
-def _quantize(site: InferredNode) -> Sequence[Facts]:
+def _quantize(site: NodeView) -> Sequence[Facts]:
     dtype = site.dtype(2) if site.has(2) else site.attribute("output_dtype", 0) or 2  # UINT8
     return [Facts(dtype, site.shape(0))]
 
 
-def _dequantize(site: InferredNode) -> Sequence[Facts]:
+def _dequantize(site: NodeView) -> Sequence[Facts]:
     return [Facts(site.attribute("output_dtype", 0) or site.dtype(1), site.shape(0))]
 
 
-def _quantize_dynamically(site: InferredNode) -> Sequence[Facts]:
+def _quantize_dynamically(site: NodeView) -> Sequence[Facts]:
     return [Facts(2, site.shape(0)), Facts(1, ()), Facts(2, ())]
 
 
-def _like(site: InferredNode) -> Sequence[Facts]:
+def _like(site: NodeView) -> Sequence[Facts]:
     return [Facts(site.attribute("dtype") or site.dtype(0), site.shape(0))]
 
 
-def _batch_normalization(site: InferredNode) -> Sequence[Facts]:
+def _batch_normalization(site: NodeView) -> Sequence[Facts]:
     """The running mean and variance follow in training; older opsets have two more outputs of the same shape."""
     statistics = site.facts(3)
     return [site.facts(0), *[statistics] * 4]
 
 
-def _layer_normalization(site: InferredNode) -> Sequence[Facts]:
+def _layer_normalization(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.facts(0)
     if shape is None:
         return [Facts(dtype, None), Facts(site.attribute("stash_type", 1), None)] * 2
@@ -90,7 +90,7 @@ def _layer_normalization(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, shape), statistics, statistics]
 
 
-def _skip_normalization(site: InferredNode) -> Sequence[Facts]:
+def _skip_normalization(site: NodeView) -> Sequence[Facts]:
     """Outputs: normalised, mean, inverse standard deviation, and the sum of input, skip and bias."""
     dtype, shape = site.facts(0)
     statistics = Facts(1, None if shape is None else (*shape[:-1], 1))

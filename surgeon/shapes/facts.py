@@ -86,8 +86,8 @@ class Draft(NamedTuple):
 
 
 UNKNOWN = Facts(None, None)
-Rule: TypeAlias = "Callable[[InferredNode], Sequence[Draft | Facts]]"
-ValueRule: TypeAlias = "Callable[[InferredNode], Sequence[Values | None]]"
+Rule: TypeAlias = "Callable[[NodeView], Sequence[Draft | Facts]]"
+ValueRule: TypeAlias = "Callable[[NodeView], Sequence[Values | None]]"
 
 
 class Inference(Protocol):
@@ -110,7 +110,7 @@ class Inference(Protocol):
         ...
 
 
-class InferredNode:
+class NodeView:
     """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
 
     def __init__(self, evaluator: Inference, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:

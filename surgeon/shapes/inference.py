@@ -7,7 +7,7 @@ from onnx import TensorProto, TypeProto, defs, helper
 
 from surgeon.indexing.scope import split_op
 from surgeon.ops.schemas import element_type
-from surgeon.shapes.facts import INTEGERS, Draft, Facts, InferredNode, schema_of
+from surgeon.shapes.facts import INTEGERS, Draft, Facts, NodeView, schema_of
 from surgeon.shapes.rules import RULES
 from surgeon.shapes.symbols import Size
 
@@ -23,7 +23,7 @@ REFUSALS = (
 )
 
 
-def infer(site: InferredNode) -> Sequence[Draft]:
+def infer(site: NodeView) -> Sequence[Draft]:
     """What onnx infers for the outputs of a node whose op has no rule here; dtypes alone where it does not reach.
 
     Of an op that has one, onnx is not asked: of what the rule finds odd, its inference of some takes for ever (Expand).
@@ -34,7 +34,7 @@ def infer(site: InferredNode) -> Sequence[Draft]:
     return [Draft(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]
 
 
-def _by_onnx(site: InferredNode) -> Sequence[Draft] | None:
+def _by_onnx(site: NodeView) -> Sequence[Draft] | None:
     domain, name = split_op(site.node.op)
     if not defs.has(name, domain):
         return None
@@ -59,7 +59,7 @@ def _by_onnx(site: InferredNode) -> Sequence[Draft] | None:
     return [_draft(found.get(f"o{place}"), sizes) for place in range(len(site.node.outputs))]
 
 
-def _known(site: InferredNode, names: dict[Size, str]) -> tuple[dict[str, TypeProto], dict[str, TensorProto]]:
+def _known(site: NodeView, names: dict[Size, str]) -> tuple[dict[str, TypeProto], dict[str, TensorProto]]:
     """The types of all inputs, and the values of those that are plain integers; `names` is filled on the way."""
     types, data = {}, {}
     for place in range(len(site.inputs)):
@@ -91,7 +91,7 @@ def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> Draft:
     return Draft(tensor.elem_type or None, dims)
 
 
-def _by_schema(site: InferredNode, place: int) -> int | None:
+def _by_schema(site: NodeView, place: int) -> int | None:
     """The dtype of an output: the one type that its schema allows, or that of an input of the same type variable."""
     known = schema_of(site.scope, site.node.op)
     formal = known.output_at(place) if known is not None else None

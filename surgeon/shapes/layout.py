@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.broadcasting import broadcast, equal
-from surgeon.shapes.facts import Draft, Facts, InferredNode, Open, Rule, Shape, axis_of, known, length_of, require
+from surgeon.shapes.facts import Draft, Facts, NodeView, Open, Rule, Shape, axis_of, known, length_of, require
 from surgeon.shapes.symbols import Expr, Size, floor_div, product
 
 
@@ -28,7 +28,7 @@ def reshaped(shape: Shape | None, target: Sequence[Size | None], allow_zero: boo
     return sizes
 
 
-def _reshape(site: InferredNode) -> Sequence[Draft]:
+def _reshape(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.facts(0)
     target = site.value(1) if site.has(1) else None
     listed = site.attribute("shape") if not site.has(1) else None
@@ -39,27 +39,27 @@ def _reshape(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, reshaped(shape, listed, bool(site.attribute("allowzero", 0))))]
 
 
-def _of_length(site: InferredNode, position: int) -> Open | None:
+def _of_length(site: NodeView, position: int) -> Open | None:
     """A shape of which the rank is known alone: that of the tensor that lists its dimensions."""
     rank = length_of(site.shape(position))
     return None if rank is None else [None] * rank
 
 
-def _flatten(site: InferredNode) -> Sequence[Facts]:
+def _flatten(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.ranked(0)
     axis = site.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     return [Facts(dtype, (product(shape[:axis]), product(shape[axis:])))]
 
 
-def _transpose(site: InferredNode) -> Sequence[Facts]:
+def _transpose(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.ranked(0)
     order = site.attribute("perm") or list(reversed(range(len(shape))))
     require(sorted(order) == list(range(len(shape))))
     return [Facts(dtype, tuple(shape[axis] for axis in order))]
 
 
-def _squeeze(site: InferredNode) -> Sequence[Facts]:
+def _squeeze(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.ranked(0)
     axes = site.axes(1)
     if axes is None:  # every dimension of size 1 goes, so all sizes must be known
@@ -69,7 +69,7 @@ def _squeeze(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, tuple(size for axis, size in enumerate(shape) if axis not in gone))]
 
 
-def _unsqueeze(site: InferredNode) -> Sequence[Facts]:
+def _unsqueeze(site: NodeView) -> Sequence[Facts]:
     (dtype, shape), axes = site.ranked(0), site.axes(1)
     if axes is None:
         return [Facts(dtype, None)]
@@ -79,7 +79,7 @@ def _unsqueeze(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, tuple(1 if axis in new else next(rest) for axis in range(rank)))]
 
 
-def _concat(site: InferredNode) -> Sequence[Facts]:
+def _concat(site: NodeView) -> Sequence[Facts]:
     found = [site.facts(position) for position in range(len(site.inputs))]
     dtype = next((facts.dtype for facts in found if facts.dtype), None)
     shapes = [facts.shape for facts in found if facts.shape is not None]
@@ -93,7 +93,7 @@ def _concat(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, tuple(merged))]
 
 
-def split_sizes(site: InferredNode, whole: Size, count: int) -> list[Size | None]:
+def split_sizes(site: NodeView, whole: Size, count: int) -> list[Size | None]:
     """The sizes along the axis of a Split into `count` outputs (ONNX, Split: the last part may be smaller)."""
     if site.has(1):
         listed = site.value(1)
@@ -107,7 +107,7 @@ def split_sizes(site: InferredNode, whole: Size, count: int) -> list[Size | None
     return [each] * count if even else [*[each] * (count - 1), whole - each * (count - 1)]
 
 
-def _split(site: InferredNode) -> Sequence[Draft]:
+def _split(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.ranked(0)
     count = len(site.node.outputs)
     axis = axis_of(site.attribute("axis", 0), len(shape))
@@ -115,7 +115,7 @@ def _split(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [*shape[:axis], size, *shape[axis + 1 :]]) for size in sizes]
 
 
-def _expand(site: InferredNode) -> Sequence[Draft]:
+def _expand(site: NodeView) -> Sequence[Draft]:
     (dtype, shape), target = site.ranked(0), site.value(1)
     if target is not None:
         return [Draft(dtype, broadcast(shape, target.reshape(-1).tolist()))]
@@ -123,7 +123,7 @@ def _expand(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, None if least is None else broadcast(shape, least))]
 
 
-def _tile(site: InferredNode) -> Sequence[Draft]:
+def _tile(site: NodeView) -> Sequence[Draft]:
     (dtype, shape), repeats = site.ranked(0), site.value(1)
     if repeats is None:
         return [Draft(dtype, [None] * len(shape))]
@@ -132,7 +132,7 @@ def _tile(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [None if times is None else size * times for size, times in each])]
 
 
-def _pad(site: InferredNode) -> Sequence[Draft]:
+def _pad(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.ranked(0)
     pads = site.sizes(1) if site.has(1) else site.attribute("pads", site.attribute("paddings"))
     if pads is None or (site.has(3) and site.numbers(3) is None):
@@ -146,7 +146,7 @@ def _pad(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, padded)]
 
 
-def _depth_to_space(site: InferredNode) -> Sequence[Facts]:
+def _depth_to_space(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.ranked(0)
     block = site.attribute("blocksize", 1)
     require(len(shape) == 4)
@@ -154,7 +154,7 @@ def _depth_to_space(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, (batch, floor_div(channels, block * block), height * block, width * block))]
 
 
-def _space_to_depth(site: InferredNode) -> Sequence[Facts]:
+def _space_to_depth(site: NodeView) -> Sequence[Facts]:
     dtype, shape = site.ranked(0)
     block = site.attribute("blocksize", 1)
     require(len(shape) == 4)

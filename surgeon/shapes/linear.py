@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon.shapes.broadcasting import broadcast, equal
-from surgeon.shapes.facts import INT32, INT64, Draft, Facts, InferredNode, Open, Rule, Shape, require
+from surgeon.shapes.facts import INT32, INT64, Draft, Facts, NodeView, Open, Rule, Shape, require
 from surgeon.shapes.symbols import Size, floor_div, smallest
 
 
@@ -20,11 +20,11 @@ def _swapped(shape: Shape | None, swap: object) -> Shape | None:
     return (*shape[:-2], shape[-1], shape[-2]) if shape is not None and swap and len(shape) > 1 else shape
 
 
-def _matmul(site: InferredNode) -> Sequence[Draft]:
+def _matmul(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.dtype(0) or site.dtype(1), product_shape(site.shape(0), site.shape(1)))]
 
 
-def _fused_matmul(site: InferredNode) -> Sequence[Draft]:
+def _fused_matmul(site: NodeView) -> Sequence[Draft]:
     if site.attribute("transBatchA") or site.attribute("transBatchB"):
         return [Draft(site.dtype(0), None)]
     left = _swapped(site.shape(0), site.attribute("transA"))
@@ -32,25 +32,25 @@ def _fused_matmul(site: InferredNode) -> Sequence[Draft]:
     return [Draft(site.dtype(0), product_shape(left, right))]
 
 
-def _integer_matmul(site: InferredNode) -> Sequence[Draft]:
+def _integer_matmul(site: NodeView) -> Sequence[Draft]:
     return [Draft(INT32, product_shape(site.shape(0), site.shape(1)))]
 
 
-def _matmul_to_float(site: InferredNode) -> Sequence[Draft]:
+def _matmul_to_float(site: NodeView) -> Sequence[Draft]:
     """The scales, which come after both operands, are of the type of the result."""
     return [Draft(site.dtype(2), product_shape(site.shape(0), site.shape(1)))]
 
 
-def _quantized_matmul(site: InferredNode) -> Sequence[Draft]:
+def _quantized_matmul(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.dtype(7), product_shape(site.shape(0), site.shape(3)))]
 
 
-def _matmul_n_bits(site: InferredNode) -> Sequence[Draft]:
+def _matmul_n_bits(site: NodeView) -> Sequence[Draft]:
     shape, columns = site.shape(0), site.attribute("N")
     return [Draft(site.dtype(0), None if shape is None else [*shape[:-1], columns])]
 
 
-def _gemm(site: InferredNode) -> Sequence[Facts]:
+def _gemm(site: NodeView) -> Sequence[Facts]:
     left = _swapped(site.shape(0), site.attribute("transA"))
     right = _swapped(site.shape(1), site.attribute("transB"))
     dtype = site.dtype(0) or site.dtype(1)
@@ -58,7 +58,7 @@ def _gemm(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, None if left is None or right is None else (left[0], right[1]))]
 
 
-def _einsum(site: InferredNode) -> Sequence[Draft]:
+def _einsum(site: NodeView) -> Sequence[Draft]:
     """Labels bind sizes; an ellipsis stands for axes that broadcast."""
     dtype = site.dtype(0)
     equation = site.attribute("equation", "").replace(" ", "").replace("...", ".")
@@ -86,7 +86,7 @@ def _einsum(site: InferredNode) -> Sequence[Draft]:
 class _Windows:
     """The attributes of a convolution or pool, one number for each spatial axis."""
 
-    def __init__(self, site: InferredNode, kernel: Sequence[Size], rank: int) -> None:
+    def __init__(self, site: NodeView, kernel: Sequence[Size], rank: int) -> None:
         self.kernel = kernel
         self.strides: list[int] = site.attribute("strides") or [1] * rank
         self.dilations: list[int] = site.attribute("dilations") or [1] * rank
@@ -122,7 +122,7 @@ class _Windows:
         return (size - 1) * self.strides[axis] + extra + self.extent(axis) - self.padding(axis)
 
 
-def _convolved(site: InferredNode, data: Shape | None, weight: Shape | None) -> Open | None:
+def _convolved(site: NodeView, data: Shape | None, weight: Shape | None) -> Open | None:
     if data is None or weight is None:
         return None
     require(len(data) == len(weight) > 1)
@@ -131,19 +131,19 @@ def _convolved(site: InferredNode, data: Shape | None, weight: Shape | None) -> 
     return [data[0], weight[0], *(windows.size(axis, size) for axis, size in enumerate(spatial))]
 
 
-def _convolution(site: InferredNode) -> Sequence[Draft]:
+def _convolution(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.dtype(0), _convolved(site, site.shape(0), site.shape(1)))]
 
 
-def _integer_convolution(site: InferredNode) -> Sequence[Draft]:
+def _integer_convolution(site: NodeView) -> Sequence[Draft]:
     return [Draft(INT32, _convolved(site, site.shape(0), site.shape(1)))]
 
 
-def _quantized_convolution(site: InferredNode) -> Sequence[Draft]:
+def _quantized_convolution(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.dtype(7), _convolved(site, site.shape(0), site.shape(3)))]
 
 
-def _transposed_convolution(site: InferredNode) -> Sequence[Draft]:
+def _transposed_convolution(site: NodeView) -> Sequence[Draft]:
     (dtype, data), (_, weight) = site.ranked(0), site.ranked(1)
     require(len(data) == len(weight) > 1)
     rank = len(data) - 2
@@ -157,7 +157,7 @@ def _transposed_convolution(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [data[0], weight[1] * site.attribute("group", 1), *spatial])]
 
 
-def _pool(site: InferredNode) -> Sequence[Draft]:
+def _pool(site: NodeView) -> Sequence[Draft]:
     dtype, data = site.facts(0)
     kernel: Any = site.attribute("kernel_shape")
     if data is None or kernel is None:
@@ -169,7 +169,7 @@ def _pool(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, shape), Draft(INT64, shape)]
 
 
-def _global_pool(site: InferredNode) -> Sequence[Facts]:
+def _global_pool(site: NodeView) -> Sequence[Facts]:
     dtype, data = site.facts(0)
     return [Facts(dtype, None if data is None else (*data[:2], *[1] * (len(data) - 2)))]
 

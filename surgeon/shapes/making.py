@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.shapes.facts import BOOL, FLOAT, INT64, Draft, Facts, InferredNode, Rule, axis_of, length_of, require
+from surgeon.shapes.facts import BOOL, FLOAT, INT64, Draft, Facts, NodeView, Rule, axis_of, length_of, require
 from surgeon.shapes.symbols import Size, floor_div, largest
 
 STRING = 8  # TensorProto.STRING
 
 
-def constant(site: InferredNode) -> AttributeProto | None:
+def constant(site: NodeView) -> AttributeProto | None:
     """The attribute of a Constant, references to a function's attributes resolved."""
     names = [item.name for item in site.node.proto.attribute]
     return None if len(names) != 1 else site.resolved(names[0])
 
 
-def _constant(site: InferredNode) -> Sequence[Facts]:
+def _constant(site: NodeView) -> Sequence[Facts]:
     item = constant(site)
     if item is None:
         return [Facts(None, None)]
@@ -35,21 +35,21 @@ def _constant(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, () if numbers is None else (len(numbers),))]
 
 
-def shape_range(site: InferredNode, rank: int) -> range:
+def shape_range(site: NodeView, rank: int) -> range:
     """The axes that a Shape lists (ONNX, Shape-15: start and end are clamped)."""
     return range(*slice(site.attribute("start", 0), site.attribute("end", rank)).indices(rank))
 
 
-def _shape(site: InferredNode) -> Sequence[Draft]:
+def _shape(site: NodeView) -> Sequence[Draft]:
     shape = site.shape(0)
     return [Draft(INT64, [None if shape is None else len(shape_range(site, len(shape)))])]
 
 
-def _size(site: InferredNode) -> Sequence[Facts]:
+def _size(site: NodeView) -> Sequence[Facts]:
     return [Facts(INT64, ())]
 
 
-def _filled(site: InferredNode) -> Sequence[Draft]:
+def _filled(site: NodeView) -> Sequence[Draft]:
     filling = site.attribute("value")
     dtype = FLOAT if filling is None else filling.t.data_type
     target = site.value(0)
@@ -67,7 +67,7 @@ def range_length(start: Size, limit: Size, delta: Size) -> Size | None:
     return largest(steps, 0)
 
 
-def _range(site: InferredNode) -> Sequence[Draft]:
+def _range(site: NodeView) -> Sequence[Draft]:
     dtype = site.dtype(0) or site.dtype(1) or site.dtype(2)
     bounds = [site.sizes(position) for position in range(3)]
     if all(bounds):
@@ -81,11 +81,11 @@ def _range(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [max(ceil((last - first) / step), 0)])]
 
 
-def _random(site: InferredNode) -> Sequence[Draft]:
+def _random(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.attribute("dtype", FLOAT), site.attribute("shape"))]
 
 
-def _resize(site: InferredNode) -> Sequence[Draft]:
+def _resize(site: NodeView) -> Sequence[Draft]:
     """Sizes as given, or each size times its scale; axes left out keep theirs."""
     dtype, shape = site.ranked(0)
     axes = [axis_of(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
@@ -112,7 +112,7 @@ def _scaled(size: Size, scale: float) -> Size:
     return floor_div(size * ratio.numerator, ratio.denominator)
 
 
-def _frames(site: InferredNode) -> Sequence[Draft]:
+def _frames(site: NodeView) -> Sequence[Draft]:
     """STFT: [batch, frames, bins, 2] of a signal [batch, length, 1 or 2]."""
     dtype, signal = site.facts(0)
     require(signal is None or len(signal) in (2, 3))
@@ -124,7 +124,7 @@ def _frames(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, [signal[0], floor_div(signal[1] - window, step[0]) + 1, bins, 2])]
 
 
-def _truth(site: InferredNode) -> Sequence[Facts]:
+def _truth(site: NodeView) -> Sequence[Facts]:
     return [Facts(BOOL, ())]
 
 

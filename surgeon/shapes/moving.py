@@ -10,14 +10,14 @@ from surgeon.ops.records import REGROUPING, named
 from surgeon.shapes import affine, choices
 from surgeon.shapes.affine import Affine
 from surgeon.shapes.choices import Choice
-from surgeon.shapes.facts import InferredNode, Shape, axis_of
+from surgeon.shapes.facts import NodeView, Shape, axis_of
 from surgeon.shapes.selecting import slice_parameters
 
 Move: TypeAlias = Callable[[Affine], Affine | None]
 PICKING = named(lambda op: op.moves == (0,) and not op.reduces)  # so that one of equal elements stays one
 
 
-def move_of(site: InferredNode, own: Shape, shape: Shape) -> Move | None:
+def move_of(site: NodeView, own: Shape, shape: Shape) -> Move | None:
     """Where an op puts the elements of its first input; None for an op that does more than that."""
     if site.node.op in REGROUPING:
         return lambda found: affine.regrouped(found, own, shape)
@@ -39,7 +39,7 @@ def _cut_out(found: Affine, cut: Any, own: Shape, shape: Shape) -> Affine | None
     return None if made is None else affine.normal(made.offset, made.strides, shape)
 
 
-def handed_on(site: InferredNode, choice: Choice, own: Shape, shape: Shape) -> Choice | None:
+def handed_on(site: NodeView, choice: Choice, own: Shape, shape: Shape) -> Choice | None:
     """What an op of one choice makes of it: the same elements elsewhere, in another dtype, or some of them."""
     op = site.node.op
     if op == "Identity":
@@ -58,7 +58,7 @@ def handed_on(site: InferredNode, choice: Choice, own: Shape, shape: Shape) -> C
     return None if move is None else choices.moved(choice, move, shape)
 
 
-def _half(site: InferredNode, choice: Choice, shape: Shape) -> Choice | None:
+def _half(site: NodeView, choice: Choice, shape: Shape) -> Choice | None:
     """Trilu of equal elements: they stay on one side of a diagonal, and are 0 on the other (ONNX, Trilu)."""
     shift = site.sizes(1) if site.has(1) else [0]
     if not choice.is_uniform or not shift or len(shift) != 1 or len(shape) < 2:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from surgeon.ops.records import named
-from surgeon.shapes.facts import INT64, Draft, Facts, InferredNode, Rule, axis_of, length_of
+from surgeon.shapes.facts import INT64, Draft, Facts, NodeView, Rule, axis_of, length_of
 
 
-def _reduce(site: InferredNode) -> Sequence[Draft]:
+def _reduce(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.ranked(0)
     keep = site.attribute("keepdims", 1)
     axes = site.axes(1)
@@ -21,7 +21,7 @@ def _reduce(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, sizes)]
 
 
-def _arg(site: InferredNode) -> Sequence[Facts]:
+def _arg(site: NodeView) -> Sequence[Facts]:
     _, shape = site.ranked(0)
     axis = axis_of(site.attribute("axis", 0), len(shape))
     one = (1,) if site.attribute("keepdims", 1) else ()

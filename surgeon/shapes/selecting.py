@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from surgeon.shapes.facts import INT64, Draft, Facts, InferredNode, Open, Rule, Shape, axis_of, require
+from surgeon.shapes.facts import INT64, Draft, Facts, NodeView, Open, Rule, Shape, axis_of, require
 from surgeon.shapes.symbols import Size, at_least, floor_div, largest, only_call, smallest
 
 FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
 
 
-def slice_parameters(site: InferredNode) -> tuple[list[Any], list[Any], list[int], list[int]] | None:
+def slice_parameters(site: NodeView) -> tuple[list[Any], list[Any], list[int], list[int]] | None:
     """(starts, ends, axes, steps) of a Slice, starts and ends with None for unknown ones; None if axes are unknown."""
     if site.opset < 10:
         starts, ends = list(site.attribute("starts") or ()), list(site.attribute("ends") or ())
@@ -62,7 +62,7 @@ def _items(kind: str, size: Size) -> tuple[Size, ...]:
     return call.args if call is not None and call.kind == kind else (size,)
 
 
-def _slice(site: InferredNode) -> Sequence[Draft]:
+def _slice(site: NodeView) -> Sequence[Draft]:
     (dtype, shape), found = site.ranked(0), slice_parameters(site)
     if found is None:
         return [Draft(dtype, [None] * len(shape))]
@@ -73,17 +73,17 @@ def _slice(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, sizes)]
 
 
-def _gather(site: InferredNode) -> Sequence[Facts]:
+def _gather(site: NodeView) -> Sequence[Facts]:
     (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
     axis = axis_of(site.attribute("axis", 0), len(shape))
     return [Facts(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
 
 
-def _gather_elements(site: InferredNode) -> Sequence[Facts]:
+def _gather_elements(site: NodeView) -> Sequence[Facts]:
     return [Facts(site.dtype(0), site.shape(1))]
 
 
-def _gather_nd(site: InferredNode) -> Sequence[Facts]:
+def _gather_nd(site: NodeView) -> Sequence[Facts]:
     (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
     if not indices or not isinstance(indices[-1], int):
         return [Facts(dtype, None)]
@@ -91,7 +91,7 @@ def _gather_nd(site: InferredNode) -> Sequence[Facts]:
     return [Facts(dtype, (*indices[:-1], *shape[taken:]))]
 
 
-def _top_k(site: InferredNode) -> Sequence[Draft]:
+def _top_k(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.ranked(0)
     axis = axis_of(site.attribute("axis", -1), len(shape))
     listed: Sequence[Size] | None = site.sizes(1) if site.has(1) else [site.attribute("k")]
@@ -99,19 +99,19 @@ def _top_k(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, sizes), Draft(INT64, sizes)]
 
 
-def _non_zero(site: InferredNode) -> Sequence[Draft]:
+def _non_zero(site: NodeView) -> Sequence[Draft]:
     shape = site.shape(0)
     return [Draft(INT64, [None if shape is None else max(len(shape), 1), None])]
 
 
-def _one_hot(site: InferredNode) -> Sequence[Draft]:
+def _one_hot(site: NodeView) -> Sequence[Draft]:
     dtype, (_, shape) = site.dtype(2), site.ranked(0)
     depth: Sequence[Size] | None = site.sizes(1) or [int(number) for number in site.floats(1) or ()]
     axis = axis_of(site.attribute("axis", -1), len(shape) + 1)
     return [Draft(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]
 
 
-def _unique(site: InferredNode) -> Sequence[Draft]:
+def _unique(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.facts(0)
     axis = site.attribute("axis")
     found: Open | None = [None]
@@ -120,7 +120,7 @@ def _unique(site: InferredNode) -> Sequence[Draft]:
     return [Draft(dtype, found), *[Draft(INT64, [None])] * 3]
 
 
-def _compress(site: InferredNode) -> Sequence[Draft]:
+def _compress(site: NodeView) -> Sequence[Draft]:
     dtype, shape = site.facts(0)
     axis = site.attribute("axis")
     if axis is None:
@@ -132,7 +132,7 @@ def _with_open(shape: Shape, axis: int) -> Open:
     return [*shape[:axis], None, *shape[axis + 1 :]]
 
 
-def _non_max_suppression(site: InferredNode) -> Sequence[Draft]:
+def _non_max_suppression(site: NodeView) -> Sequence[Draft]:
     return [Draft(INT64, [None, 3])]
 
 

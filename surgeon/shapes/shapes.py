@@ -23,8 +23,8 @@ from surgeon.shapes.facts import (
     WHOLE,
     Draft,
     Facts,
-    InferredNode,
     Missing,
+    NodeView,
     Shape,
     Values,
     merged,
@@ -99,9 +99,7 @@ class Shapes:
         found = self._solved_value(home, name)
         if found is None or not all(isinstance(item, (int, Expr)) for item in found.flat):
             return None  # a ratio stands in what must be a tensor of floats
-        if self.facts(scope, name).dtype in FLOATS:
-            return None
-        return found.copy()
+        return None if self.facts(scope, name).dtype in FLOATS else found.copy()
 
     def inside(self, call: Node) -> "Shapes | None":
         """The evaluator of the function that a node calls, for this one call; None where it calls none.
@@ -111,23 +109,20 @@ class Shapes:
         scope = self._called(call)
         if scope is None:
             return None
-        site = self.site(call)
-        return self._inside(site.scope, call, scope)
+        return self._inside(self.site(call).scope, call, scope)
 
-    def site(self, node: Node) -> InferredNode:
+    def site(self, node: Node) -> NodeView:
         """A node with all that rules ask of its inputs."""
         home, inputs = self.origin.scope(node.scope), self.origin.inputs(node)
         for name in filter(None, inputs):
             self.facts(home, name)
             self.value(home, name)
-        return InferredNode(self, home, node, inputs)
+        return NodeView(self, home, node, inputs)
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
         item = node.attribute(name)
-        if item is None or not item.ref_attr_name:
-            return item
-        return self.given(item.ref_attr_name)
+        return item if item is None or not item.ref_attr_name else self.given(item.ref_attr_name)
 
     def given(self, name: str) -> AttributeProto | None:
         """What the call of the function gives for an attribute of the function; None outside of functions."""
@@ -249,7 +244,7 @@ class Shapes:
         may_repeat = self._stated.draft(home, name) is UNSTATED
         found = self._repeats.find(home, node, given) if may_repeat else None
         if found is None:
-            self._apply(InferredNode(self, home, node, inputs))
+            self._apply(NodeView(self, home, node, inputs))
             found = self._facts[home, name]
             if may_repeat:
                 found = self._repeats.keep(home, node, given, found)
@@ -270,7 +265,7 @@ class Shapes:
             given.append(found or UNKNOWN)
         return given, missing
 
-    def _apply(self, site: InferredNode) -> None:
+    def _apply(self, site: NodeView) -> None:
         """Find the facts of all outputs of a node, those of whose inputs are known."""
         home, node = site.scope, site.node
         drafts = said(self._by_rule, site) or ()
@@ -284,7 +279,7 @@ class Shapes:
             other = sane(inferred[place]) if inferred else Draft(*UNKNOWN)
             self._facts[home, output] = self._settled(home, output, draft, other)
 
-    def _by_rule(self, site: InferredNode) -> Sequence[Draft | Facts]:
+    def _by_rule(self, site: NodeView) -> Sequence[Draft | Facts]:
         called = self._called(site.node)
         if called is not None:
             inner = self._inside(site.scope, site.node, called)
@@ -292,8 +287,7 @@ class Shapes:
             return [] if inner is None else [inner.facts(called, name) for name in outputs]
         if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
             return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
-        rule = RULES.get(site.node.op)
-        return rule(site) if rule is not None else []
+        return RULES[site.node.op](site) if site.node.op in RULES else []
 
     def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
         """Whether neither the rule nor the file tells dtype and rank."""
@@ -318,8 +312,8 @@ class Shapes:
         owner = home.owner
         if owner is None or home.parent is None or self._stated.draft(home, name)[0].shape is not None:
             return Draft(*UNKNOWN)
-        site = InferredNode(self, home.parent, owner, self.origin.inputs(owner))
-        return said(bodies.input_draft, site, home, name) or Draft(*UNKNOWN)
+        place = NodeView(self, home.parent, owner, self.origin.inputs(owner))
+        return said(bodies.input_draft, place, home, name) or Draft(*UNKNOWN)
 
     # Local functions
 
@@ -370,7 +364,7 @@ class Shapes:
             found = self._value_of_input(home, name)
             self._values[home, name] = found if found is not None else blank
             return ()
-        site = InferredNode(self, home, node, self.origin.inputs(node))
+        site = NodeView(self, home, node, self.origin.inputs(node))
         results = said(self._by_value_rule, site) or ()
         for place, output in enumerate(node.outputs):
             if output == name:
@@ -382,7 +376,7 @@ class Shapes:
                 self._values[home, name] = found if found is not None else blank
         return ()
 
-    def _by_value_rule(self, site: InferredNode) -> Sequence[Values | None]:
+    def _by_value_rule(self, site: NodeView) -> Sequence[Values | None]:
         called = self._called(site.node)
         if called is not None:
             inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
@@ -393,8 +387,7 @@ class Shapes:
             chosen = bodies.bodies_of(self.origin, site.node).get(bodies.taken(site) or "")
             proto: Any = None if chosen is None else chosen.proto
             return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
-        rule = values.RULES.get(site.node.op)
-        return rule(site) if rule is not None else []
+        return values.RULES[site.node.op](site) if site.node.op in values.RULES else []
 
     def _value_of_input(self, home: Scope, name: str) -> Values | None:
         if self._frame is not None and home is self._frame.scope:

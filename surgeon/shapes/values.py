@@ -14,7 +14,7 @@ from surgeon.shapes.facts import (
     BOOL,
     FLOATS,
     INTEGERS,
-    InferredNode,
+    NodeView,
     Unknown,
     ValueRule,
     Values,
@@ -79,7 +79,7 @@ def _each(function: Callable[..., Any], *arrays: Values, kinds: Kinds = SIZES) -
 def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Kinds = SIZES) -> ValueRule:
     """A rule for an op of so many inputs (None: any number but 0) with elements of these kinds."""
 
-    def compute(site: InferredNode) -> Sequence[Values | None]:
+    def compute(site: NodeView) -> Sequence[Values | None]:
         require(len(site.inputs) > 0)
         arrays = [site.value(position) for position in range(len(site.inputs) if inputs is None else inputs)]
         given = [array for array in arrays if array is not None]
@@ -96,14 +96,14 @@ def _divide(a: Size, b: Size) -> Size | None:
     return floor_div(a, b) if exact is not None or (at_least(a, 0) and at_least(b, 0)) else None
 
 
-def _division(site: InferredNode) -> Sequence[Values | None]:
+def _division(site: NodeView) -> Sequence[Values | None]:
     a, b = site.value(0), site.value(1)
     if a is None or b is None:
         return [None]
     return [_each(ratios.quotient, a, b, kinds=NUMBERS) if site.dtype(0) in FLOATS else _each(_divide, a, b)]
 
 
-def _modulo(site: InferredNode) -> Sequence[Values | None]:
+def _modulo(site: NodeView) -> Sequence[Values | None]:
     """ONNX Mod: the sign of the divisor, or with fmod that of the dividend."""
     a, b = site.value(0), site.value(1)
     if a is None or b is None:
@@ -133,7 +133,7 @@ def _sign_of(a: Size) -> int | None:
     return 1 if at_least(a, 1) else 0 if a == 0 else -1 if at_least(-1, a) else None
 
 
-def _where(site: InferredNode) -> Sequence[Values | None]:
+def _where(site: NodeView) -> Sequence[Values | None]:
     condition, first, second = site.value(0), site.value(1), site.value(2)
     if condition is None or first is None or second is None:
         return [None]
@@ -149,11 +149,11 @@ def _is_small(sizes: Sequence[int]) -> bool:
     return all(0 <= size <= LIMIT for size in sizes) and prod(sizes) <= LIMIT
 
 
-def _same(site: InferredNode) -> Sequence[Values | None]:
+def _same(site: NodeView) -> Sequence[Values | None]:
     return [site.value(0)]
 
 
-def _cast(site: InferredNode) -> Sequence[Values | None]:
+def _cast(site: NodeView) -> Sequence[Values | None]:
     value, target = site.value(0), site.attribute("to")
     if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
         return [None]
@@ -169,7 +169,7 @@ def _not(truth: bool | None) -> bool | None:
     return None if truth is None else not truth
 
 
-def _constant(site: InferredNode) -> Sequence[Values | None]:
+def _constant(site: NodeView) -> Sequence[Values | None]:
     """A Constant whose value comes by reference from the call of a function."""
     item = constant(site)
     if item is None or item.name == "value" or not (item.ints or item.HasField("i")):
@@ -177,17 +177,17 @@ def _constant(site: InferredNode) -> Sequence[Values | None]:
     return [objects([int(x) for x in item.ints]) if item.ints else objects([int(item.i)], ())]
 
 
-def _shape(site: InferredNode) -> Sequence[Values | None]:
+def _shape(site: NodeView) -> Sequence[Values | None]:
     shape = site.shape(0)
     return [None if shape is None else objects([shape[axis] for axis in shape_range(site, len(shape))])]
 
 
-def _size(site: InferredNode) -> Sequence[Values | None]:
+def _size(site: NodeView) -> Sequence[Values | None]:
     shape = site.shape(0)
     return [None if shape is None else objects([product(shape)], ())]
 
 
-def _gather(site: InferredNode) -> Sequence[Values | None]:
+def _gather(site: NodeView) -> Sequence[Values | None]:
     value, indices = site.value(0), site.value(1)
     if value is None or indices is None or not all(isinstance(item, int) for item in indices.reshape(-1)):
         return [None]
@@ -195,7 +195,7 @@ def _gather(site: InferredNode) -> Sequence[Values | None]:
     return [_array(_by_numpy(np.take, value, places, axis=site.attribute("axis", 0)))]
 
 
-def _slice(site: InferredNode) -> Sequence[Values | None]:
+def _slice(site: NodeView) -> Sequence[Values | None]:
     value, found = site.value(0), slice_parameters(site)
     if value is None or found is None:
         return [None]
@@ -210,7 +210,7 @@ def _slice(site: InferredNode) -> Sequence[Values | None]:
     return [value]
 
 
-def _concat(site: InferredNode) -> Sequence[Values | None]:
+def _concat(site: NodeView) -> Sequence[Values | None]:
     arrays = [site.value(position) for position in range(len(site.inputs))]
     given = [array for array in arrays if array is not None]
     if len(given) < len(arrays):
@@ -218,7 +218,7 @@ def _concat(site: InferredNode) -> Sequence[Values | None]:
     return [_by_numpy(np.concatenate, given, axis=site.attribute("axis", 0))]
 
 
-def _reshape(site: InferredNode) -> Sequence[Values | None]:
+def _reshape(site: NodeView) -> Sequence[Values | None]:
     value = site.value(0)
     target = site.numbers(1) if site.has(1) else site.attribute("shape")
     if value is None or target is None:
@@ -227,24 +227,24 @@ def _reshape(site: InferredNode) -> Sequence[Values | None]:
     return [None if sizes is None else _by_numpy(value.reshape, [int(str(size)) for size in sizes])]
 
 
-def _unsqueeze(site: InferredNode) -> Sequence[Values | None]:
+def _unsqueeze(site: NodeView) -> Sequence[Values | None]:
     value, axes = site.value(0), site.axes(1)
     return [None if value is None or axes is None else _by_numpy(np.expand_dims, value, tuple(axes))]
 
 
-def _squeeze(site: InferredNode) -> Sequence[Values | None]:
+def _squeeze(site: NodeView) -> Sequence[Values | None]:
     value, axes = site.value(0), site.axes(1)
     if value is None or (axes is None and site.gives_axes(1)):
         return [None]
     return [_array(_by_numpy(np.squeeze, value, None if axes is None else tuple(axes)))]
 
 
-def _transpose(site: InferredNode) -> Sequence[Values | None]:
+def _transpose(site: NodeView) -> Sequence[Values | None]:
     value = site.value(0)
     return [None if value is None else _by_numpy(np.transpose, value, site.attribute("perm"))]
 
 
-def _split(site: InferredNode) -> Sequence[Values | None]:
+def _split(site: NodeView) -> Sequence[Values | None]:
     value, count = site.value(0), len(site.node.outputs)
     if value is None:
         return [None] * count
@@ -255,21 +255,21 @@ def _split(site: InferredNode) -> Sequence[Values | None]:
     return np.split(value, np.cumsum([int(str(size)) for size in sizes])[:-1], axis=axis)
 
 
-def _expand(site: InferredNode) -> Sequence[Values | None]:
+def _expand(site: NodeView) -> Sequence[Values | None]:
     value, target = site.value(0), site.numbers(1)
     if value is None or target is None or not _is_small(target):
         return [None]
     return [np.broadcast_to(value, _by_numpy(np.broadcast_shapes, value.shape, tuple(target)))]
 
 
-def _tile(site: InferredNode) -> Sequence[Values | None]:
+def _tile(site: NodeView) -> Sequence[Values | None]:
     value, repeats = site.value(0), site.numbers(1)
     if value is None or repeats is None or not _is_small([value.size, *repeats]):
         return [None]
     return [np.tile(value, repeats)]
 
 
-def _filled(site: InferredNode) -> Sequence[Values | None]:
+def _filled(site: NodeView) -> Sequence[Values | None]:
     sizes, filling = site.numbers(0), site.attribute("value")
     if sizes is None or filling is None or not _is_small(sizes):
         return [None]  # it is filled with floats unless told otherwise
@@ -279,7 +279,7 @@ def _filled(site: InferredNode) -> Sequence[Values | None]:
     return [np.full(sizes, int(item[0]), object)]
 
 
-def _range(site: InferredNode) -> Sequence[Values | None]:
+def _range(site: NodeView) -> Sequence[Values | None]:
     bounds = [site.sizes(position) for position in range(3)]
     if any(not bound for bound in bounds):
         return [None]
@@ -291,7 +291,7 @@ def _range(site: InferredNode) -> Sequence[Values | None]:
 
 
 def _reducing(reduce: Callable[..., Size]) -> ValueRule:
-    def compute(site: InferredNode) -> Sequence[Values | None]:
+    def compute(site: NodeView) -> Sequence[Values | None]:
         items = site.sizes(0)
         if items is None:
             return [None]

@@ -175,7 +175,7 @@ SPARES = [
          model=graph(THREE.replace("wk", "wn"), "float[b, s, 6] x, float[6, 8] wn"), ep="cuda"),
     Case(attention_of_three_projections, "keys that are asked for too", why="is also used",
          model=graph(f"{THREE} z = Neg(k)", output="float[b, s, 8] z, float[b, s, 8]"), ep="cuda"),
-    Case(attention_of_three_projections, "a rotary embedding behind the projection", why="found Transpose",
+    Case(attention_of_three_projections, "a rotary embedding behind the projection", why="wanted perm",
          model=graph(f"{PRODUCTS} {SUMS} t = Transpose<perm = [1, 0, 2]>(k) {NODE}(q, t, v)", "float[2, 2, 6] x",
                      "float[2, 2, 8]"), ep="cuda"),
     Case(attention_of_three_projections, "a past", why="wanted",

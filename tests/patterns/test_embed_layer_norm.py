@@ -103,7 +103,7 @@ FIRES = [
          graph(f"{WORDS} {TYPES} {COUNTED} {THREE}"), sites=1, ep="cuda"),
 ]
 SPARES = [
-    Case(embed_layer_norm, "no rows of a table", why="wanted Gather",
+    Case(embed_layer_norm, "no rows of a table", why="wanted a constant for",
          model=graph(f"{WORDS} x = Add(a, e) {NORM}", f"{INPUTS}, float[b, s, 4] e")),
     Case(embed_layer_norm, "columns of a table", why="wanted axis = 0",
          model=graph(f"a = Gather<axis = 1>(w, i) e = Gather<axis = 1>(p, i) {TWO}", "int64[4, 4] i",
