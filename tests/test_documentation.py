@@ -1,9 +1,11 @@
 """What the documentation shows is what happens, and all of it is built."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+import surgeon
 from surgeon import words
 from tests.command_line import ROOT
 from tests.pages import PageError, blocks, run_page
@@ -51,3 +53,12 @@ def test_every_page_is_in_the_navigation():
     listed = Path(ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.parent != ROOT]
     assert [page for page in pages if page not in listed] == []
+
+
+def test_the_reference_has_every_public_name():
+    """Under the module that it lives in, which the generator looks for."""
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    told = re.findall(r"^::: (surgeon\.[\w.]+)$", text, re.MULTILINE)
+    names = set(surgeon.__all__) - {"Constant", "Tensor", "searches"}  # gs's own, and a module
+    homes = [f"{getattr(surgeon, name).__module__}.{name}" for name in names]
+    assert sorted(told) == sorted([*homes, "surgeon.testing"])
