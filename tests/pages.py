@@ -75,8 +75,8 @@ def run_page(page: Path) -> int:
 
 def _run(page: Path) -> int:
     scope: dict[str, object] = {"__name__": "page"}
-    printed, count = "", 0
-    for count, block in enumerate(blocks(page), 1):  # noqa: B007  # it is what is returned
+    printed, found = "", list(blocks(page))
+    for block in found:
         at = f"{page.name}:{block.line}"
         if block.language == "text":
             lost = missing(block.text, printed)
@@ -92,7 +92,7 @@ def _run(page: Path) -> int:
             tomllib.loads(block.text)
         else:
             raise PageError(f"{at}: a block of {block.language or 'no language'} is not run; see tests/pages.py.")
-    return count
+    return len(found)
 
 
 def _printed(block: Block, at: str, scope: dict[str, object]) -> str:

@@ -8,16 +8,16 @@ from pathlib import Path
 import onnx
 
 import surgeon
+from tests.pages import blocks as fenced
 from tests.shown import missing
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 MODEL = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
 
 
 def blocks(language):
     """The code blocks of one language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [block.text for block in fenced(ROOT / "README.md") if block.language == language]
 
 
 def test_first_command_prints_what_the_readme_shows(tmp_path):

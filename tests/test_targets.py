@@ -4,7 +4,6 @@ import importlib
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,11 @@ from surgeon.errors import Refusal
 from surgeon.rules.catalogue import all_rules
 from surgeon.target import OWN, names, owner, target_of, targets
 from surgeon.targets.target import Target
-from tests.command_line import one_sentence, run
+from tests.command_line import ROOT, one_sentence, run
 from tests.models import graph, make, opset
+from tests.pages import blocks
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "targets.md").read_text(encoding="utf-8")
-ACME = next(text for text in re.findall(r"^```python.*?\n(.*?)^```$", PAGE, re.M | re.S) if "TARGET = Target(" in text)
+ACME = next(block.text for block in blocks(ROOT / "docs" / "targets.md") if "TARGET = Target(" in block.text)
 RULES = '''
 from surgeon import Graph, Tensor, rule
 

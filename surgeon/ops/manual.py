@@ -8,7 +8,7 @@ from typing import Any
 from onnx import defs
 
 from surgeon.ops.naming import snake_case
-from surgeon.ops.schema_tables import Formal, Schema, schema, spelled_domain
+from surgeon.ops.schema_tables import Formal, Schema, history, schema, spelled_domain
 
 ORT_MANUAL = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
 _NONE = inspect.Parameter.empty
@@ -48,9 +48,7 @@ class Helper:
 
 def described(domain: str, op: str, version: int | None) -> tuple[inspect.Signature, str]:
     """The signature of an operator's helper at a version of its domain (None: the newest), and the standard's text."""
-    found = schema(domain, op, version) or schema(domain, op)
-    if found is None:
-        return inspect.Signature([inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)]), f"{domain}::{op}"
+    found = schema(domain, op, version) or history(domain, op)[-1]
     title = f"{spelled_domain(domain)}::{op}, as of version {found.since_version}."
     return inspect.Signature(list(_parameters(found))), f"{title}\n\n{_text(found)}"
 
@@ -92,10 +90,8 @@ def _plain(value: Any) -> Any:
 
 def _text(found: Schema) -> str:
     """What the standard says; of ONNX Runtime's own operators, where it says it."""
-    if found.domain == "com.microsoft":
-        return f"{ORT_MANUAL}#{found.domain}.{found.name}"
     try:
         text = defs.get_schema(found.name, found.since_version, found.domain).doc
-    except defs.SchemaError:  # ONNX Runtime alone has it in this domain
-        return ORT_MANUAL
+    except defs.SchemaError:
+        return f"{ORT_MANUAL}#{found.domain}.{found.name}" if found.domain else ORT_MANUAL
     return inspect.cleandoc(text or "")
