@@ -32,7 +32,7 @@ def placeholder(g: Graph, x: Tensor) -> Tensor:
     return g.any_of(*(g.op(f"aten::{name}", x) for name in SAME))
 
 
-@rule(patterns=[placeholder], target="onnx", is_pattern=False)
+@rule(patterns=[placeholder], target="onnx")
 def aten_elementwise(g: Graph, match: Match, x: Tensor) -> Tensor:
     """Write the placeholder of one of ATen's functions of one number as ONNX's op: aten::asinh as Asinh.
 
@@ -44,4 +44,4 @@ def aten_elementwise(g: Graph, match: Match, x: Tensor) -> Tensor:
     return made
 
 
-aten_elementwise.on("decomposed", is_pattern=False)(aten_elementwise.forms[0].function)
+aten_elementwise.on("decomposed")(aten_elementwise.forms[0].function)

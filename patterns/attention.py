@@ -31,7 +31,7 @@ def is_of_heads(match: Match) -> None:
         has_heads(match["q"], match["kt"], match["v"])
 
 
-@rule(patterns=[core], conditions=[is_of_heads], differs={"non_finite": NON_FINITE}, pattern=of_runtime)
+@rule(patterns=[core], conditions=[is_of_heads], differs={"non_finite": NON_FINITE}, form_patterns=[of_runtime])
 def attention(g: Graph, match: Match) -> Tensor:
     """Fuse the core of an attention into MultiHeadAttention, or Attention from opset 23 on.
 
@@ -46,12 +46,12 @@ def attention(g: Graph, match: Match) -> Tensor:
     return fused(g, match)
 
 
-@attention.on("onnx", opset=23, pattern=of_onnx)
+@attention.on("onnx", opset=23, patterns=[of_onnx])
 def _(g: Graph, match: Match) -> Tensor:
     return as_onnx(g, match) if is_node(match) else standard(g, match)
 
 
-@attention.on("decomposed", is_pattern=False)
+@attention.on("decomposed")
 def _(g: Graph, match: Match) -> Tensor:
     require(is_node(match), "it is in parts already")
     return in_parts(g, match)

@@ -39,7 +39,7 @@ def standard_with_a_past(
     return g.attention(q, keys, values, bias, **attributes), keys, values
 
 
-@rule(patterns=[with_a_past], conditions=[is_a_cache, is_plain], is_pattern=False)
+@rule(patterns=[with_a_past], conditions=[is_a_cache, is_plain])
 def attention_cache(
     g: Graph,
     q: Tensor,
@@ -61,7 +61,7 @@ def attention_cache(
     return g.ms_multi_head_attention(*parts, outputs=3, **attributes)
 
 
-@rule(patterns=[standard_with_a_past], conditions=[is_a_cache], target="onnx", opset=23, is_pattern=False)
+@rule(patterns=[standard_with_a_past], conditions=[is_a_cache], target="onnx", opset=23)
 def standard_attention_cache(
     g: Graph,
     q: Tensor,

@@ -20,7 +20,7 @@ def joins_heads(x: Tensor, made: Tensor, what: str) -> None:
     require(made.shape == (batch, rows, heads * columns), f"the {what} are not joined head by head")
 
 
-@rule(patterns=[of_joined_heads], is_pattern=False)
+@rule(patterns=[of_joined_heads])
 def attention_of_heads(
     g: Graph,
     q: Tensor,
@@ -50,7 +50,7 @@ def between_layouts(g: Graph, x: Tensor, places: Tensor, cos: Tensor, sin: Tenso
     return g.capture("y", joined(g, turned))
 
 
-@rule(patterns=[between_layouts], is_pattern=False)
+@rule(patterns=[between_layouts])
 def rotary_of_rows(
     g: Graph, x: Tensor, heads: Tensor, y: Tensor, places: Tensor, cos: Tensor, sin: Tensor, attributes: dict[str, Any]
 ) -> Tensor:

@@ -70,7 +70,7 @@ def by_three(
     return attend(g, (linear(g, x, w_q, b_q, "q"), k, v), factor, mask, bias, **attributes)
 
 
-@rule(patterns=[cut_in_three, cut_along_an_axis, cut_time_first], is_pattern=False)
+@rule(patterns=[cut_in_three, cut_along_an_axis, cut_time_first])
 def attention_of_one_projection(g: Graph, match: Match, x: Tensor, attributes: dict[str, Any]) -> Tensor:
     """Fuse an attention and the projection that its queries, keys and values are cut out of into Attention.
 
@@ -93,7 +93,7 @@ def attention_of_one_projection(g: Graph, match: Match, x: Tensor, attributes: d
     return whole(g, match, x, require_cuts(match, width))
 
 
-@rule(patterns=[by_three], ep="cuda", is_pattern=False)
+@rule(patterns=[by_three], ep="cuda")
 def attention_of_three_projections(g: Graph, match: Match, x: Tensor, attributes: dict[str, Any]) -> Tensor:
     """Fuse an attention and the three projections of its one input into Attention, which makes them by one product.
 

@@ -60,7 +60,7 @@ def rows_of(g: Graph, match: Match, name: str) -> Tensor:
     return turned
 
 
-@rule(patterns=[of_moved_heads], target="onnx", opset=23, unsuited={"tensorrt": TENSORRT}, is_pattern=False)
+@rule(patterns=[of_moved_heads], target="onnx", opset=23, unsuited={"tensorrt": TENSORRT})
 def attention_of_rows(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tensor, attributes: dict[str, Any]) -> Tensor:
     """Let Attention, and the rotary embeddings in front of it, take heads beside each other, where they come so.
 

@@ -25,7 +25,7 @@ def at_inference(match: Match) -> None:
     require(not norms or (match.scope.opset or 0) > 6, "below opset 7 the normalisation may be in training mode")
 
 
-@rule(patterns=[by_deviation], conditions=[at_inference], target="onnx", opset=7, pattern=one_node)
+@rule(patterns=[by_deviation], conditions=[at_inference], target="onnx", opset=7, form_patterns=[one_node])
 def batch_norm(
     g: Graph,
     x: Tensor,
@@ -50,7 +50,7 @@ def batch_norm(
     return g.batch_normalization(x, scales, biases, means, variance, epsilon=0.0, outputs=1)[0]
 
 
-@batch_norm.on("decomposed", is_pattern=False)
+@batch_norm.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:
     require(x.rank is not None, "the rank of the input is unknown")
     shape = (-1, *[1] * (x.rank - 2))

@@ -60,7 +60,7 @@ def spread(g: Graph, match: Match, bias: Tensor) -> Tensor:
     return spread_to(g, shaped, rows, g.add(before, rows))
 
 
-@rule(patterns=[capped], conditions=[is_a_cache, has_groups], differs={"non_finite": NON_FINITE}, is_pattern=False)
+@rule(patterns=[capped], conditions=[is_a_cache, has_groups], differs={"non_finite": NON_FINITE})
 def capped_attention_cache(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tensor) -> Any:
     """Fuse an attention with capped scores behind a past into GroupQueryAttention.
 

@@ -80,7 +80,6 @@ def has_keys_for_rows(q: Tensor, k: Tensor) -> None:
     patterns=[with_bias, grouped_with_bias],
     conditions=[has_keys_for_rows, hides_the_future],
     differs=DIFFERS,
-    is_pattern=False,
 )
 def causal_attention(
     g: Graph,
@@ -106,7 +105,6 @@ def causal_attention(
     patterns=[cached_with_bias, grouped_cached_with_bias],
     conditions=[has_keys_for_rows, hides_the_future],
     differs=DIFFERS,
-    is_pattern=False,
 )
 def causal_attention_cache(
     g: Graph,
@@ -136,7 +134,6 @@ def causal_attention_cache(
     target="onnx",
     opset=23,
     differs=DIFFERS,
-    is_pattern=False,
 )
 def standard_causal_attention(g: Graph, q: Tensor, k: Tensor, v: Tensor, attributes: dict[str, Any]) -> Any:
     """Let Attention hide the future by itself, where that is all that a mask does.

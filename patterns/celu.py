@@ -36,7 +36,7 @@ def node(g: Graph, x: Tensor, alpha: float) -> Tensor:
     return g.celu(x, alpha=alpha)
 
 
-@rule(patterns=[by_parts, by_where, by_elu], conditions=[is_celu], target="onnx", opset=12, pattern=node)
+@rule(patterns=[by_parts, by_where, by_elu], conditions=[is_celu], target="onnx", opset=12, form_patterns=[node])
 def celu(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse the continuously differentiable exponential linear unit into one Celu node.
 

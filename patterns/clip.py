@@ -49,7 +49,12 @@ def node(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
     return g.clip(x, low, high)
 
 
-@rule(patterns=[lower_first, upper_first, from_zero], conditions=[in_order, keeps_rank], target="onnx", pattern=node)
+@rule(
+    patterns=[lower_first, upper_first, from_zero],
+    conditions=[in_order, keeps_rank],
+    target="onnx",
+    form_patterns=[node],
+)
 def clip(g: Graph, x: Tensor, high: float, low: float = 0.0) -> Tensor:
     """Fuse a maximum and a minimum, or a ReLU and a minimum, into one Clip node.
 
@@ -60,7 +65,7 @@ def clip(g: Graph, x: Tensor, high: float, low: float = 0.0) -> Tensor:
     return g.clip(x, low, high)
 
 
-@clip.on("decomposed", is_pattern=False)
+@clip.on("decomposed")
 def _(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
     require_kernel(g, x)
     require(g.opset > 7, "Max and Min broadcast from opset 8 on")

@@ -61,7 +61,7 @@ def as_line(match: Match) -> tuple[Array, Array]:
         return factor, shift - mean * factor
 
 
-@rule(patterns=[conv_and_norm], conditions=[at_inference], target="onnx", opset=7, is_pattern=False)
+@rule(patterns=[conv_and_norm], conditions=[at_inference], target="onnx", opset=7)
 def conv_batch_norm(g: Graph, match: Match, x: Tensor, w: Constant, **attributes: Any) -> Tensor:
     """Fold a batch normalisation at inference into the convolution before it.
 
@@ -76,7 +76,7 @@ def conv_batch_norm(g: Graph, match: Match, x: Tensor, w: Constant, **attributes
     return made
 
 
-@rule(patterns=[linear_and_norm], conditions=[at_inference], target="onnx", opset=7, is_pattern=False)
+@rule(patterns=[linear_and_norm], conditions=[at_inference], target="onnx", opset=7)
 def gemm_batch_norm(g: Graph, match: Match, x: Tensor, w: Constant, **attributes: Any) -> Tensor:
     """Fold a batch normalisation at inference into the Gemm before it.
 

@@ -41,7 +41,7 @@ def lowered(
     return g.sub(conv(g, x, w, bias, attributes), less)
 
 
-@rule(patterns=[multiplied, divided, shifted, lowered], target="onnx", is_pattern=False)
+@rule(patterns=[multiplied, divided, shifted, lowered], target="onnx")
 def conv_scale(
     g: Graph,
     match: Match,

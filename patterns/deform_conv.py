@@ -65,7 +65,7 @@ def ones_for(g: Graph, offset: Tensor, weight: Tensor, offset_group: int) -> Ten
     return g.expand(np.ones(1, offset.dtype), g.shape(half))
 
 
-@rule(patterns=[torchvision, mmcv], target="onnx", opset=19, is_pattern=False, differs=DIFFERS)
+@rule(patterns=[torchvision, mmcv], target="onnx", opset=19, differs=DIFFERS)
 def deform_conv(g: Graph, match: Match, x: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
     """Write a deformable convolution that an exporter left as a placeholder as DeformConv, or as TensorRT's plugin.
 
@@ -89,10 +89,10 @@ def deform_conv(g: Graph, match: Match, x: Tensor, weight: Tensor, offset: Tenso
     )
 
 
-deform_conv.on("decomposed", is_pattern=False)(deform_conv.forms[0].function)
+deform_conv.on("decomposed")(deform_conv.forms[0].function)
 
 
-@deform_conv.on("tensorrt", pattern=plugin)
+@deform_conv.on("tensorrt", patterns=[plugin])
 def _(g: Graph, match: Match, x: Tensor, weight: Tensor, offset: Tensor) -> Any:
     call = call_of(match)
     mask = call.mask if call.mask is not None else ones_for(g, offset, weight, call.offset_group)

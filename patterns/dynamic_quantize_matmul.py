@@ -34,7 +34,7 @@ def node(
     return g.ms_dynamic_quantize_matmul(x, b, b_scale, b_zero, bias)
 
 
-@rule(patterns=[with_bias, quantized, of_one_node], target="ort", pattern=node)
+@rule(patterns=[with_bias, quantized, of_one_node], target="ort", form_patterns=[node])
 def dynamic_quantize_matmul(
     g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None, bias: Tensor | None = None
 ) -> Tensor:
@@ -50,7 +50,7 @@ def dynamic_quantize_matmul(
     return g.ms_dynamic_quantize_matmul(x, b, scale, zero_of(g, b_zero, x, b), bias_of(g, bias, x, b))
 
 
-@dynamic_quantize_matmul.on("decomposed", is_pattern=False)
+@dynamic_quantize_matmul.on("decomposed")
 def _(
     g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None, bias: Tensor | None = None
 ) -> Tensor:

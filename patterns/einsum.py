@@ -96,7 +96,7 @@ def product(g: Graph, a: Tensor, b: Tensor, equation: str) -> Any:
     return g.einsum(a, b, equation=equation)
 
 
-@rule(patterns=[product], target="any", is_pattern=False)
+@rule(patterns=[product], target="any")
 def einsum(g: Graph, a: Tensor, b: Tensor, equation: str) -> Tensor:
     """Write an Einsum of two factors as a MatMul, with the transposes and reshapes that it needs.
 

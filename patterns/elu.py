@@ -47,6 +47,6 @@ def elu(g: Graph, x: Tensor, alpha: float = 1.0) -> Tensor:
     return g.elu(x, alpha=alpha)
 
 
-@elu.on("decomposed", is_pattern=False)
+@elu.on("decomposed")
 def _(g: Graph, x: Tensor, alpha: float) -> Tensor:
     return in_float(g, x, lambda wide: g.where(g.greater(wide, 0.0), wide, bend(g, wide, alpha)))

@@ -97,7 +97,6 @@ def by_count(
 @rule(
     patterns=[by_count, by_count_with_sum, by_ids, by_ids_with_sum],
     conditions=[has_vectors],
-    is_pattern=False,
     differs={"backwards": "ids that count from the end of a table are refused"},
 )
 def embed_layer_norm(g: Graph, match: Match, gamma: Constant, beta: Constant, epsilon: float) -> object:

@@ -9,7 +9,7 @@ def any_exact(g: Graph, x: Tensor) -> Tensor:
     return g.any_of(exact(g, x), g.ms_gelu(x), g.gelu(x))
 
 
-@rule(patterns=[any_exact], approximate=5e-4, is_pattern=False)
+@rule(patterns=[any_exact], approximate=5e-4)
 def fast_gelu(g: Graph, x: Tensor) -> Tensor:
     """Replace the exact GELU by its tanh approximation: FastGelu, or Gelu with approximate="tanh".
 
@@ -21,6 +21,6 @@ def fast_gelu(g: Graph, x: Tensor) -> Tensor:
     return g.ms_fast_gelu(x)
 
 
-@fast_gelu.on("onnx", opset=20, is_pattern=False)
+@fast_gelu.on("onnx", opset=20, patterns=[])
 def _(g: Graph, x: Tensor) -> Tensor:
     return g.gelu(x, approximate="tanh")

@@ -10,7 +10,7 @@ def like_another(g: Graph, x: Tensor, other: Tensor, zero: int) -> Any:
     return g.capture("y", g.reshape(x, g.shared(g.shape(other)), allowzero=zero))
 
 
-@rule(patterns=[like_another], target="any", is_pattern=False)
+@rule(patterns=[like_another], target="any")
 def fixed_reshape(g: Graph, x: Tensor, y: Tensor) -> Tensor:
     """Write the shape of another tensor, to which one is reshaped, as numbers, where at most one size is free.
 

@@ -51,7 +51,7 @@ def require_matrices(a: Tensor, b: Tensor) -> None:
     require(str(a.dtype) in FLOATS, "ONNX Runtime's FusedMatMul multiplies floats")
 
 
-@rule(patterns=[turned_right, turned_left, scaled, scaled_left, scaled_right], is_pattern=False, pattern=one_node)
+@rule(patterns=[turned_right, turned_left, scaled, scaled_left, scaled_right], form_patterns=[one_node])
 def fused_matmul(
     g: Graph, match: Match, a: Tensor, b: Tensor, left_perm: Any = (), right_perm: Any = (), factor: float = 1.0
 ) -> Tensor:
@@ -78,7 +78,7 @@ def fused_matmul(
     )
 
 
-@fused_matmul.on("decomposed", is_pattern=False)
+@fused_matmul.on("decomposed")
 def _(g: Graph, a: Tensor, b: Tensor, **attributes: Any) -> Tensor:
     x = transposed(g, a, attributes.get("transA", 0), attributes.get("transBatchA", 0))
     y = transposed(g, b, attributes.get("transB", 0), attributes.get("transBatchB", 0))

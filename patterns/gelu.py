@@ -56,7 +56,14 @@ def tanh_placeholder(g: Graph, x: Tensor) -> Any:
     return g.op("aten::gelu", x, approximate="tanh")
 
 
-@rule(patterns=[tanh_approximation, tanh_factored, tanh_placeholder], conditions=[no_double])
+def one_node(g: Graph, x: Tensor) -> Tensor:
+    """com.microsoft::FastGelu."""
+    return g.ms_fast_gelu(x)
+
+
+@rule(
+    patterns=[tanh_approximation, tanh_factored, tanh_placeholder], conditions=[no_double], form_patterns=[one_node]
+)
 def gelu_tanh(g: Graph, x: Tensor) -> Tensor:
     """Fuse the tanh approximation of GELU into one node: FastGelu, or Gelu with approximate="tanh".
 

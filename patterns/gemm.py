@@ -37,7 +37,7 @@ def require_narrow(bias: Tensor, rows: object, columns: object) -> None:
     require(bias.rank <= 2 and fits, "the bias may widen the product")
 
 
-@rule(patterns=[product_and_sum], target="onnx", opset=7, pattern=one_node)
+@rule(patterns=[product_and_sum], target="onnx", opset=7, form_patterns=[one_node])
 def gemm(
     g: Graph, bias: Tensor, left: Any = None, right: Any = None, turned_left: Any = None, turned_right: Any = None
 ) -> Tensor:
@@ -53,7 +53,7 @@ def gemm(
     return g.gemm(x, w, bias, transA=int(turned_left is not None), transB=int(turned_right is not None))
 
 
-@gemm.on("decomposed", is_pattern=False)
+@gemm.on("decomposed")
 def _(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
     require_matrix(left)
     x = transposed(g, left) if attributes.get("transA", 0) else left

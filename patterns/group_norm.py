@@ -22,7 +22,7 @@ from ._numbers import widened
     conditions=[over_named_axes, are_groups],
     target="onnx",
     opset=21,
-    pattern=standard_node,
+    form_patterns=[standard_node],
 )
 def group_norm(
     g: Graph,
@@ -47,7 +47,7 @@ def group_norm(
     return g.group_normalization(x, *vectors(x, groups, scale, bias), num_groups=number, epsilon=epsilon)
 
 
-@group_norm.on("ort", pattern=node_of_ort)
+@group_norm.on("ort", patterns=[node_of_ort])
 def _(
     g: Graph,
     x: Tensor,
@@ -61,7 +61,7 @@ def _(
     return written_for_ort(g, x, vectors(x, groups, scale, bias, "float32"), number, epsilon)
 
 
-@group_norm.on("decomposed", is_pattern=False)
+@group_norm.on("decomposed")
 def decomposed(
     g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float, act: int = 0
 ) -> Tensor:

@@ -55,7 +55,7 @@ def one_node(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: i
 @rule(
     patterns=[behind_instances, behind_moments, behind_standard_node, behind_node_of_ort],
     conditions=[over_named_axes, are_groups],
-    pattern=one_node,
+    form_patterns=[one_node],
 )
 def group_norm_silu(
     g: Graph,
@@ -75,7 +75,7 @@ def group_norm_silu(
     return written_for_ort(g, x, vectors(x, groups, scale, bias, "float32"), number, epsilon, act=1)
 
 
-@group_norm_silu.on("decomposed", is_pattern=False)
+@group_norm_silu.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Constant, bias: Constant, num_groups: int, epsilon: float) -> Tensor:
     written: Tensor = decomposed(g, x, scale, bias, num_groups, epsilon, act=1)
     return written

@@ -36,7 +36,6 @@ def are_groups(match: Match) -> None:
     patterns=[of_copies],
     conditions=[is_a_cache, is_plain, are_groups],
     differs={"non_finite": NON_FINITE},
-    is_pattern=False,
 )
 def grouped_attention_cache(
     g: Graph,

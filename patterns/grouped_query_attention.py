@@ -65,7 +65,6 @@ def are_copies(k: Tensor, v: Tensor, k_copies: Tensor, v_copies: Tensor, k_heads
     patterns=[by_copies, grouped_by_copies],
     conditions=[are_copies],
     differs={"non_finite": NON_FINITE},
-    is_pattern=False,
 )
 def grouped_query_attention(
     g: Graph,
@@ -120,7 +119,6 @@ def causal_by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, **attributes: An
     patterns=[causal_by_copies],
     conditions=[are_copies],
     differs={"non_finite": NON_FINITE, "extreme": "a score beside which the number for the future is small is hidden"},
-    is_pattern=False,
 )
 def grouped_causal_attention(
     g: Graph, q: Tensor, k: Tensor, v: Tensor, k_heads: Tensor, attributes: dict[str, Any]
@@ -133,7 +131,7 @@ def grouped_causal_attention(
     return without_copies(g, q, k, v, k_heads, attributes, 1)
 
 
-@rule(patterns=[standard_by_copies], conditions=[are_copies], target="onnx", opset=23, is_pattern=False)
+@rule(patterns=[standard_by_copies], conditions=[are_copies], target="onnx", opset=23)
 def grouped_attention(
     g: Graph, q: Tensor, k: Tensor, v: Tensor, attributes: dict[str, Any], bias: Tensor | None = None
 ) -> Any:

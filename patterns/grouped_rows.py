@@ -28,7 +28,7 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
     return g.reshape(bias, [0, groups, -1, 0])
 
 
-@rule(patterns=[by_copies], conditions=[are_copies], differs={"non_finite": NON_FINITE}, is_pattern=False)
+@rule(patterns=[by_copies], conditions=[are_copies], differs={"non_finite": NON_FINITE})
 def grouped_rows(
     g: Graph,
     q: Tensor,

@@ -45,7 +45,10 @@ def are_spatial(
 
 
 @rule(
-    patterns=[by_moments, with_scale_behind], conditions=[over_named_axes, are_spatial], target="onnx", pattern=one_node
+    patterns=[by_moments, with_scale_behind],
+    conditions=[over_named_axes, are_spatial],
+    target="onnx",
+    form_patterns=[one_node],
 )
 def instance_norm(
     g: Graph, x: Tensor, epsilon: float, scale: Constant | None = None, bias: Constant | None = None
@@ -61,7 +64,7 @@ def instance_norm(
     return g.instance_normalization(told, per_channel(x, scale, 1), per_channel(x, bias, 0), epsilon=epsilon)
 
 
-@instance_norm.on("decomposed", is_pattern=False)
+@instance_norm.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
     require(x.dtype != "float64", "ONNX Runtime has no kernel for a double to hold it against")

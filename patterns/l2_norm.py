@@ -41,7 +41,11 @@ def node(g: Graph, x: Tensor, axis: int) -> Tensor:
 
 
 @rule(
-    patterns=[floored, plain], conditions=[over_named_axes, no_bfloat16], target="onnx", pattern=node, differs=DIFFERS
+    patterns=[floored, plain],
+    conditions=[over_named_axes, no_bfloat16],
+    target="onnx",
+    form_patterns=[node],
+    differs=DIFFERS,
 )
 def l2_norm(g: Graph, x: Tensor, axes: list[int], floor: float = 0.0) -> Tensor:
     """Fuse x over its Euclidean length along an axis into one LpNormalization node.
@@ -54,7 +58,7 @@ def l2_norm(g: Graph, x: Tensor, axes: list[int], floor: float = 0.0) -> Tensor:
     return g.lp_normalization(x, axis=axes[0], p=2)
 
 
-@l2_norm.on("decomposed", is_pattern=False)
+@l2_norm.on("decomposed")
 def _(g: Graph, x: Tensor, axis: int) -> Tensor:
     wide = widened(g, x)
     unit = g.div(wide, g.sqrt(g.reduce_sum(g.mul(wide, wide), axes=[axis], keepdims=1)))

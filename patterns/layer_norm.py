@@ -45,7 +45,7 @@ def one_node(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias
     patterns=[scaled_and_shifted, scaled, plain, of_centred],
     conditions=[over_named_axes],
     target={"onnx": 17, "ort": 1},
-    pattern=one_node,
+    form_patterns=[one_node],
 )
 def layer_norm(
     g: Graph,
@@ -69,7 +69,7 @@ def layer_norm(
     return g.layer_normalization(told, scale_or_ones(x, scale, first), bias, axis=first, epsilon=epsilon)
 
 
-@layer_norm.on("decomposed", is_pattern=False)
+@layer_norm.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias: Tensor | None = None) -> Tensor:
     axes = from_axis(x, axis, scale, bias)
     require(x.dtype is not None, "the dtype of the input is unknown")

@@ -11,7 +11,7 @@ def over_channels(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: flo
     return g.add(g.mul(g.maybe_narrower(normalised(g, x, [1], epsilon)), scale), bias)
 
 
-@rule(patterns=[over_channels], target={"onnx": 17, "ort": 1}, is_pattern=False)
+@rule(patterns=[over_channels], target={"onnx": 17, "ort": 1})
 def layer_norm_channels_first(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 0.0) -> Tensor:
     """Fuse a layer normalisation over the channels into Transpose, LayerNormalization and Transpose.
 

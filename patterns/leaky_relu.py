@@ -43,6 +43,6 @@ def leaky_relu(g: Graph, x: Tensor, alpha: float) -> Tensor:
     return g.leaky_relu(x, alpha=alpha)
 
 
-@leaky_relu.on("decomposed", is_pattern=False)
+@leaky_relu.on("decomposed")
 def _(g: Graph, x: Tensor, alpha: float) -> Tensor:
     return g.where(g.greater(x, 0.0), x, g.mul(x, alpha))

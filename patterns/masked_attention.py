@@ -30,7 +30,7 @@ def by_condition(
     return weighted(g, g.any_of(g.add(seen, second), seen), v, wide)
 
 
-@rule(patterns=[by_condition], conditions=[has_heads], differs=DIFFERS, is_pattern=False)
+@rule(patterns=[by_condition], conditions=[has_heads], differs=DIFFERS)
 def masked_attention(g: Graph, match: Match) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 
@@ -43,6 +43,6 @@ def masked_attention(g: Graph, match: Match) -> Tensor:
     return fused(g, match)
 
 
-@masked_attention.on("onnx", opset=23, is_pattern=False)
+@masked_attention.on("onnx", opset=23)
 def _(g: Graph, match: Match) -> Tensor:
     return standard(g, match)

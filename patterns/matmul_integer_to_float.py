@@ -67,7 +67,7 @@ def node(
     return g.ms_matmul_integer_to_float(a, b, a_scale, b_scale, a_zero, b_zero, bias)
 
 
-@rule(patterns=[with_bias, product, in_one_scale_with_bias, in_one_scale], target="ort", pattern=node)
+@rule(patterns=[with_bias, product, in_one_scale_with_bias, in_one_scale], target="ort", form_patterns=[node])
 def matmul_integer_to_float(
     g: Graph,
     a: Tensor,
@@ -93,7 +93,7 @@ def matmul_integer_to_float(
     return g.ms_matmul_integer_to_float(a, b, left, right, a_zero, zero_of(g, b_zero, a, b), bias_of(g, bias, a, b))
 
 
-@matmul_integer_to_float.on("decomposed", is_pattern=False)
+@matmul_integer_to_float.on("decomposed")
 def _(
     g: Graph,
     a: Tensor,

@@ -14,7 +14,7 @@ def filled(g: Graph, x: Tensor, factor: float, **attributes: Any) -> Tensor:
     return g.capture("y", g.add(x, g.any_of(g.mul(full, factor), full)))
 
 
-@rule(patterns=[filled], target="any", is_pattern=False)
+@rule(patterns=[filled], target="any")
 def no_op_zeros(g: Graph, x: Tensor, y: Tensor, attributes: dict[str, Any], factor: float = 1.0) -> Tensor:
     """Take out sums with a tensor of zeros that has no more axes or elements.
 

@@ -55,7 +55,7 @@ def behind(attributes: dict[str, Any], pads: list[int]) -> dict[str, Any]:
     return {**{name: value for name, value in attributes.items() if name != "auto_pad"}, "pads": pads}
 
 
-@rule(patterns=[padded_conv], conditions=[takes_nothing_away], target="onnx", is_pattern=False)
+@rule(patterns=[padded_conv], conditions=[takes_nothing_away], target="onnx")
 def pad_conv(
     g: Graph,
     x: Tensor,
@@ -74,7 +74,7 @@ def pad_conv(
     return g.conv(x, w, bias, **behind(attributes, sum_of_pads(rank, around, axes, attributes)))
 
 
-@rule(patterns=[padded_average], conditions=[takes_nothing_away], target="onnx", opset=7, is_pattern=False)
+@rule(patterns=[padded_average], conditions=[takes_nothing_away], target="onnx", opset=7)
 def pad_average_pool(
     g: Graph, x: Tensor, around: list[int], kernel_shape: list[int], axes: list[int] | None = None, **attributes: Any
 ) -> Tensor:

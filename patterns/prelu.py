@@ -48,6 +48,6 @@ def prelu(g: Graph, x: Tensor, slope: Constant) -> Tensor:
     return g.prelu(x, slope)
 
 
-@prelu.on("decomposed", is_pattern=False)
+@prelu.on("decomposed")
 def _(g: Graph, x: Tensor, slope: Constant) -> Tensor:
     return g.where(g.greater(x, 0.0), x, g.mul(slope, x))

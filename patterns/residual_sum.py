@@ -9,7 +9,7 @@ def is_float32(x: Tensor, skip: Tensor) -> None:
     require(x.dtype == "float32" and skip.dtype == x.dtype, "it is measured for float32 alone")
 
 
-@rule(patterns=[skip_layer_norm.with_sum], conditions=[is_float32], ep="cpu", is_pattern=False)
+@rule(patterns=[skip_layer_norm.with_sum], conditions=[is_float32], ep="cpu", form_patterns=[])
 def residual_sum(
     g: Graph,
     x: Tensor,
@@ -30,7 +30,7 @@ def residual_sum(
     return g.layer_normalization(total, gamma, beta, axis=-1, epsilon=epsilon), total
 
 
-@rule(patterns=[skip_rms_norm.with_sum], conditions=[is_float32], ep="cpu", is_pattern=False)
+@rule(patterns=[skip_rms_norm.with_sum], conditions=[is_float32], ep="cpu")
 def residual_rms_sum(
     g: Graph, match: Match, x: Tensor, skip: Tensor, gamma: Constant, epsilon: float, bias: Constant | None = None
 ) -> tuple[Tensor, Tensor]:

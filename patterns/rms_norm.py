@@ -55,7 +55,7 @@ def _first_and_scale(x: Tensor, scale: Tensor | None, axes: list[int] | None, ax
     return first, scale_or_ones(x, factor, first)
 
 
-@rule(patterns=[sandwiched, scaled, plain], conditions=[over_named_axes], target="ort", pattern=simplified)
+@rule(patterns=[sandwiched, scaled, plain], conditions=[over_named_axes], target="ort", form_patterns=[simplified])
 def rms_norm(
     g: Graph,
     x: Tensor,
@@ -74,7 +74,7 @@ def rms_norm(
     return g.simplified_layer_normalization(for_epsilon(g, x, epsilon), factor, axis=first, epsilon=epsilon)
 
 
-@rms_norm.on("onnx", opset=23, pattern=standard)
+@rms_norm.on("onnx", opset=23, patterns=[standard])
 def _(
     g: Graph,
     x: Tensor,
@@ -87,7 +87,7 @@ def _(
     return g.rms_normalization(for_epsilon(g, x, epsilon), factor, axis=first, epsilon=epsilon)
 
 
-@rms_norm.on("decomposed", is_pattern=False)
+@rms_norm.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> Tensor:
     require(x.dtype is not None, "the dtype of the input is unknown")
     return written_out(g, x, scale, from_axis(x, axis, scale), epsilon)

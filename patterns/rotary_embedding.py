@@ -115,7 +115,7 @@ def halved(values: Array) -> Array:
     return one_of_two(values[..., :size], values[..., size:])
 
 
-@rule(patterns=[by_angles, by_spread_angles, by_tables, by_constants], conditions=[halves], is_pattern=False)
+@rule(patterns=[by_angles, by_spread_angles, by_tables, by_constants], conditions=[halves])
 def rotary_embedding(g: Graph, match: Match, x: Tensor) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 
@@ -126,6 +126,6 @@ def rotary_embedding(g: Graph, match: Match, x: Tensor) -> Tensor:
     return runtimes(g, x, tables(g, match, x, halved))
 
 
-@rotary_embedding.on("onnx", opset=23, is_pattern=False)
+@rotary_embedding.on("onnx", opset=23)
 def _(g: Graph, match: Match, x: Tensor) -> Tensor:
     return standard(g, x, tables(g, match, x, halved))

@@ -41,7 +41,7 @@ def as_it_is(values: Array) -> Array:
     return values
 
 
-@rule(patterns=[by_halves], conditions=[cut_in_order], pattern=of_runtime)
+@rule(patterns=[by_halves], conditions=[cut_in_order], form_patterns=[of_runtime])
 def rotary_halves(g: Graph, match: Match) -> Tensor:
     """Fuse a rotary embedding whose halves are computed apart into one RotaryEmbedding node.
 
@@ -54,14 +54,14 @@ def rotary_halves(g: Graph, match: Match) -> Tensor:
     return runtimes(g, match["x"], tables(g, match, match["x"], as_it_is))
 
 
-@rotary_halves.on("onnx", opset=23, pattern=of_onnx)
+@rotary_halves.on("onnx", opset=23, patterns=[of_onnx])
 def _(g: Graph, match: Match) -> Tensor:
     if "x" not in match.bound:
         return as_onnx(g, match)
     return standard(g, match["x"], tables(g, match, match["x"], as_it_is))
 
 
-@rotary_halves.on("decomposed", is_pattern=False)
+@rotary_halves.on("decomposed")
 def _(g: Graph, match: Match) -> Tensor:
     require("x" not in match.bound, "it is in parts already")
     return in_parts(g, match)

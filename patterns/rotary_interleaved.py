@@ -111,7 +111,7 @@ def halved(values: Array) -> Array:
     return one_of_two(values[..., ::2], values[..., 1::2])
 
 
-@rule(patterns=[by_pairs, by_angles, by_tables, by_rows, by_constants], is_pattern=False)
+@rule(patterns=[by_pairs, by_angles, by_tables, by_rows, by_constants])
 def rotary_interleaved(g: Graph, match: Match, x: Tensor) -> Tensor:
     """Fuse a rotary embedding of neighbours into one RotaryEmbedding node.
 
@@ -123,6 +123,6 @@ def rotary_interleaved(g: Graph, match: Match, x: Tensor) -> Tensor:
     return runtimes(g, x, tables(g, match, x, halved), interleaved=1)
 
 
-@rotary_interleaved.on("onnx", opset=23, is_pattern=False)
+@rotary_interleaved.on("onnx", opset=23)
 def _(g: Graph, match: Match, x: Tensor) -> Tensor:
     return standard(g, x, tables(g, match, x, halved), interleaved=1)

@@ -64,7 +64,7 @@ def of_parts(x: Tensor, part: Tensor, rest: Tensor, attributes: dict[str, Any]) 
     return {"rotary_embedding_dim": part.shape[3]}
 
 
-@rule(patterns=[of_heads, behind_rows], is_pattern=False)
+@rule(patterns=[of_heads, behind_rows])
 def rotary_partial(
     g: Graph,
     x: Tensor,
@@ -94,7 +94,7 @@ def rotary_partial(
     return g.reshape(g.ms_rotary_embedding(rows, places, cos, sin, **given), [0, 0, heads, x.shape[3]])
 
 
-@rule(patterns=[standard], target="onnx", opset=23, is_pattern=False)
+@rule(patterns=[standard], target="onnx", opset=23)
 def standard_rotary_partial(
     g: Graph, x: Tensor, part: Tensor, rest: Tensor, cos: Tensor, sin: Tensor, attributes: dict[str, Any]
 ) -> Any:

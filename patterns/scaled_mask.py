@@ -8,7 +8,7 @@ def behind_mask(g: Graph, q: Tensor, kt: Tensor, mask: Tensor, factor: float) ->
     return g.softmax(g.mul(g.add(g.matmul(q, kt), mask), factor), axis=-1)
 
 
-@rule(patterns=[behind_mask], target="any", is_pattern=False)
+@rule(patterns=[behind_mask], target="any")
 def scaled_mask(g: Graph, q: Tensor, kt: Tensor, mask: Tensor, factor: float) -> Tensor:
     """Scale scores and mask one by one, so that an attention is found whose mask is added last.
 

@@ -68,7 +68,7 @@ def selu(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Ten
     return g.selu(x, alpha=alpha, gamma=gamma)
 
 
-@selu.on("decomposed", is_pattern=False)
+@selu.on("decomposed")
 def _(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Tensor:
     is_usual = isclose(alpha, ALPHA, rel_tol=1e-3) and isclose(gamma, GAMMA, rel_tol=1e-3)
     require(is_usual or x.dtype != "bfloat16", "exp(x) − 1 of a bfloat16 has too few digits for larger factors")

@@ -47,7 +47,7 @@ def node_with_sum(
     return made[0], made[3]
 
 
-@rule(patterns=[alone, with_sum], conditions=[is_a_residual], pattern=node)
+@rule(patterns=[alone, with_sum], conditions=[is_a_residual], form_patterns=[node, node_with_sum])
 def skip_layer_norm(
     g: Graph,
     match: Match,
@@ -68,10 +68,7 @@ def skip_layer_norm(
     return write(g, x, skip, gamma, epsilon, beta, bias)
 
 
-skip_layer_norm.on("ort", pattern=node_with_sum)(skip_layer_norm.forms[0].function)
-
-
-@skip_layer_norm.on("decomposed", is_pattern=False)
+@skip_layer_norm.on("decomposed")
 def _(
     g: Graph,
     match: Match,

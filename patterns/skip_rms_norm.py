@@ -32,7 +32,7 @@ def node_with_sum(
     return made[0], made[3]
 
 
-@rule(patterns=[alone, with_sum], conditions=[is_a_residual], pattern=node)
+@rule(patterns=[alone, with_sum], conditions=[is_a_residual], form_patterns=[node, node_with_sum])
 def skip_rms_norm(
     g: Graph, match: Match, x: Tensor, skip: Tensor, gamma: Constant, epsilon: float, bias: Constant | None = None
 ) -> object:
@@ -46,10 +46,7 @@ def skip_rms_norm(
     return write(g, x, skip, gamma, epsilon, bias)
 
 
-skip_rms_norm.on("ort", pattern=node_with_sum)(skip_rms_norm.forms[0].function)
-
-
-@skip_rms_norm.on("decomposed", is_pattern=False)
+@skip_rms_norm.on("decomposed")
 def _(
     g: Graph, match: Match, x: Tensor, skip: Tensor, gamma: Constant, epsilon: float, bias: Constant | None = None
 ) -> object:

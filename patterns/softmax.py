@@ -34,7 +34,7 @@ def place(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
     return axes[0] + len(x.shape)
 
 
-@rule(patterns=[quotient], conditions=[one_axis], target="onnx", pattern=node)
+@rule(patterns=[quotient], conditions=[one_axis], target="onnx", form_patterns=[node])
 def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x − max x) / Σ exp(x − max x) into one Softmax node.
 
@@ -45,7 +45,7 @@ def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     return g.softmax(x, axis=place(g, x, axes))
 
 
-@softmax.on("decomposed", is_pattern=False)
+@softmax.on("decomposed")
 def _(g: Graph, x: Tensor, axis: int) -> Tensor:
     return quotient(g, x, [axis])
 
@@ -71,7 +71,7 @@ def no_double(x: Tensor) -> None:
     require(x.dtype != "float64", "beside an infinity LogSoftmax of doubles is -inf, where its parts are NaN")
 
 
-@rule(patterns=[difference, logarithm], conditions=[one_axis, no_double], target="onnx", pattern=log_node)
+@rule(patterns=[difference, logarithm], conditions=[one_axis, no_double], target="onnx", form_patterns=[log_node])
 def log_softmax(g: Graph, x: Tensor, axes: list[int] | None = None, axis: int = -1) -> Tensor:
     """Fuse the logarithm of a softmax into one LogSoftmax node.
 
@@ -82,6 +82,6 @@ def log_softmax(g: Graph, x: Tensor, axes: list[int] | None = None, axis: int = 
     return g.log_softmax(x, axis=place(g, x, [axis] if axes is None else axes))
 
 
-@log_softmax.on("decomposed", is_pattern=False)
+@log_softmax.on("decomposed")
 def _(g: Graph, x: Tensor, axis: int) -> Tensor:
     return difference(g, x, [axis])

@@ -49,7 +49,7 @@ def softplus(g: Graph, x: Tensor) -> Tensor:
     return g.softplus(x)
 
 
-@softplus.on("decomposed", is_pattern=False)
+@softplus.on("decomposed")
 def _(g: Graph, x: Tensor) -> Tensor:
     require(x.dtype != "bfloat16", "in bfloat16, 1 + exp(x) is 1 from -6 on down")
     return stable(g, x)

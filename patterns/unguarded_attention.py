@@ -26,7 +26,7 @@ def of_groups(g: Graph, q: Tensor, k: Tensor, v: Tensor, last: Tensor, total: Te
     return without_nan(g, g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[0])
 
 
-@rule(patterns=[of_heads, of_projections, of_groups], differs=DIFFERS, is_pattern=False)
+@rule(patterns=[of_heads, of_projections, of_groups], differs=DIFFERS)
 def unguarded_attention(
     g: Graph,
     attributes: dict[str, Any],
@@ -60,7 +60,7 @@ def behind_a_past(
     return without_nan(g, made), keys, values
 
 
-@rule(patterns=[behind_a_past], differs=DIFFERS, is_pattern=False)
+@rule(patterns=[behind_a_past], differs=DIFFERS)
 def unguarded_attention_cache(
     g: Graph, q: Tensor, k: Tensor, v: Tensor, past_key: Tensor, past_value: Tensor, attributes: dict[str, Any]
 ) -> Any:

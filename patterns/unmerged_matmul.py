@@ -100,7 +100,7 @@ def with_one_batch(g: Graph, x: Tensor) -> Tensor:
     return g.reshape(x, g.concat(g.reduce_prod(ahead, axes=[0], keepdims=1), own, axis=0))
 
 
-@rule(patterns=[split_scores, values, split_attention], conditions=[are_batches], target="any", is_pattern=False)
+@rule(patterns=[split_scores, values, split_attention], conditions=[are_batches], target="any")
 def unmerged_matmul(g: Graph, match: Match, a: Tensor) -> Tensor:
     """Multiply matrices in a batch of several axes as they are, instead of merging the axes and splitting them again.
 

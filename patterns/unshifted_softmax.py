@@ -29,7 +29,7 @@ def difference(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     return g.sub(x, total)
 
 
-@rule(patterns=[quotient, by_difference], conditions=[one_axis], target="onnx", is_pattern=False, differs=DIFFERS)
+@rule(patterns=[quotient, by_difference], conditions=[one_axis], target="onnx", differs=DIFFERS)
 def unshifted_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x) / Σ exp(x) into one Softmax node.
 
@@ -39,7 +39,7 @@ def unshifted_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     return g.softmax(x, axis=place(g, x, axes))
 
 
-@rule(patterns=[difference], conditions=[one_axis, no_double], target="onnx", is_pattern=False, differs=DIFFERS)
+@rule(patterns=[difference], conditions=[one_axis, no_double], target="onnx", differs=DIFFERS)
 def unshifted_log_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse x − log Σ exp(x) into one LogSoftmax node.
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from surgeon.graph import Tensor as Tensor
     from surgeon.implementations import implements as implements
     from surgeon.matching.match import Match as Match
+    from surgeon.matching.records import Captures as Captures
+    from surgeon.matching.records import dims as dims
     from surgeon.misses.findings import Mismatch as Mismatch
     from surgeon.models.options import CheckOptions as CheckOptions
     from surgeon.ops.own_ops import OwnOps as OwnOps
@@ -76,6 +78,7 @@ _HOMES = {
     "graph": ("Constant", "Graph", "Tensor"),
     "implementations": ("implements",),
     "matching.match": ("Match",),
+    "matching.records": ("Captures", "dims"),
     "misses.findings": ("Mismatch",),
     "ops.own_ops": ("OwnOps",),
     "ops.torch_schemas": ("torch_schema",),

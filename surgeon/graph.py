@@ -23,7 +23,19 @@ from surgeon.packs import points
 from surgeon.words import find_word, words
 
 Tensor: TypeAlias = gs.Tensor
-Constant: TypeAlias = gs.Constant
+
+
+class _TellsConstants(type):
+    """Tells whether a tensor's value is fixed in the file, however the object came about."""
+
+    def __instancecheck__(cls, item: object) -> bool:
+        return isinstance(item, gs.Constant) or getattr(item, "is_constant", False) is True
+
+
+class Constant(gs.Constant, metaclass=_TellsConstants):
+    """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also of a capture."""
+
+
 
 ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
@@ -145,11 +157,11 @@ class Graph(gs.Graph):
 
     def any_tensor(self) -> Tensor:
         """An input of a pattern that may be any tensor."""
-        return self.literal(np.zeros(0, np.int64))
+        return Untold("tensor")
 
     def any_number(self) -> Tensor:
         """An input of a pattern that may be any scalar constant."""
-        return self.literal(1.0)
+        return Untold("number")
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
@@ -247,6 +259,14 @@ class Inner(gs.Variable):
     @dtype.setter
     def dtype(self, value: Any) -> None:
         self._dtype = value
+
+
+class Untold(gs.Variable):
+    """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"any_{what}")
+        self.what = what
 
 
 class Number(gs.Constant):

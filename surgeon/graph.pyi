@@ -2188,6 +2188,11 @@ class Inner(gs.Variable):
     @dtype.setter
     def dtype(self, value: Any) -> None: ...
 
+class Untold(gs.Variable):
+    """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
+
+    def __init__(self, what: str) -> None: ...
+
 class Number(gs.Constant):
     """A constant that a replacement wrote as a plain number; `like` is the tensor whose dtype it must take."""
 

@@ -54,6 +54,8 @@ _TensorLike: TypeAlias = Tensor | npt.ArrayLike
 _DType: TypeAlias = int | str | type[Any] | np.dtype[Any]
 '''
 
+_OF_TENSORS = ("Tensor", "Constant")  # TENSOR has them
+
 _TYPES = {
     AttributeProto.FLOAT: "float",
     AttributeProto.INT: "int",
@@ -181,10 +183,10 @@ def _shown(value: object) -> str:
 def _declared(node: ast.stmt) -> str:
     """One statement of graph.py without its body: public constants, functions and classes stay."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return "" if node.name.startswith("_") else "\n" + _bare(node)
+        return "" if node.name.startswith("_") or node.name in _OF_TENSORS else "\n" + _bare(node)
     if isinstance(node, ast.Assign):
         name = ast.unparse(node.targets[0])
-        if name in ("Tensor", "Constant") or name.startswith("_"):
+        if name in _OF_TENSORS or name.startswith("_"):
             return ""
         is_literal = isinstance(node.value, (ast.Constant, ast.Tuple, ast.Attribute))
         return f"\n{_double(ast.unparse(node))}\n" if is_literal else f"\n{name}: Any\n"

@@ -277,7 +277,7 @@ def test_a_rule_differs_for_inputs_that_there_are():
 
 def test_a_rule_is_unsuited_for_a_target_that_takes_its_form():
     """It has nothing for such a target, and says why; others that take the same kind of form have it."""
-    settings = {"target": "onnx", "is_pattern": False}
+    settings = {"target": "onnx"}
     made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), unsuited={"tensorrt": "it is so"}, **settings)
     assert made.plan("tensorrt", 20) == Refusal(f"rule {made.name} is not for target tensorrt: it is so")
     assert isinstance(made.plan("onnx", 20), Plan)

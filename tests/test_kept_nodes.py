@@ -53,7 +53,7 @@ def below(g: Graph, x: Tensor) -> Tensor:
     return g.tanh(g.relu(g.transpose(x, perm=[1, 0])))
 
 
-@rule(patterns=[below], is_pattern=False)
+@rule(patterns=[below])
 def sin_below(g: Graph, x: Tensor) -> Tensor:
     """Written from what it saw; numbers are of no matter here."""
     return g.sin(g.relu(g.transpose(x, perm=[1, 0])))
@@ -114,7 +114,7 @@ def test_an_equal_constant_is_the_same(number, kept):
 
 
 def test_a_kept_node_goes_with_a_later_rule_and_is_told_as_gone():
-    @rule(patterns=[lambda g, x: g.sin(g.relu(x))], is_pattern=False)
+    @rule(patterns=[lambda g, x: g.sin(g.relu(x))])
     def both(g: Graph, x: Tensor) -> Tensor:
         return g.elu(x)
 
@@ -129,7 +129,7 @@ def test_a_kept_node_goes_with_a_later_rule_and_is_told_as_gone():
 def test_readers_of_a_kept_tensor_are_counted_anew():
     """What the first rule keeps is an orphan once the second has taken all that reads it."""
 
-    @rule(patterns=[lambda g, x: g.sin(x)], is_pattern=False)
+    @rule(patterns=[lambda g, x: g.sin(x)])
     def noise(g: Graph, x: Tensor) -> Tensor:
         return g.random_normal(shape=[4, 4])
 
@@ -154,7 +154,7 @@ def test_two_outputs_one_of_which_is_kept():
 
 
 def test_roll_back_leaves_a_kept_node_as_it_was():
-    @rule(patterns=[below], is_pattern=False)
+    @rule(patterns=[below])
     def wrong(g: Graph, x: Tensor) -> Tensor:
         return g.sin(g.relu(g.transpose(x, perm=[1, 0])))
 

@@ -4,8 +4,9 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import surgeon
-from surgeon import Graph, RuleError, Tensor
+from surgeon import Graph, RuleError, Tensor, rule
 from surgeon.matching.recording import trace
+from surgeon.rules.catalogue import all_rules
 from surgeon.testing import parse
 from tests.models import graph, make, opset, run
 
@@ -70,7 +71,7 @@ def test_a_replacement_asks_for_what_the_pattern_binds():
 
     with pytest.raises(RuleError, match="asks for 'w'"):
         run(graph("y = Relu(x)"), make(pattern, wants_more))
-    with pytest.raises(RuleError, match="returns 2 value"):
+    with pytest.raises(RuleError, match="returns 2 tensor"):
         run(graph("y = Relu(x)"), make(pattern, returns_two))
 
 
@@ -116,3 +117,64 @@ def test_a_forgotten_return_is_told():
     made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))])(forgot)
     with pytest.raises(RuleError, match="Replacement forgot returns None; end it with the tensor"):
         surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
+
+
+def forgotten(g: Graph, x: Tensor, factor: float) -> Tensor:
+    return g.relu(g.any_of(g.mul(x, factor), x))
+
+
+def scaled(g: Graph, x: Tensor, factor: float) -> Tensor:
+    return g.mul(g.relu(x), factor)
+
+
+SENSELESS = {
+    "a capture that no pattern has": (
+        rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x, bias: g.add(x, bias)),
+        r"asks for 'bias', which pattern <lambda> \(test_pattern_errors.py:\d+\) does not bind",
+    ),
+    "a capture of one of several forms": (
+        rule(patterns=[forgotten], target="any", name="bad")(scaled),
+        r"scaled \(test_pattern_errors.py:\d+\) asks for 'factor', which pattern forgotten .* may leave out; ",
+    ),
+    "another number of outputs": (
+        rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: (g.abs(x), g.neg(x))),
+        r"returns 2 tensor\(s\) where the patterns have 1; return one for each",
+    ),
+    "any tensor in what is written": (
+        rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: g.add(x, g.any_tensor())),
+        r"writes g.any_tensor\(\), which stands for anything in a pattern",
+    ),
+    "any number in what is written": (
+        rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: g.mul(x, g.any_number())),
+        r"writes g.any_number\(\), which stands for anything",
+    ),
+    "what it looks for": (
+        rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: g.mul(g.relu(g.neg(x)), 2.0)),
+        "is what the rule looks for, so it would find no end",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SENSELESS)
+def test_a_rule_without_sense_is_told_before_a_model_is_opened(case):
+    made, message = SENSELESS[case]
+    with pytest.raises(RuleError, match=f"^Rule bad .*{message}"):
+        surgeon.rewrite("no_such_file.onnx", made, output="out.onnx")
+
+
+def test_the_built_in_rules_make_sense():
+    for _, _, built_in in all_rules():
+        built_in.require_sense()
+
+
+def test_what_a_form_writes_is_recognised_unless_it_looks_at_the_model():
+    known = {built_in.name: built_in for _, _, built_in in all_rules()}
+    recognised = {
+        name: [form.kind for form in made.forms if form.function in made.recognised(form)]
+        for name, made in known.items()
+    }
+    assert recognised["gelu"] == ["ort", "onnx"]  # plain ops of a target
+    assert recognised["hard_swish"] == ["onnx"]
+    assert recognised["gemm"] == []  # it looks at shapes
+    assert recognised["identity"] == []  # for any target
+    assert recognised["leaky_relu"] == ["onnx"]  # and not in parts

@@ -28,7 +28,7 @@ def prove(found, **settings):
 
 def plant(pattern, replacement, **settings):
     """A rule of this pattern and replacement for the standard ops, which is no pattern itself."""
-    return make(pattern, replacement, **{"target": "onnx", "is_pattern": False, "name": "planted", **settings})
+    return make(pattern, replacement, **{"target": "onnx", "name": "planted", **settings})
 
 
 def wanting(proof):
@@ -348,7 +348,7 @@ def test_an_approximate_rule_may_differ_by_so_much_in_every_part_of_a_proof():
 FILE = """
 from surgeon import Graph, Tensor, rule
 
-@rule(patterns=[lambda g, x: g.abs(g.neg(x))], target="onnx", is_pattern=False)
+@rule(patterns=[lambda g, x: g.abs(g.neg(x))], target="onnx")
 def proved(g: Graph, x: Tensor) -> Tensor:
     return g.abs(x)
 

@@ -11,7 +11,7 @@ from surgeon.validity.structure import check_structure
 from tests.models import graph, make, opset, reasons, run
 
 
-@rule(patterns=[lambda g, q, k: g.tanh(g.relu(g.matmul(q, k)))], is_pattern=False)
+@rule(patterns=[lambda g, q, k: g.tanh(g.relu(g.matmul(q, k)))])
 def product(g: Graph, q: Tensor, k: Tensor) -> Tensor:
     """tanh(relu(q·k)), in other words."""
     found = g.neg(g.matmul(g.neg(q), k))

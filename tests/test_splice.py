@@ -18,7 +18,7 @@ def transpose_pair(g: Graph, x: Tensor, first: list[int], second: list[int]) -> 
     return g.transpose(g.transpose(x, perm=first), perm=second)
 
 
-@rule(patterns=[transpose_pair], is_pattern=False)
+@rule(patterns=[transpose_pair])
 def transposes(g: Graph, x: Tensor, first: list[int], second: list[int]) -> Tensor:
     """Two transposes are one, or none."""
     both = [first[axis] for axis in second]

@@ -155,7 +155,7 @@ def test_a_rule_writes_the_plugin_for_tensorrt_and_the_op_for_all_others():
 
 
 def test_a_rule_that_writes_a_wrong_plugin_node_is_a_wrong_rule():
-    @rule(patterns=[placeholder], target="tensorrt", is_pattern=False)
+    @rule(patterns=[placeholder], target="tensorrt")
     def wrong(g: Graph, x: Tensor, offset: Tensor, weight: Tensor, mask: Tensor, bias: Tensor) -> Tensor:
         """Write a word that the plugin does not have."""
         return g.op("trt.plugins::ModulatedDeformConv2d", x, offset, mask, weight, bias, **SETTINGS, strides=[1, 1])

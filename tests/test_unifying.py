@@ -85,7 +85,7 @@ def test_a_rule_of_products_proves_itself_and_a_wrong_one_does_not():
     def wrong(g: Graph, q: Tensor, kt: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         return g.matmul(g.softmax(g.matmul(q, g.div(kt, 2.0)), axis=-1), v)
 
-    settings = {"target": "onnx", "is_pattern": False, "name": "products", "differs": {"extreme": "they overflow"}}
+    settings = {"target": "onnx", "name": "products", "differs": {"extreme": "they overflow"}}
     outcomes = [
         prove_rule(make(halved, replacement, **settings), targets=["onnx"], quick=True).outcome.value
         for replacement in (right, wrong)

@@ -37,7 +37,7 @@ def test_a_word_stands_for_any_of_its_forms_in_a_pattern():
 def test_a_replacement_writes_the_first_form_at_every_opset(opset):
     """The other forms may want ops that the opset has not."""
 
-    @rule(patterns=[lambda g, x: g.relu(x)], is_pattern=False)
+    @rule(patterns=[lambda g, x: g.relu(x)])
     def normal(g, x):
         return g.over_root(g.centred(x, [-1]), g.add(g.variance_over(x, [-1]), 1.0))
 
@@ -60,7 +60,7 @@ def test_a_helper_of_the_user_stands_before_a_word():
         del gs.Graph.GLOBAL_FUNC_MAP["square"]
 
 
-@rule(patterns=[lambda g, x: g.neg(g.mean_over(x, [-1]))], is_pattern=False)
+@rule(patterns=[lambda g, x: g.neg(g.mean_over(x, [-1]))])
 def mean_found(g, x):
     return g.sub(0.0, g.reduce_mean(x, axes=[-1], keepdims=1))
 
@@ -99,7 +99,7 @@ def test_a_sum_is_a_mean_where_it_is_divided_by_the_number_of_elements(number, f
 def test_only_a_cast_that_keeps_all_digits_is_looked_through(there, fires):
     """float16 fits float32 and float64, and not bfloat16."""
 
-    @rule(patterns=[lambda g, x: g.relu(g.maybe_narrower(g.neg(g.maybe_wider(x))))], is_pattern=False)
+    @rule(patterns=[lambda g, x: g.relu(g.maybe_narrower(g.neg(g.maybe_wider(x))))])
     def through(g, x):
         return g.relu(g.sub(0.0, x))
 
@@ -116,7 +116,7 @@ def test_such_that_is_asked_of_what_a_user_writes():
     def is_even(constant):
         require(bool(np.all(constant.values % 2 == 0)), "the numbers must be even")
 
-    @rule(patterns=[lambda g, x, c: g.max(x, g.such_that(c, is_even))], is_pattern=False)
+    @rule(patterns=[lambda g, x, c: g.max(x, g.such_that(c, is_even))])
     def even(g, x, c):
         return g.neg(g.min(g.neg(x), g.neg(c)))
 
@@ -188,7 +188,7 @@ def test_forms_that_no_node_could_make_cost_nothing():
 def test_forms_are_tried_for_what_lies_behind_nodes_that_change_nothing():
     """What an Identity hands on is made by any op."""
 
-    @rule(patterns=[lambda g, x: g.neg(g.any_of(g.exp(x), g.abs(x)))], is_pattern=False)
+    @rule(patterns=[lambda g, x: g.neg(g.any_of(g.exp(x), g.abs(x)))])
     def twofold(g, x):
         return g.relu(x)
 

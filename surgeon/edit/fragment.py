@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
@@ -12,11 +11,13 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
-from surgeon.errors import RuleError, require
+from surgeon.errors import Refused, RuleError, require
 from surgeon.file.records import kind_record
-from surgeon.graph import Graph, Inner, Number
+from surgeon.graph import Graph, Inner, Number, Untold
 from surgeon.indexing.scope import qualified
+from surgeon.matching.asking import parameters_of
 from surgeon.matching.match import Match
+from surgeon.matching.records import record_of
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import GRAPHS, called_by, key_of
 
@@ -226,9 +227,14 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
     """
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
-    for parameter in _parameters(function)[first:]:
-        name, kind = parameter.name, parameter.kind
-        if name in match.bound:
+    for parameter in parameters_of(function)[first:]:
+        value: Any
+        name, kind = parameter.name, parameter.how
+        record = record_of(parameter)
+        if record is not None:
+            own = match.pattern.record
+            value = (own if own is not None and issubclass(own, record) else record)(match)
+        elif name in match.bound:
             value = match[name]
         elif name == "match":
             match.inspected = True
@@ -249,11 +255,6 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
         else:
             arguments.append(value)
     return arguments, keywords
-
-
-@lru_cache(maxsize=1024)  # the rules' own functions, for each match
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    return list(inspect.signature(function).parameters.values())
 
 
 def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
@@ -296,6 +297,8 @@ def freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
             return known[id(tensor)]
         if tensor.name == "":
             return Ref("empty")
+        if isinstance(tensor, Untold):
+            raise Refused(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
         raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
 
     nodes = []

@@ -74,7 +74,9 @@ class Match:
         return held[0] if isinstance(held, tuple) else held
 
     def require_claims(self) -> None:
-        """Raise Refused where something that the pattern says of its tensors does not hold."""
+        """Raise Refused where something that the pattern says of its tensors does not hold, their axes among it."""
+        if self.pattern.record is not None:
+            self.pattern.record(self).require_dims()
         for claim in self.pattern.claims:
             if claim.name in self.bound:
                 others = [self[item.name] if isinstance(item, (Named, Var)) else item for item in claim.others]

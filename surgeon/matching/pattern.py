@@ -101,7 +101,8 @@ class Pattern:
 
     outputs: the tensors it returns.  captures: every name it binds; inner: those of g.capture; loose: these and
     what may be anything, which a match may make itself.  claims: what else must
-    hold of a match that binds their names.  said: how a word says a value, by the value's id.
+    hold of a match that binds their names.  said: how a word says a value, by the value's id.  record: the
+    `surgeon.matching.records.Captures` that the function takes.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Pattern:
     loose: frozenset[str] = frozenset()
     claims: tuple[Claim, ...] = field(default=(), compare=False)
     said: "Mapping[int, Said]" = field(default_factory=dict, compare=False, repr=False)
+    record: type[Any] | None = field(default=None, compare=False)
 
 
 def walk(
@@ -137,6 +139,22 @@ def below(value: Value) -> tuple[Value | None, ...]:
     if isinstance(value, AnyOf):
         return value.forms
     return (value.value,) if isinstance(value, Named) else ()
+
+
+def surely_bound(values: Sequence[Value | None]) -> frozenset[str]:
+    """The names that every match of these values binds, whichever forms it has."""
+    known: dict[int, frozenset[str]] = {}
+
+    def names(value: Value) -> frozenset[str]:
+        if id(value) not in known:
+            parts = [names(item) for item in below(value) if item is not None]
+            if isinstance(value, AnyOf):
+                known[id(value)] = frozenset.intersection(*parts)
+            else:
+                known[id(value)] = frozenset(captured([value])).union(*parts)
+        return known[id(value)]
+
+    return frozenset().union(*(names(value) for value in values if value is not None))
 
 
 def captured(values: Iterable[Value]) -> Iterator[str]:

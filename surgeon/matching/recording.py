@@ -11,11 +11,12 @@ What a parameter stands for is read from its annotation:
     bias: Tensor | None = None an input that may be left out
     *rest: Tensor              all further inputs of a variadic op
     **attributes: object       all further attributes of a node
+
+A parameter annotated as a record (`surgeon.matching.records`) stands for all of its fields.
 """
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -27,10 +28,10 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
 from surgeon.graph import ASSOCIATIVE, Graph, Tensor
+from surgeon.matching.asking import LooksAtModel, Parameter, parameters_of
 from surgeon.matching.pattern import (
     AnyOf,
     Claim,
-    Kind,
     Literal,
     Named,
     Operation,
@@ -43,9 +44,11 @@ from surgeon.matching.pattern import (
     captured,
     walk,
 )
+from surgeon.matching.records import Captures, record_of, recorded
 from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
+OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "values", "is_constant"})
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
 
@@ -64,11 +67,21 @@ class Symbol(gs.Variable):
         self.__dict__.update(name=name, value=value, as_input=as_input or value, is_whole=False)
 
     def __getattr__(self, name: str) -> Any:
+        if name in OF_MODELS:
+            raise LooksAtModel(
+                f"{caller()}: a pattern is traced before there is a model, so {self.name} has no {name} yet; "
+                "ask in a condition."
+            )
         if name.startswith("__") or self.__dict__["is_whole"]:
             raise AttributeError(f"A tensor of a pattern has no {name!r}.")
         self.__dict__["is_whole"] = True
         super().__init__(self.name)
         return getattr(self, name)
+
+    def __repr__(self) -> str:
+        return f"<tensor {self.name} of a pattern>"
+
+    __str__ = __repr__
 
     def __bool__(self) -> bool:
         raise RuleError(
@@ -247,10 +260,8 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     graph = PatternGraph(home=home)
     code = getattr(function, "__code__", None)
     where = f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else function.__name__
-    variables = list(_variables(function, where))
-    positional = [Symbol(item.name, item) for item in variables if item.kind != "attributes"]
-    others = [Symbol(item.name, item) for item in variables if item.kind == "attributes"]
-    returned = function(graph, *positional, **({OTHERS: others[0]} if others else {}))
+    arguments, keywords, record = _traced_arguments(function, graph, where)
+    returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if not results or not all(isinstance(item, Symbol) for item in results):
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
@@ -264,8 +275,8 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         names = frozenset(captured(values))
         inner = frozenset(value.name for value in values if isinstance(value, Named))
         loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
-        claims = tuple(graph.claims)
-        patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, claims, graph.said))
+        more = (tuple(graph.claims), graph.said, record)
+        patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
     return tuple(patterns)
 
 
@@ -294,30 +305,39 @@ def _roots(value: Value) -> Iterator[Value]:
         yield value
 
 
-def _variables(function: Callable[..., Any], where: str) -> Iterator[Var]:
-    try:
-        signature = inspect.signature(function, eval_str=True)
-    except NameError:  # an annotation imported for type checkers only: its text is enough
-        signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())[1:]
-    if not signature.parameters:
+def _traced_arguments(
+    function: Callable[..., Any], graph: PatternGraph, where: str
+) -> tuple[list[Any], dict[str, Any], type[Captures] | None]:
+    """What a pattern function is called with, behind the graph, and the record among it."""
+    parameters = parameters_of(function)
+    if not parameters:
         raise RuleError(f"Pattern {function.__name__} ({where}) needs the graph as its first parameter.")
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            yield Var(parameter.name, "rest")
-        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            yield Var(parameter.name, "attributes")
-        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    record: type[Captures] | None = None
+    for parameter in parameters[1:]:
+        kind = record_of(parameter)
+        if kind is not None:
+            if record is not None:
+                raise RuleError(f"Pattern {function.__name__} ({where}) takes two records; let one build on the other.")
+            record = kind
+            arguments.append(recorded(kind, _field, graph.capture))
+        elif parameter.how is inspect.Parameter.KEYWORD_ONLY:
             raise RuleError(f"Pattern {function.__name__} ({where}): write {parameter.name} without the bare *.")
+        elif parameter.how is inspect.Parameter.VAR_KEYWORD:
+            keywords[OTHERS] = _symbol(parameter)
         else:
-            yield Var(parameter.name, _kind(parameter.annotation), parameter.default is None)
+            arguments.append(_symbol(parameter))
+    return arguments, keywords, record
 
 
-def _kind(annotation: Any) -> Kind:
-    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    words = set(re.findall(r"\w+", text))
-    if words & {"list", "tuple", "List", "Tuple", "Sequence"}:
-        return "list"
-    if words & {"float", "int", "str", "bool"}:
-        return "scalar"
-    return "constant" if "Constant" in words else "tensor"
+def _symbol(parameter: Parameter) -> Symbol:
+    return Symbol(parameter.name, Var(parameter.name, parameter.kind, parameter.default is None))
+
+
+def _field(parameter: Parameter) -> Any:
+    """What stands for a field of a record: to be unpacked where there may be several."""
+    symbol = _symbol(parameter)
+    if parameter.kind == "attributes":
+        return {OTHERS: symbol}
+    return (symbol,) if parameter.kind == "rest" else symbol

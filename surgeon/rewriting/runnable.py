@@ -116,7 +116,7 @@ def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | No
     kernels, dtype = Kernels.of(provider), shapes_of(match.index).dtype(match.scope, match.outputs[0])
     types = {} if dtype is None else {"T": dtype}
     for form in plan.newer:
-        for compiled in rule.compiled(form.pattern)[:1] if form.pattern is not None else ():
+        for compiled in (item for pattern in rule.recognised(form)[:1] for item in rule.compiled(pattern)[:1]):
             groups = [[split_op(op) for op in group] for group in compiled.spelling.required]
             if all(any(kernels.suits(*op, form.opset, types) for op in group) for group in groups):
                 return form.opset

@@ -147,7 +147,7 @@ class _RuleProver:
         found = {OLDEST, self.newest}
         for form in self.rule.forms:
             found |= {form.opset, form.opset - 1}
-        recognised = [form.pattern for form in self.rule.forms if form.pattern is not None]
+        recognised = [pattern for form in self.rule.forms for pattern in self.rule.recognised(form)]
         functions = [*self.rule.patterns, *dict.fromkeys(recognised)]
         for compiled in (item for function in functions for item in self.rule.compiled(function)):
             for variant in self.supply.variants(compiled.pattern):
@@ -267,7 +267,7 @@ class _RuleProver:
     def _name(self, compiled: Compiled) -> str:
         """A pattern by its function; a form of a target by its kind, since its function may be called _."""
         pattern = compiled.pattern
-        kind = next((form.kind for form in self.rule.forms if form.pattern is pattern.function), "")
+        kind = next((form.kind for form in self.rule.forms if pattern.function in self.rule.recognised(form)), "")
         name = f"{kind} form" if kind else pattern.name
         siblings = self.rule.compiled(pattern.function)
         return name if len(siblings) == 1 else f"{name} {siblings.index(compiled) + 1}"

@@ -27,7 +27,7 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
     A name is that of a group of an installed pack, of a rule file in it (all its rules), of one rule, `file:rule`,
     `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with
     commas, and `-name` leaves rules out again.  A rule that several names lead to runs where the first of them stands.
-    Raises RuleError for a name that leads nowhere, with the nearest ones.
+    Raises RuleError for a name that leads nowhere, with the nearest ones, and for a rule of no pack without sense.
     """
     items = [names] if isinstance(names, (str, Rule, LocalFunction)) else list(names)
     found: dict[str, tuple[Rule, ...]] = {}
@@ -47,7 +47,15 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
         raise RuleError("No rule is named; `surgeon rules` lists those there are.")
     if less:
         found = _without(found, less)
+    for rule in flat(found):
+        if not _is_of_pack(rule):
+            rule.require_sense()
     return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
+
+
+def _is_of_pack(rule: Rule) -> bool:
+    """Whether a rule is of an installed pack, whose own tests hold it to what rules must be."""
+    return any(rule.module == point.module or rule.module.startswith(f"{point.module}.") for point in points())
 
 
 def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -23,8 +23,10 @@ from typing import Any
 
 from surgeon.errors import Refusal, RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
+from surgeon.matching.pattern import Pattern
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
+from surgeon.rules.definition import is_a_pattern, require_sense, wanted_names
 from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 
 Function = Callable[..., Any]
@@ -37,18 +39,14 @@ NON_FINITE, BACKWARDS = "non_finite", "backwards"
 class Form:
     """How one kind of target writes an operation.
 
-    opset: the version of ai.onnx from which it can.  pattern: how the same form is recognised, None where it is not.
+    opset: the version of ai.onnx from which it can.  patterns: by which what it writes is recognised; None: by itself,
+    where it is a pattern too (see `Rule.recognised`).
     """
 
     kind: str
     function: Function
     opset: int = 1
-    pattern: Function | None = None
-
-    @property
-    def is_pattern(self) -> bool:
-        """Whether what is written is also what is looked for."""
-        return self.pattern is self.function
+    patterns: tuple[Function, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +81,53 @@ class Rule:
     ep: str | None = None
     unsuited: Mapping[str, str] = field(default_factory=dict)
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
+    _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
 
     def on(
-        self, kind: str, *, opset: int = 1, is_pattern: bool = True, pattern: Function | None = None
+        self, kind: str, *, opset: int = 1, patterns: Sequence[Function] | None = None
     ) -> Callable[[Function], Function]:
         """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
 
         A kind that no target takes is one of a target that is not installed: it is left alone until somebody asks.
-        is_pattern=False: the function only writes (it looks at shapes or values, say), so it is no pattern.  pattern:
-        the pattern by which what such a function writes is recognised; it binds what the other forms ask for.
+        patterns: those by which what the function writes is recognised, where another form is wanted in its place; they
+        bind what the other forms ask for.  By default it is a pattern itself, unless it looks at shapes, dtypes or
+        values.  []: it is not to be recognised, since it looks like any other node.
         """
 
         def add(function: Function) -> Function:
-            recognised = pattern or (function if is_pattern and kind != ANY and self.search is None else None)
-            self.forms.append(Form(kind, function, opset, recognised))
+            self.forms.append(Form(kind, function, opset, None if patterns is None else tuple(patterns)))
             return function
 
         return add
+
+    def recognised(self, form: Form) -> tuple[Function, ...]:
+        """The patterns by which what a form writes is recognised: given ones, else itself where it looks at nothing.
+
+        A form that does not bind what conditions and other forms ask for is no pattern either, nor is one in parts.
+        """
+        if form.kind == ANY or self.search is not None:
+            return ()
+        if form.kind == DECOMPOSED and form.patterns is None:
+            return ()  # the rule's patterns say what is in parts
+        return self._patterns_of(form.function) if form.patterns is None else form.patterns
+
+    def require_sense(self) -> None:
+        """Raise RuleError where the rule could do on no model what it says."""
+        if self.search is None:
+            forms: dict[Function, tuple[Pattern, ...]] = {}
+            for form in self.forms:
+                sources = [] if form.kind == DECOMPOSED else list(self.patterns)
+                for other in self.forms:
+                    sources += (other.patterns or ()) if form.function is not other.function else ()
+                found = [item.pattern for function in sources for item in self.compiled(function)]
+                forms[form.function] = tuple(dict.fromkeys([*forms.get(form.function, ()), *found]))
+            require_sense(f"Rule {self.name} ({self.where})", self.conditions, forms)
+
+    def _patterns_of(self, function: Function) -> tuple[Function, ...]:
+        if function not in self._traceable:
+            wanted = wanted_names(self.conditions, (form.function for form in self.forms))
+            self._traceable[function] = is_a_pattern(function, self.reference, wanted)
+        return (function,) if self._traceable[function] else ()
 
     def plan(self, target: str, opset: int | None) -> Plan | Refusal:
         """What to do for a target, if the rule has something for it."""
@@ -114,8 +142,14 @@ class Rule:
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
-        runs = {other.pattern for other in self.forms if other.kind in wanted.runs}
-        functions += [other.pattern for other in self.forms if other.pattern is not None and other.pattern not in runs]
+        runs = {
+            function
+            for other in self.forms
+            if other.kind in wanted.runs
+            for function in ((other.function,) if other.patterns is None else other.patterns)
+        }
+        recognised = [other for other in self.forms if other.kind not in wanted.runs and other.function not in runs]
+        functions += [pattern for other in recognised for pattern in self.recognised(other) if pattern not in runs]
         sources = tuple(compiled for function in dict.fromkeys(functions) for compiled in self.compiled(function))
         if self.search is not None:
             sources = (self._searched,)
@@ -168,7 +202,7 @@ class Rule:
     def _all_forms(self) -> list[Form]:
         if not self.patterns or any(form.kind == DECOMPOSED for form in self.forms):
             return self.forms
-        return [*self.forms, Form(DECOMPOSED, self.reference, pattern=self.reference)]
+        return [*self.forms, Form(DECOMPOSED, self.reference, patterns=(self.reference,))]
 
     def __repr__(self) -> str:
         return f"<rule {self.name} ({self.where})>"
@@ -198,8 +232,7 @@ def rule(
     differs: Mapping[str, str] | None = None,
     ep: str | None = None,
     unsuited: Mapping[str, str] | None = None,
-    is_pattern: bool = True,
-    pattern: Function | None = None,
+    form_patterns: Sequence[Function] | None = None,
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
 
@@ -224,8 +257,7 @@ def rule(
         ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
         unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
             four axes only"}.
-        is_pattern: as for `Rule.on`.
-        pattern: as for `Rule.on`.
+        form_patterns: those by which what the decorated function writes is recognised, as `patterns` of `Rule.on`.
 
     Returns:
         A decorator that makes a Rule.  A form, or an unsuited target, that is not installed is left alone.
@@ -263,7 +295,7 @@ def rule(
             dict(unsuited or {}),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
-            made.on(kind, opset=since, is_pattern=is_pattern, pattern=pattern)(function)
+            made.on(kind, opset=since, patterns=form_patterns)(function)
         return made
 
     return decorate

@@ -172,7 +172,7 @@ def aten_add(g: Graph, x: Tensor, y: Tensor, *, alpha: float = 1.0) -> Tensor:
     return g.add(x, g.mul(g.cast_like(y, x), alpha))
 
 
-@rule(patterns=[aten_add], is_pattern=False)
+@rule(patterns=[aten_add])
 def written_out(g: Graph, x: Tensor, y: Tensor, alpha: float) -> Tensor:
     """Straight to Add where alpha is 1."""
     return g.add(x, y) if alpha == 1 else aten_add.inline(g, x, y, alpha=alpha)

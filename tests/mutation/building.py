@@ -100,7 +100,7 @@ def rule_of(
     pattern: Function, replacement: Function, name: str = "planted", differs: Mapping[str, str] | None = None
 ) -> Rule:
     """A rule that fires on nodes of the source alone.  differs: as for `surgeon.rule`."""
-    settings: dict[str, Any] = {"target": "onnx", "is_pattern": False, "differs": differs}
+    settings: dict[str, Any] = {"target": "onnx", "differs": differs}
     return rule(patterns=[pattern], conditions=[is_original], name=name, **settings)(replacement)
 
 

@@ -1,0 +1,106 @@
+"""What a function of a rule asks for: its parameters, and what each stands for by its annotation."""
+
+import builtins
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import onnx_graphsurgeon as gs
+
+from surgeon import graph as vocabulary
+from surgeon.errors import RuleError
+from surgeon.matching.pattern import Kind
+
+NONE = inspect.Parameter.empty
+_NUMBERS = (float, int, str, bool)
+_LISTS = (list, tuple, Sequence)
+
+
+class LooksAtModel(RuleError):
+    """A function that is traced as a pattern asks for what only a model has, such as a shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function of a rule, or a field of a record.
+
+    type: what its annotation means, NONE where it has none.  default: NONE where it must be given.  how: as
+    `inspect.Parameter.kind` has it.
+    """
+
+    name: str
+    type: Any
+    default: Any = NONE
+    how: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+    @property
+    def kind(self) -> Kind:
+        """What it captures in a pattern."""
+        if self.how is inspect.Parameter.VAR_POSITIONAL:
+            return "rest"
+        return "attributes" if self.how is inspect.Parameter.VAR_KEYWORD else kind_of(self.type)
+
+
+@lru_cache(maxsize=1024)  # the rules' own functions, for each match
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of a function, in order.  Raises RuleError for an annotation that cannot be read."""
+    code = getattr(function, "__code__", None)
+    where = f"{function.__name__} ({code.co_filename}:{code.co_firstlineno})" if code else repr(function)
+    signature = inspect.signature(function)
+    space = getattr(inspect.unwrap(function), "__globals__", {})
+    return tuple(
+        Parameter(item.name, meaning(item.annotation, space, f"{where}: {item.name}"), item.default, item.kind)
+        for item in signature.parameters.values()
+    )
+
+
+def meaning(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
+    """What an annotation is, also where it is text; names that only type checkers import may be surgeon's.
+
+    Raises RuleError for text that means nothing here.
+    """
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, {**vars(builtins), "Any": Any, **vars(vocabulary), **space})
+    except Exception as error:
+        raise RuleError(
+            f"{where} is annotated as {annotation!r}, which cannot be read ({error}); import what it names where "
+            "Python runs it, not for type checkers alone."
+        ) from error
+
+
+def kind_of(annotation: Any) -> Kind:
+    """What a capture of a type is.  tuple[Tensor, ...]: all further inputs; dict: all further attributes."""
+    members = _members(annotation)
+    origins = [get_origin(item) or item for item in members]
+    if any(isinstance(item, type) and issubclass(item, Mapping) for item in origins):
+        return "attributes"
+    for item, origin in zip(members, origins, strict=True):
+        if origin in _LISTS:
+            inner = [kind_of(part) for part in get_args(item) if part is not Ellipsis]
+            return "rest" if origin is tuple and "tensor" in inner else "list"
+    if any(item in _NUMBERS for item in members):
+        return "scalar"
+    return "constant" if any(_is_constant(item) for item in members) else "tensor"
+
+
+def _is_constant(item: Any) -> bool:
+    return isinstance(item, type) and issubclass(item, gs.Constant)
+
+
+def may_be_none(annotation: Any) -> bool:
+    """Whether a type has None among its values."""
+    return type(None) in _members(annotation)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(member for item in get_args(annotation) for member in _members(item))
+    return (type(None) if annotation is None else annotation,)

@@ -1,0 +1,243 @@
+"""A record of captures: their names, what they are, their axes, and what they are where they are absent, said once.
+
+    class Core(Captures):
+        q: Tensor = dims("batch heads rows columns")
+        kt: Tensor = dims("batch heads columns keys")
+        mask: Tensor | None = None
+        scale: float = 1.0
+        heads: int  # fixed, or it is no match
+
+    def core(g: Graph, m: Core) -> Tensor: ...        # a pattern
+    def is_wide(m: Core) -> None: ...                 # a condition
+    def attention(g: Graph, m: Core) -> Tensor: ...   # a replacement
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from surgeon.errors import Refused, RuleError, require
+from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning
+from surgeon.matching.match import Match
+from surgeon.shapes.symbols import Size, parse, substitute
+
+ANY_AXES, ANY_SIZE = "...", "_"
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """The axes that a captured tensor may have, by name; see `dims`."""
+
+    layouts: tuple[tuple[str, ...], ...]
+    default: Any
+
+    def __str__(self) -> str:
+        return " or ".join(", ".join(layout) or "none" for layout in self.layouts)
+
+
+def dims(*layouts: str, default: Any = NONE) -> Any:
+    """The axes of a captured tensor, by name: the value of a field of `Captures`.
+
+    Args:
+        layouts: axes from the first to the last, with spaces between: "batch heads rows columns".  An axis of one name
+            has one size wherever it stands.  A number is a fixed size, `heads*columns` a size computed from others,
+            `rows?` the size of that name or 1, `_` any size, and `...` any number of axes.  Of several layouts the
+            first with the tensor's rank counts; "" is a scalar.
+        default: what the capture is where the pattern that fits does not bind it.
+
+    Returns:
+        What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
+
+    Raises:
+        RuleError: there is no layout, or one has `...` twice.
+
+    Examples:
+        >>> from surgeon import Captures, Tensor, dims
+        >>> class Product(Captures):
+        ...     a: Tensor = dims("... rows inner")
+        ...     b: Tensor = dims("inner columns")
+        ...     columns: int
+        >>> [field.name for field in Product.fields()]
+        ['a', 'b']
+    """
+    read = tuple(tuple(layout.split()) for layout in layouts)
+    if not read or any(layout.count(ANY_AXES) > 1 for layout in read):
+        raise RuleError('dims wants the axes of a tensor by name, such as dims("batch rows columns"), and "..." once.')
+    return Dims(read, default)
+
+
+class Captures:
+    """What the patterns of a rule capture, as fields: written once, and taken whole by patterns and what follows them.
+
+    A subclass lists captures as a pattern's parameters would (`x: Tensor`, `w: Constant`, `alpha: float`, `axes:
+    list[int]`, `bias: Tensor | None = None`), `others: tuple[Tensor, ...]` for all further inputs, and `attributes:
+    dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits
+    does not bind it.  `dims` names the axes of a tensor; a field of the name of an axis is its size: annotated as int
+    it must be fixed.
+
+    In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
+    captures an inner tensor.  In conditions and replacements it is what was found.
+
+    Raises:
+        RuleError: a field is read that the pattern does not bind, and that has no default.
+
+    Examples:
+        >>> from surgeon import Captures, Graph, Tensor, rule
+        >>> class Scaled(Captures):
+        ...     x: Tensor
+        ...     factor: float = 1.0
+        >>> def scaled(g: Graph, m: Scaled) -> Tensor:
+        ...     return g.relu(g.optional(g.mul(m.x, m.factor)))
+        >>> @rule(patterns=[scaled], target="any")
+        ... def relu_first(g: Graph, m: Scaled) -> Tensor:
+        ...     return g.mul(g.relu(m.x), m.factor)
+    """
+
+    _fields: ClassVar[Mapping[str, Parameter]] = {}
+    _dims: ClassVar[Mapping[str, Dims]] = {}
+    _axes: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        """Read the fields of a subclass, behind those of what it builds on."""
+        fields, axes = dict(cls._fields), dict(cls._dims)
+        space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+        for name, annotation in inspect.get_annotations(cls).items():
+            if name in _OWN:
+                raise RuleError(f"{cls.__qualname__} cannot have a field {name!r}, which every record has; rename it.")
+            default = vars(cls).get(name, NONE)
+            if name in vars(cls):
+                delattr(cls, name)
+            axes.pop(name, None)
+            if isinstance(default, Dims):
+                axes[name], default = default, default.default
+            fields[name] = Parameter(name, meaning(annotation, space, f"{cls.__qualname__}.{name}"), default)
+        cls._fields, cls._dims = fields, axes
+        cls._axes = frozenset(
+            found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
+        )
+
+    def __init__(self, match: Match) -> None:
+        """The captures of a match."""
+        self.__dict__["_match"] = match
+
+    @property
+    def match(self) -> Match:
+        """The match itself: where it is, which nodes it takes, the opset there."""
+        found: Match = self.__dict__["_match"]
+        found.inspected = True
+        return found
+
+    @classmethod
+    def fields(cls) -> tuple[Parameter, ...]:
+        """What it captures, in order; the sizes of axes apart."""
+        return tuple(field for name, field in cls._fields.items() if name not in cls._axes)
+
+    def __getattr__(self, name: str) -> Any:
+        field = self._fields.get(name)
+        if field is None:
+            known = ", ".join(self._fields)
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {known or 'none'}.")
+        if name in self._axes:
+            self.__dict__.update(self._sizes())
+            value = self.__dict__.get(name, field.default)
+        else:
+            value = self._match[name] if name in self._match.bound else field.default
+        if value is NONE:
+            what = "has no axis" if name in self._axes else "does not bind"
+            raise RuleError(
+                f"{type(self).__name__}.{name} is asked for, but what pattern {self._match.pattern.name} found {what} "
+                f"{name!r}; give the field a default, as in {name}: ... = None."
+            )
+        self.__dict__[name] = value
+        return value
+
+    def require_dims(self) -> None:
+        """Raise Refused where a captured tensor has other axes than its field says."""
+        self._sizes()
+
+    def _sizes(self) -> dict[str, Size]:
+        """The sizes of all axes that have a name.  Raises Refused where the tensors' shapes do not agree with them."""
+        sizes: dict[str, Size] = {}
+        first: dict[str, str] = {}
+        later: list[tuple[str, str, Size]] = []
+        for name, axis, size in self._named_axes():
+            if _NAME.fullmatch(axis) and axis not in sizes:
+                sizes[axis], first[axis] = size, name
+            else:
+                later.append((name, axis, size))
+        for name, axis, size in later:
+            said, may_be_one = axis.removesuffix("?"), axis.endswith("?")
+            if may_be_one and size == 1:
+                continue
+            unknown = [item for item in _NAME.findall(said) if item not in sizes]
+            if unknown == [said]:  # named with a ? alone
+                sizes[said], first[said] = size, name
+            elif not unknown:  # else one of its names is of a tensor that is absent
+                wanted = substitute(parse(said), sizes)
+                where = f"that of {first[said]} is" if said in first else "what fits is"
+                require(size == wanted, f"the {said} of {name} is {size}, where {where} {wanted}")
+        for axis, size in sizes.items():
+            field = self._fields.get(axis)
+            require(
+                field is None or field.type is not int or isinstance(size, int),
+                f"the {axis} of {first[axis]} is {size}, no fixed number",
+            )
+        return sizes
+
+    def _named_axes(self) -> Iterator[tuple[str, str, Size]]:
+        """Each axis of each captured tensor that says its axes: the capture, the axis, and its size."""
+        for name, said in self._dims.items():
+            tensor = self._match[name] if name in self._match.bound else None
+            if tensor is None:
+                continue
+            shape = tensor.shape
+            require(shape is not None, f"the axes of {name} are not known; {said} are wanted")
+            layout = next((layout for layout in said.layouts if _fits(layout, len(shape))), None)
+            if layout is None:
+                raise Refused(f"{name} has {len(shape)} axes where {said} are wanted")
+            if ANY_AXES in layout:
+                place = layout.index(ANY_AXES)
+                behind = len(layout) - place - 1
+                layout = (*layout[:place], *[ANY_SIZE] * (len(shape) - place - behind), *layout[place + 1 :])
+            yield from ((name, axis, size) for axis, size in zip(layout, shape, strict=True) if axis != ANY_SIZE)
+
+
+def _fits(layout: tuple[str, ...], rank: int) -> bool:
+    return len(layout) == rank if ANY_AXES not in layout else len(layout) - 1 <= rank
+
+
+_OWN = ("match", "fields", "require_dims")
+
+
+def record_of(parameter: Parameter) -> type[Captures] | None:
+    """The record that a parameter of a rule's function takes, if it takes one."""
+    kind = parameter.type
+    return kind if isinstance(kind, type) and issubclass(kind, Captures) else None
+
+
+def recorded(record: type[Captures], symbol: Callable[[Parameter], Any], name: Callable[[str, Any], Any]) -> Captures:
+    """A record as a pattern sees it.  symbol: what stands for a field; name: gives an inner tensor a field's name."""
+    kind = _recording(record)
+    made = kind.__new__(kind)
+    made.__dict__.update({field.name: symbol(field) for field in record.fields()}, _name=name)
+    return made
+
+
+def _recording(record: type[Captures]) -> type[Captures]:
+    """A record of which a field that is given a value becomes a capture of it."""
+
+    def assign(self: Captures, field: str, value: Any) -> None:
+        if field not in record._fields or field in record._axes:
+            raise RuleError(f"{record.__name__} has no capture {field!r}; list it in the class.")
+        self.__dict__[field] = self.__dict__["_name"](field, value)
+
+    def absent(self: Captures, field: str) -> Any:
+        if field in record._axes:
+            raise LooksAtModel(f"a pattern is traced before there is a model, so {record.__name__}.{field} has no size")
+        raise AttributeError(f"{record.__name__} has no field {field!r}; it has {', '.join(record._fields) or 'none'}.")
+
+    return type(record.__name__, (record,), {"__setattr__": assign, "__getattr__": absent})

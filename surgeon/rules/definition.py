@@ -1,0 +1,117 @@
+"""What can be told of a rule before there is a model: what its functions ask for, which are patterns, what is wrong."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from surgeon.errors import Refused, RuleError
+from surgeon.indexing.scope import qualified
+from surgeon.matching.asking import NONE, Parameter, parameters_of
+from surgeon.matching.pattern import Output, Pattern, surely_bound, walk
+from surgeon.matching.recording import trace
+from surgeon.matching.records import record_of
+from surgeon.rules.embedding import is_found_in
+
+Function = Callable[..., Any]
+MATCH = "match"  # the parameter that takes the match itself
+_OF_SEVERAL = ("rest", "attributes")
+
+
+def wanted_names(conditions: Iterable[Function], forms: Iterable[Function]) -> dict[Function, frozenset[str]]:
+    """The captures that each function of a rule cannot do without.  forms: functions of a graph first."""
+    asking = {**{function: asked(function, 0) for function in conditions}, **{form: asked(form, 1) for form in forms}}
+    return {
+        function: frozenset(item.name for item in items if item.default is NONE) for function, items in asking.items()
+    }
+
+
+def asked(function: Function, first: int) -> tuple[Parameter, ...]:
+    """The captures that a function asks for from its first such parameter on, those of its record among them."""
+    found: list[Parameter] = []
+    for parameter in parameters_of(function)[first:]:
+        record = record_of(parameter)
+        found += record.fields() if record is not None else [parameter]
+    return tuple(item for item in found if item.name != MATCH and item.kind not in _OF_SEVERAL)
+
+
+def is_a_pattern(function: Function, reference: Function, wanted: dict[Function, frozenset[str]]) -> bool:
+    """Whether what a form writes is recognised by the form itself.
+
+    It looks at nothing, binds what the others ask for, and has an op that the rule's reference has not, in which it
+    would be found again otherwise.  wanted: what the rule's conditions and forms ask for.
+    """
+    patterns = traced(function)
+    needed = frozenset[str]().union(*(names for other, names in wanted.items() if other is not function))
+    own = frozenset[str]().union(*(ops_of(pattern) for pattern in traced(reference)))
+    return bool(patterns) and all(
+        needed <= surely_bound(pattern.outputs) and ops_of(pattern) - own for pattern in patterns
+    )
+
+
+def traced(function: Function) -> tuple[Pattern, ...]:
+    """What a form looks for, taken as a pattern; nothing where it computes with what only a match has."""
+    if any(item.name == MATCH for item in parameters_of(function)):
+        return ()
+    try:
+        return trace(function)
+    except (RuleError, Refused, AttributeError, TypeError, ValueError):
+        return ()
+
+
+def ops_of(pattern: Pattern) -> frozenset[str]:
+    """The ops that a pattern looks for, qualified; those of all its forms."""
+    return frozenset(
+        qualified(value.operation.domain, value.operation.op)
+        for value in walk(pattern.outputs)
+        if isinstance(value, Output)
+    )
+
+
+def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Function, tuple[Pattern, ...]]) -> None:
+    """Raise RuleError for a rule that could not do what it says on any model.
+
+    who: the rule, and where it is.  forms: for each function that writes, the patterns in whose place it does.
+    """
+    wanted = wanted_names(conditions, forms)
+    every = tuple(dict.fromkeys(pattern for patterns in forms.values() for pattern in patterns))
+    for function, names in wanted.items():
+        for pattern in forms.get(function, every):
+            _require_bound(who, function, names, pattern)
+    for form, patterns in forms.items():
+        _require_no_wildcards(who, form)
+        for written in traced(form)[:1] if patterns else ():
+            outputs = {len(pattern.outputs) for pattern in patterns}
+            if len(written.outputs) not in outputs:
+                raise RuleError(
+                    f"{who}: {_called(form)} returns {len(written.outputs)} tensor(s) where the patterns have "
+                    f"{' or '.join(map(str, sorted(outputs)))}; return one for each."
+                )
+            if not conditions and any(is_found_in(pattern, written) for pattern in patterns):
+                raise RuleError(
+                    f"{who}: what {_called(form)} writes is what the rule looks for, so it would find no end; "
+                    "write something else, or add a condition that does not hold there."
+                )
+
+
+def _require_bound(who: str, function: Function, names: frozenset[str], pattern: Pattern) -> None:
+    missing = sorted(names - surely_bound(pattern.outputs))
+    if missing:
+        how = "may leave out" if missing[0] in pattern.captures else "does not bind"
+        raise RuleError(
+            f"{who}: {_called(function)} asks for {missing[0]!r}, which pattern {pattern.name} ({pattern.where}) "
+            f"{how}; capture it there, or give it a default, as in {missing[0]}=None."
+        )
+
+
+def _require_no_wildcards(who: str, form: Function) -> None:
+    used = [name for name in form.__code__.co_names if name in ("any_tensor", "any_number")]
+    if used:
+        raise RuleError(
+            f"{who}: {_called(form)} writes g.{used[0]}(), which stands for anything in a pattern and for nothing that "
+            "could be written; capture the tensor, or write the number."
+        )
+
+
+def _called(function: Function) -> str:
+    code = function.__code__
+    return f"{function.__name__} ({Path(code.co_filename).name}:{code.co_firstlineno})"

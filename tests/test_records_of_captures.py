@@ -1,0 +1,198 @@
+"""Records of captures: fields instead of parameters, axes by name, and what a field is where it is absent."""
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon import Captures, Constant, Graph, RuleError, Tensor, dims, require, rule
+
+MODEL = """
+<ir_version: 10, opset_import: ["": 18]>
+g (float[batch, rows, 8] a, float[batch, rows, 8] c) => (float[batch, rows, 8] y)
+<float[8] b = {1, 2, 3, 4, 5, 6, 7, 8}>
+{ %s }
+"""
+
+
+def model(body: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(MODEL % body)
+
+
+def ops(made: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in made.graph.node]
+
+
+class Blend(Captures):
+    x: Tensor = dims("batch rows columns")
+    skip: Tensor = dims("batch rows columns", default=None)
+    factor: float = 1.0
+    columns: int
+
+
+def blend(g: Graph, m: Blend) -> Tensor:
+    """relu(x · factor + skip), both optional."""
+    scaled = g.optional(g.mul(m.x, m.factor))
+    return g.relu(g.any_of(g.add(scaled, m.skip), scaled))
+
+
+@rule(patterns=[blend], target="any")
+def abs_blend(g: Graph, m: Blend) -> Tensor:
+    """Write what was found with its number of columns."""
+    made = g.abs(g.mul(m.x, m.factor * m.columns))
+    return made if m.skip is None else g.add(made, m.skip)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = Relu(a)", ["Mul", "Abs"]),
+        ("t = Add(a, c)  y = Relu(t)", ["Mul", "Abs", "Add"]),
+        ("two = Constant<value_float = 2.0>()  s = Mul(two, a)  y = Relu(s)", ["Mul", "Abs"]),
+    ],
+)
+def test_a_field_that_a_pattern_does_not_bind_is_its_default(body, expected):
+    out, _ = surgeon.rewrite(model(body), abs_blend, check="none")
+    assert [op for op in ops(out) if op != "Constant"] == expected
+
+
+def test_a_size_is_a_field():
+    out, _ = surgeon.rewrite(model("y = Relu(a)"), abs_blend, check="none")
+    factors = [onnx.numpy_helper.to_array(item) for item in out.graph.initializer]
+    assert any(np.all(factor == 8.0) for factor in factors)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("n = NonZero(a)  f = Cast<to = 1>(n)  q = Squeeze(f)  r = Relu(q)  y = Identity(a)", "the axes of x are not"),
+        ("d = ReduceSum<keepdims = 0>(a)  r = Relu(d)  y = Identity(a)", "x has 0 axes where batch, rows, columns"),
+        ("t = Transpose<perm = [2, 0, 1]>(a)  r = Relu(t)  y = Identity(a)", "the columns of x is rows, no fixed"),
+    ],
+)
+def test_other_axes_are_refused_with_what_is_wanted(body, reason):
+    found = model(body)
+    found.graph.output.append(onnx.helper.make_tensor_value_info("r", onnx.TensorProto.FLOAT, None))
+    out, _ = surgeon.rewrite(found, abs_blend, check="none")
+    assert "Relu" in ops(out)
+    assert any(reason in str(miss.reason) for miss in surgeon.explain(found, abs_blend))
+
+
+class Pair(Captures):
+    x: Tensor = dims("batch rows columns")
+    skip: Tensor = dims("batch rows columns")
+
+
+def pair(g: Graph, m: Pair) -> Tensor:
+    return g.relu(g.add(m.x, m.skip))
+
+
+@rule(patterns=[pair], target="any")
+def abs_pair(g: Graph, m: Pair) -> Tensor:
+    return g.add(g.abs(m.x), m.skip)
+
+
+def test_an_axis_of_one_name_has_one_size():
+    found = model("t = Transpose<perm = [1, 0, 2]>(a)  d = Add(t, c)  y = Relu(d)")
+    out, _ = surgeon.rewrite(found, abs_pair, check="none")
+    assert "Abs" not in ops(out)
+    assert surgeon.explain(found, abs_pair)[0].reason == "the batch of skip is batch, where that of x is rows"
+
+
+class Layout(Captures):
+    x: Tensor = dims("... heads columns")
+    row: Tensor = dims("rows? heads*columns")
+    inner: Tensor
+
+
+def layout(g: Graph, m: Layout) -> Tensor:
+    m.inner = g.relu(m.x)
+    return g.add(g.reshape(m.inner, g.any_tensor()), m.row)
+
+
+@rule(patterns=[layout], target="any")
+def kept(g: Graph, m: Layout) -> Tensor:
+    require(m.inner.shape[-1] == m.x.shape[-1], "the inner tensor has its axes")
+    return g.add(g.reshape(g.abs(m.x), [0, 8]), m.row)
+
+
+@pytest.mark.parametrize(("rows", "width", "fires"), [(1, 8, True), (5, 8, True), (5, 1, False)])
+def test_sizes_are_computed_and_axes_may_be_one(rows, width, fires):
+    found = onnx.parser.parse_model(f"""
+<ir_version: 10, opset_import: ["": 18]>
+g (float[5, 2, 4] a, float[{rows}, {width}] r) => (float[5, 8] y)
+<int64[2] s = {{5, 8}}> {{ p = Relu(a)  q = Reshape(p, s)  y = Add(q, r) }}
+""")
+    out, _ = surgeon.rewrite(found, kept, check="none")
+    assert ("Abs" in ops(out)) is fires
+
+
+class Rest(Captures):
+    first: Tensor
+    others: tuple[Tensor, ...]
+    attributes: dict[str, object]
+
+
+def joined(g: Graph, m: Rest) -> Tensor:
+    return g.relu(g.concat(m.first, *m.others, **m.attributes))
+
+
+@rule(patterns=[joined], target="any")
+def relu_first(g: Graph, m: Rest) -> Tensor:
+    return g.concat(g.relu(m.first), *[g.relu(x) for x in m.others], **m.attributes)
+
+
+def test_further_inputs_and_attributes_are_fields():
+    out, _ = surgeon.rewrite(model("t = Concat<axis = -1>(a, a, c)  z = Relu(t)  y = Identity(a)"), relu_first)
+    assert ops(out).count("Relu") == 3 or "Concat" not in ops(out)
+
+
+def test_records_build_on_one_another():
+    class Wider(Blend):
+        mask: Tensor | None = None
+        factor: float = 2.0
+
+    assert [field.name for field in Wider.fields()] == ["x", "skip", "factor", "mask"]
+    assert next(field.default for field in Wider.fields() if field.name == "factor") == 2.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: type("Bad", (Captures,), {"__annotations__": {"match": Tensor}}), "cannot have a field 'match'"),
+        (lambda: dims("a ... b ..."), '"..." once'),
+        (lambda: surgeon.rules.rule.Rule.compiled(abs_blend, lambda g, m: g.relu(m.shape)), "no shape yet"),
+    ],
+)
+def test_what_no_record_can_be_is_said(make, message):
+    with pytest.raises(RuleError, match=message):
+        make()
+
+
+def test_a_pattern_cannot_give_a_field_that_there_is_not():
+    def wrong(g: Graph, m: Blend) -> Tensor:
+        m.total = g.relu(m.x)  # type: ignore[attr-defined]
+        return m.total  # type: ignore[attr-defined,no-any-return]
+
+    with pytest.raises(RuleError, match="has no capture 'total'"):
+        surgeon.rewrite(model("y = Relu(a)"), rule(patterns=[wrong], target="any", name="wrong")(abs_blend_form))
+
+
+def abs_blend_form(g: Graph, m: Blend) -> Tensor:
+    return g.abs(m.x)
+
+
+def is_bias_fixed(x: Tensor, other: Tensor) -> None:
+    require(isinstance(other, Constant), "the other is no constant")
+    require(not isinstance(x, Constant), "x is a constant")
+
+
+@rule(patterns=[lambda g, x, other: g.relu(g.add(x, other))], conditions=[is_bias_fixed], target="any")
+def fixed_bias(g: Graph, x: Tensor, other: Tensor) -> Tensor:
+    return g.abs(g.add(x, other))
+
+
+@pytest.mark.parametrize(("other", "op"), [("b", "Abs"), ("c", "Relu")])
+def test_isinstance_constant_tells_the_truth(other, op):
+    out, _ = surgeon.rewrite(model(f"t = Add(a, {other})  y = Relu(t)"), fixed_bias, check="none")
+    assert op in ops(out)
