@@ -25,12 +25,14 @@ from surgeon.errors import Refusal, RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
+from surgeon.ops.attributes import dtype_name, dtype_number
 from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 
 Function = Callable[..., Any]
 # Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
 # the end, which its op refuses.
 NON_FINITE, BACKWARDS = "non_finite", "backwards"
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Rule:
     differs: Mapping[str, str] = field(default_factory=dict)
     ep: str | None = None
     unsuited: Mapping[str, str] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
 
     def on(
@@ -198,6 +201,7 @@ def rule(
     differs: Mapping[str, str] | None = None,
     ep: str | None = None,
     unsuited: Mapping[str, str] | None = None,
+    dtypes: str | Sequence[str] = (),
     is_pattern: bool = True,
     pattern: Function | None = None,
 ) -> Callable[[Function], Rule]:
@@ -224,6 +228,9 @@ def rule(
         ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
         unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
             four axes only"}.
+        dtypes: what the first output of a match may hold: "floats" (float16, bfloat16, float32 and float64), the name
+            of a dtype, or several names; of any other dtype, or of one that is not known, it is refused.  All by
+            default.
         is_pattern: as for `Rule.on`.
         pattern: as for `Rule.on`.
 
@@ -232,7 +239,7 @@ def rule(
 
     Raises:
         RuleError: there is neither a pattern nor a search, or both; `approximate` is no such part; `differs` names
-            inputs that there are not.
+            inputs that there are not, `dtypes` a dtype.
 
     Examples:
         >>> from surgeon import rule
@@ -261,12 +268,20 @@ def rule(
             dict(differs or {}),
             ep,
             dict(unsuited or {}),
+            _named_dtypes(dtypes),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, is_pattern=is_pattern, pattern=pattern)(function)
         return made
 
     return decorate
+
+
+def _named_dtypes(dtypes: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of dtypes, each once, as the rest of surgeon spells them.  Raises RuleError for one that is none."""
+    given = (dtypes,) if isinstance(dtypes, str) else dtypes
+    names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
+    return tuple(dict.fromkeys(names))
 
 
 def _require_sense(
