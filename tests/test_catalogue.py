@@ -9,7 +9,7 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 
 import surgeon
 import surgeon.patterns
-from surgeon import Graph, RuleError, rewrite
+from surgeon import Graph, RuleError, require, rewrite
 from surgeon.console.manual import manual_lines
 from surgeon.errors import Refusal
 from surgeon.graph import _packs
@@ -284,6 +284,43 @@ def test_a_rule_is_unsuited_for_a_target_that_takes_its_form():
     assert made.plan("tensorrt", 20) == Refusal(f"rule {made.name} is not for target tensorrt: it is so")
     assert isinstance(made.plan("onnx", 20), Plan)
     assert "tensorrt" in made.targets
+
+
+class TestRequireInAForm:
+    """A form that refuses whatever is matched says why, for its own target alone."""
+
+    WHY = "standard ONNX has no such node"
+
+    def refusing(self):
+        made = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.ms_gelu(x))
+
+        @made.on("onnx")
+        def _(g, x):
+            require(False, self.WHY)
+            return g.gelu(x)
+
+        return made
+
+    @pytest.mark.parametrize("target", ["onnx", "contrib", "decomposed", "ort"])
+    def test_other_targets_are_as_without_it(self, target):
+        model = parse("(float[n] x) => (float[n] y) { m = Tanh(x) y = Relu(m) }")
+        out, report = rewrite(model, self.refusing(), target=target, check="none")
+        assert report.counts.popitem()[1] == (target in ("ort", "contrib")), target
+        assert [miss.reason for miss in report.misses if miss.node] == [self.WHY] * (target == "onnx")
+
+    def test_what_the_others_write_is_taken_apart(self):
+        model = parse("(float[n] x) => (float[n] y) { y = com.microsoft.Gelu(x) }")
+        out, _ = rewrite(model, self.refusing(), target="decomposed", check="none")
+        assert ops(out.graph) == ["Tanh", "Relu"]
+
+    def test_a_pattern_that_does_is_wrong(self):
+        def never(g, x):
+            require(False, "no match will do")
+            return g.tanh(x)
+
+        made = make(never, lambda g, x: g.abs(x))
+        with pytest.raises(RuleError, match=r"pattern never refuses every match \(no match will do\); call require"):
+            rewrite(parse("(float[n] x) => (float[n] y) { y = Tanh(x) }"), made)
 
 
 class TestDtypes:

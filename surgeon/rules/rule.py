@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from surgeon.errors import Refusal, RuleError, SurgeonError
+from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
@@ -129,12 +129,17 @@ class Rule:
         return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
 
     def compiled(self, function: Function) -> tuple[Compiled, ...]:
-        """A pattern function, traced and compiled once."""
+        """A pattern function, traced and compiled once; nothing of a form that refuses whatever is matched."""
         if function not in self._compiled:
             try:
                 self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
             except SurgeonError:
                 raise
+            except Refused as refused:
+                if function in self.patterns:
+                    who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
+                    raise RuleError(f"{who} refuses every match ({refused}); call require in a condition.") from refused
+                self._compiled[function] = ()
             except Exception as error:
                 raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
         return self._compiled[function]
