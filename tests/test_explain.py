@@ -55,6 +55,11 @@ def line(function: Callable[..., object], op: str = "") -> str:
     return pattern_line(next((node.where for node in nodes if node.op == op.rpartition("::")[2]), pattern.where), op)
 
 
+def own(function: Callable[..., object], below: int, text: str) -> str:
+    """A line of a pattern of this file as it would be, so many lines below its first."""
+    return f"test_explain.py:{function.__code__.co_firstlineno + below}: {text}"
+
+
 AT_EXACT, AT_MUL, AT_DIV, AT_ERF = (line(exact, op) for op in ("", "Mul", "Div", "Erf"))
 AT_MS_GELU = line(gelu.forms[0].function, "com.microsoft::Gelu")
 AT_TANH, AT_QUICK = line(tanh_approximation), line(sigmoid_approximation)
@@ -148,7 +153,12 @@ gelu does not fire; nearest misses:
         f"""
 softmax does not fire; nearest misses:
   at y: wanted axis = -1, found 0 at 's' ({line(softmax, "Softmax")}); 1 of 2 nodes matched
-    change: set axis of s to -1
+    change the rule: take axis as the model has it
+      {own(softmax, 0, "def softmax(g: Graph, x: Tensor, axis: int) -> Tensor:")}
+      {own(softmax, 1, "    return g.relu(g.softmax(x, axis=axis))")}
+    or: write 0 for -1
+      {own(softmax, 1, "    return g.relu(g.softmax(x, axis=0))")}
+    or change the model: set axis of s to -1
 """,
         mismatch(kind="attribute", wanted="axis = -1", found="0", at="s", op="Softmax", change="set axis of s to -1"),
     ),
@@ -236,6 +246,8 @@ gelu does not fire; nearest misses:
 biased does not fire; nearest misses:
   at y: wanted input 2 ('B') of LayerNormalization, found none at 'l' ({line(biased, "LayerNormalization")}); \
 1 of 2 nodes matched
+    change the rule: let bias be left out
+      {own(biased, 0, "def biased(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:")}
 """,
         mismatch(
             kind="missing optional", at="l", wanted="input 2 ('B') of LayerNormalization", found="none", change=""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -95,7 +96,10 @@ def miss_lines(miss: "Mismatch") -> Iterator[str]:
         yield f"    found: {miss.found} for {miss.at!r}"
     if miss.also:
         yield f"    and: {miss.also}"
+    for number, edit in enumerate(miss.edits):
+        yield f"    {'or' if number else 'change the rule'}: {edit.what}"
+        yield from (f"      {Path(item.file).name}:{item.line}: {item.new}" for item in edit.lines)
     if miss.change:
-        yield f"    change: {miss.change}"
+        yield f"    {'or change the model' if miss.edits else 'change'}: {miss.change}"
     if miss.others:
         yield f"   {and_more(len(miss.others), 'like it')}: {first_of(miss.others, SHOWN)}"

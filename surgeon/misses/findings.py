@@ -59,6 +59,30 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedLine:
+    """A line of a rule's file as it is and as it would be, or several that go together.
+
+    file: its path; line: the number of the first one.
+    """
+
+    file: str
+    line: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEdit:
+    """A change to a rule's own pattern with which it fires where it was missed.
+
+    what: what it does, as a command; lines: what is to be pasted, and where.
+    """
+
+    what: str
+    lines: tuple[ChangedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """Why a pattern does not fit somewhere.
 
@@ -68,7 +92,8 @@ class Mismatch:
     where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
     change: the smallest change to the model that would make the rule fire, "" where it is not obvious.  others: the
     further nodes with an equal miss.  opset: the version of ai.onnx with which the rule would fire, 0 where that is no
-    help.  near: whether the rule came so near that who reads of a rewrite should know.
+    help.  near: whether the rule came so near that who reads of a rewrite should know.  edits: of the rule, where it is
+    the user's own and `explain` was asked: each makes it fire here.
     """
 
     rule: str
@@ -89,6 +114,7 @@ class Mismatch:
     others: tuple[str, ...] = ()
     opset: int = 0
     near: bool = False
+    edits: tuple[RuleEdit, ...] = ()
 
     @property
     def count(self) -> int:
