@@ -8,14 +8,14 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation, tanh_approximation
+from surgeon.patterns.gemm import gemm
 
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.console.explain_command import explanation_lines
-from surgeon.console.misses import pattern_line
 from surgeon.explaining.explain import Explanation, explain, explanations
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
-from surgeon.misses.findings import Mismatch
+from surgeon.misses.findings import Mismatch, pattern_line
 from tests.models import graph, make, opset
 
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one)"
@@ -311,6 +311,16 @@ def test_near_misses(near: Near) -> None:
     assert near.model.SerializeToString() == before
 
 
+@pytest.mark.parametrize("near", NEAR.values(), ids=list(NEAR))
+def test_a_mismatch_prints_as_the_command_line_has_it(near: Near) -> None:
+    """One line with the rule in it, and below it all that the command says."""
+    found = explain(near.model, near.rule, target=near.target)[0]
+    first, *rest = str(found).splitlines()
+    _, miss, *below = near.text.strip("\n").splitlines()
+    assert first == f"{found.rule} {miss.strip()}"
+    assert [f"  {line}" for line in rest] == below
+
+
 def fires(model: onnx.ModelProto, found: Rule, target: str = "ort") -> int:
     """How often a rule fires."""
     return rewrite(model, found, target=target, check="none")[1].count(found.name)
@@ -455,3 +465,27 @@ def test_an_op_that_the_model_lacks() -> None:
 def test_a_target_for_which_there_is_no_form() -> None:
     (miss,) = explain(graph(GELU, constants=CONSTANTS), make(relu_tanh, sin, name="only_ort"), target="onnx")
     assert (miss.kind, miss.reason) == ("target", "rule only_ort has no form for target onnx")
+
+
+def test_an_op_that_the_model_has_inside_another() -> None:
+    """A rule could take that one apart."""
+    model = graph("y = Gemm(x, w)", "(float[n, 4] x, float[4, 4] w) => (float[n, 4] y)")
+    rules = [make(lambda g, x, w: g.relu(g.matmul(x, w)), lambda g, x, w: g.sin(x), name="made")]
+    (miss,) = explain(model, rules)
+    assert miss.reason == (
+        "there is no MatMul in the model; it has 1 Gemm, and --rules gemm --target decomposed writes it out"
+    )
+
+
+def test_an_op_that_another_rule_took() -> None:
+    """The report of a rewrite says which rule was before."""
+    model = graph(
+        "m = MatMul(x, w) y = Add(m, b)",
+        constants="float[4, 4] w = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, float[4] b = {1, 2, 3, 4}",
+    )
+    made = make(lambda g, x, w: g.relu(g.matmul(x, w)), lambda g, x, w: g.sin(x), name="made")
+    _, report = rewrite(model, [gemm, made], check="none")
+    assert [miss.reason for miss in report.misses if miss.rule == "made"] == [
+        "there is no MatMul in the model any more: gemm made Gemm of 1"
+    ]
+    assert rewrite(model, made, check="none")[1].misses[0].reason == "there is no Relu in the model"

@@ -10,6 +10,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import UsageError
+from surgeon.explaining.hidden import with_hidden
 from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
@@ -36,6 +37,7 @@ from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.rule import Rule
 
 TOP = 5  # different misses told of each rule
+NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the place
 NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
@@ -118,7 +120,11 @@ def explanations(
     with paused_collector(), Model.open(proto) as model:
         index = indexed(model)
         spots = None if node is None else _named(index, node)
-        return [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
+        found = [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
+        if len(chosen) <= NAMED:
+            for explanation in found:
+                explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
+        return found
 
 
 def _of_rule(
