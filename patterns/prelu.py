@@ -21,9 +21,8 @@ def by_relus(g: Graph, x: Tensor, slope: Constant) -> Tensor:
     return g.sub(g.relu(x), g.mul(slope, g.relu(g.neg(x))))
 
 
-def floats(x: Tensor, slope: Constant) -> None:
+def finite_slopes(slope: Constant) -> None:
     """Of an infinite slope, only Where makes what PRelu does; the other forms make NaN of it above zero."""
-    require(x.dtype in ("float32", "float16", "bfloat16"), "no kernel takes PRelu of other numbers than floats")
     require(bool(np.isfinite(slope.values).all()), "the slopes must be finite")
 
 
@@ -36,7 +35,11 @@ def broadcasts_one_way(x: Tensor, slope: Constant) -> None:
 
 
 @rule(
-    patterns=[by_where, by_parts, by_relus], conditions=[broadcasts_one_way, floats, open_clips], target="onnx", opset=7
+    patterns=[by_where, by_parts, by_relus],
+    conditions=[broadcasts_one_way, finite_slopes, open_clips],
+    target="onnx",
+    opset=7,
+    dtypes=("float16", "bfloat16", "float32"),  # no kernel takes PRelu of doubles
 )
 def prelu(g: Graph, x: Tensor, slope: Constant) -> Tensor:
     """Fuse the parametric ReLU into one PRelu node.

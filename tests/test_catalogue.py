@@ -7,8 +7,10 @@ import sys
 import pytest
 from surgeon.patterns.gelu import gelu, gelu_tanh
 
+import surgeon
 import surgeon.patterns
-from surgeon import Graph, RuleError, rewrite
+from surgeon import Graph, RuleError, require, rewrite
+from surgeon.console.manual import manual_lines
 from surgeon.errors import Refusal
 from surgeon.graph import _packs
 from surgeon.packs import points_of
@@ -282,6 +284,88 @@ def test_a_rule_is_unsuited_for_a_target_that_takes_its_form():
     assert made.plan("tensorrt", 20) == Refusal(f"rule {made.name} is not for target tensorrt: it is so")
     assert isinstance(made.plan("onnx", 20), Plan)
     assert "tensorrt" in made.targets
+
+
+class TestRequireInAForm:
+    """A form that refuses whatever is matched says why, for its own target alone."""
+
+    WHY = "standard ONNX has no such node"
+
+    def refusing(self):
+        made = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.ms_gelu(x))
+
+        @made.on("onnx")
+        def _(g, x):
+            require(False, self.WHY)
+            return g.gelu(x)
+
+        return made
+
+    @pytest.mark.parametrize("target", ["onnx", "contrib", "decomposed", "ort"])
+    def test_other_targets_are_as_without_it(self, target):
+        model = parse("(float[n] x) => (float[n] y) { m = Tanh(x) y = Relu(m) }")
+        out, report = rewrite(model, self.refusing(), target=target, check="none")
+        assert report.counts.popitem()[1] == (target in ("ort", "contrib")), target
+        assert [miss.reason for miss in report.misses if miss.node] == [self.WHY] * (target == "onnx")
+
+    def test_what_the_others_write_is_taken_apart(self):
+        model = parse("(float[n] x) => (float[n] y) { y = com.microsoft.Gelu(x) }")
+        out, _ = rewrite(model, self.refusing(), target="decomposed", check="none")
+        assert ops(out.graph) == ["Tanh", "Relu"]
+
+    def test_a_pattern_that_does_is_wrong(self):
+        def never(g, x):
+            require(False, "no match will do")
+            return g.tanh(x)
+
+        made = make(never, lambda g, x: g.abs(x))
+        with pytest.raises(RuleError, match=r"pattern never refuses every match \(no match will do\); call require"):
+            rewrite(parse("(float[n] x) => (float[n] y) { y = Tanh(x) }"), made)
+
+
+class TestDtypes:
+    """A rule for some dtypes alone."""
+
+    @pytest.mark.parametrize(
+        ("given", "held"),
+        [
+            ("floats", ("float16", "bfloat16", "float32", "float64")),
+            ("float", ("float32",)),
+            (["half", "floats"], ("float16", "bfloat16", "float32", "float64")),
+            (["float32", "bfloat16"], ("float32", "bfloat16")),
+            ((), ()),
+        ],
+    )
+    def test_they_are_known_by_name(self, given, held):
+        assert make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), dtypes=given).dtypes == held
+
+    def test_what_is_none_is_said_when_the_rule_is_defined(self):
+        with pytest.raises(RuleError, match="^'float33' is no ONNX dtype"):
+            make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), dtypes="float33")
+
+    @pytest.mark.parametrize(
+        ("dtype", "fires"), [("float", True), ("float16", True), ("double", False), ("int32", False)]
+    )
+    def test_what_a_match_makes_decides(self, dtype, fires):
+        made = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.abs(x), dtypes=("float16", "float32"))
+        model = parse(f"({dtype}[n] x) => ({dtype}[n] y) {{ m = Neg(x) y = Abs(m) }}")
+        _, report = surgeon.rewrite(model, made, check="none")
+        assert report.counts == {made.name: int(fires)}
+        if not fires:
+            (miss,) = surgeon.explain(model, made)
+            assert (miss.kind, miss.at, miss.wanted) == ("dtype", "y", "float16 or float32")
+            assert miss.reason.endswith(f"or float32 alone, and the dtype of what it makes here is {miss.found}")
+
+    def test_an_unknown_dtype_is_refused(self):
+        made = make(lambda g, x: g.op("acme::b", g.op("acme::a", x)), lambda g, x: g.abs(x), dtypes="floats")
+        model = parse("""<ir_version: 8, opset_import: ["": 17, "acme": 1]>
+            g (float[n] x) => (float[n] z) { m = acme.a(x) y = acme.b(m) z = acme.c(y) }""")
+        (miss,) = surgeon.explain(model, made)
+        assert miss.found == "unknown"
+
+    def test_the_manual_says_so(self):
+        made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), dtypes=["float32", "float16"])
+        assert "  It is for float32 or float16 alone." in manual_lines(made)
 
 
 class TestGroups:

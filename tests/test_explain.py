@@ -8,14 +8,14 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation, tanh_approximation
+from surgeon.patterns.gemm import gemm
 
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.console.explain_command import explanation_lines
-from surgeon.console.misses import pattern_line
 from surgeon.explaining.explain import Explanation, explain, explanations
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
-from surgeon.misses.findings import Mismatch
+from surgeon.misses.findings import Mismatch, pattern_line
 from tests.models import graph, make, opset
 
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one)"
@@ -53,6 +53,11 @@ def line(function: Callable[..., object], op: str = "") -> str:
     pattern = trace(function)[0]
     nodes = [value.operation for value in walk(pattern.outputs) if isinstance(value, Output)]
     return pattern_line(next((node.where for node in nodes if node.op == op.rpartition("::")[2]), pattern.where), op)
+
+
+def own(function: Callable[..., object], below: int, text: str) -> str:
+    """A line of a pattern of this file as it would be, so many lines below its first."""
+    return f"test_explain.py:{function.__code__.co_firstlineno + below}: {text}"
 
 
 AT_EXACT, AT_MUL, AT_DIV, AT_ERF = (line(exact, op) for op in ("", "Mul", "Div", "Erf"))
@@ -148,7 +153,12 @@ gelu does not fire; nearest misses:
         f"""
 softmax does not fire; nearest misses:
   at y: wanted axis = -1, found 0 at 's' ({line(softmax, "Softmax")}); 1 of 2 nodes matched
-    change: set axis of s to -1
+    change the rule: take axis as the model has it
+      {own(softmax, 0, "def softmax(g: Graph, x: Tensor, axis: int) -> Tensor:")}
+      {own(softmax, 1, "    return g.relu(g.softmax(x, axis=axis))")}
+    or: write 0 for -1
+      {own(softmax, 1, "    return g.relu(g.softmax(x, axis=0))")}
+    or change the model: set axis of s to -1
 """,
         mismatch(kind="attribute", wanted="axis = -1", found="0", at="s", op="Softmax", change="set axis of s to -1"),
     ),
@@ -236,6 +246,8 @@ gelu does not fire; nearest misses:
 biased does not fire; nearest misses:
   at y: wanted input 2 ('B') of LayerNormalization, found none at 'l' ({line(biased, "LayerNormalization")}); \
 1 of 2 nodes matched
+    change the rule: let bias be left out
+      {own(biased, 0, "def biased(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:")}
 """,
         mismatch(
             kind="missing optional", at="l", wanted="input 2 ('B') of LayerNormalization", found="none", change=""
@@ -297,6 +309,16 @@ def test_near_misses(near: Near) -> None:
     assert isinstance(miss, Mismatch)
     assert {name: getattr(miss, name) for name in near.fields} == near.fields
     assert near.model.SerializeToString() == before
+
+
+@pytest.mark.parametrize("near", NEAR.values(), ids=list(NEAR))
+def test_a_mismatch_prints_as_the_command_line_has_it(near: Near) -> None:
+    """One line with the rule in it, and below it all that the command says."""
+    found = explain(near.model, near.rule, target=near.target)[0]
+    first, *rest = str(found).splitlines()
+    _, miss, *below = near.text.strip("\n").splitlines()
+    assert first == f"{found.rule} {miss.strip()}"
+    assert [f"  {line}" for line in rest] == below
 
 
 def fires(model: onnx.ModelProto, found: Rule, target: str = "ort") -> int:
@@ -443,3 +465,27 @@ def test_an_op_that_the_model_lacks() -> None:
 def test_a_target_for_which_there_is_no_form() -> None:
     (miss,) = explain(graph(GELU, constants=CONSTANTS), make(relu_tanh, sin, name="only_ort"), target="onnx")
     assert (miss.kind, miss.reason) == ("target", "rule only_ort has no form for target onnx")
+
+
+def test_an_op_that_the_model_has_inside_another() -> None:
+    """A rule could take that one apart."""
+    model = graph("y = Gemm(x, w)", "(float[n, 4] x, float[4, 4] w) => (float[n, 4] y)")
+    rules = [make(lambda g, x, w: g.relu(g.matmul(x, w)), lambda g, x, w: g.sin(x), name="made")]
+    (miss,) = explain(model, rules)
+    assert miss.reason == (
+        "there is no MatMul in the model; it has 1 Gemm, and --rules gemm --target decomposed writes it out"
+    )
+
+
+def test_an_op_that_another_rule_took() -> None:
+    """The report of a rewrite says which rule was before."""
+    model = graph(
+        "m = MatMul(x, w) y = Add(m, b)",
+        constants="float[4, 4] w = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, float[4] b = {1, 2, 3, 4}",
+    )
+    made = make(lambda g, x, w: g.relu(g.matmul(x, w)), lambda g, x, w: g.sin(x), name="made")
+    _, report = rewrite(model, [gemm, made], check="none")
+    assert [miss.reason for miss in report.misses if miss.rule == "made"] == [
+        "there is no MatMul in the model any more: gemm made Gemm of 1"
+    ]
+    assert rewrite(model, made, check="none")[1].misses[0].reason == "there is no Relu in the model"

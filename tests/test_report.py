@@ -10,7 +10,6 @@ import click
 import pytest
 
 from surgeon import rewrite
-from surgeon.console.misses import miss_text
 from surgeon.console.progress import Spinner
 from surgeon.console.report import diff_lines, node_line, print_report
 from surgeon.listing import and_more, first_of
@@ -136,17 +135,17 @@ def test_a_node_is_told_with_its_attributes() -> None:
 def test_a_miss_without_a_node_is_one_clause() -> None:
     """No "at", no count."""
     miss = Mismatch("gelu", "exact", "", "there is no Erf in the model", "gelu.py:9", 0)
-    assert miss_text(miss) == "  gelu: there is no Erf in the model (gelu.py:9)"
+    assert str(miss) == "gelu: there is no Erf in the model (gelu.py:9)"
 
 
 def test_a_miss_tells_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
     """The op of the line by the name of its helper."""
     miss = Mismatch("gelu", "exact", "/n", "wanted Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", op="Erf")
-    assert miss_text(miss) == "  gelu at /n: wanted Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
+    assert str(miss) == "gelu at /n: wanted Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
     miss = Mismatch("gelu", "exact", "/n", "why", "gelu.py:20", 0, 1, "op", op="com.microsoft::Gelu")
-    assert miss_text(miss) == "  gelu at /n: why (gelu.py:20 ms_gelu); 0 of 1 node matched"
+    assert str(miss) == "gelu at /n: why (gelu.py:20 ms_gelu); 0 of 1 node matched"
     miss = Mismatch("gelu", "exact", "/n", "why", "gelu.py:20", 0, 1, "op", op="Cast or Tanh")
-    assert miss_text(miss) == "  gelu at /n: why (gelu.py:20 Cast or Tanh); 0 of 1 node matched"
+    assert str(miss) == "gelu at /n: why (gelu.py:20 Cast or Tanh); 0 of 1 node matched"
 
 
 def test_the_change_that_would_mend_a_miss_has_a_line(tmp_path: Path) -> None:

@@ -8,16 +8,15 @@ import click
 
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
-from surgeon.console.misses import matched_text, pattern_line
 from surgeon.console.target_name import TargetName
 from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.listing import and_more, first_of
+from surgeon.misses.findings import further_lines, told
 
 if TYPE_CHECKING:
     from surgeon.misses.findings import Mismatch
 
 SHOWN = 2  # nodes named for equal misses
-SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
 
 
 @click.command(short_help="Say why rules do not fire.")
@@ -89,13 +88,7 @@ def miss_lines(miss: "Mismatch") -> Iterator[str]:
     """One miss: where and why, what else, what would mend it, and where else."""
     scope = f" ({miss.scope})" if miss.scope else ""
     place = f"at {miss.node}{scope}: " if miss.node else ""
-    line = pattern_line(miss.where, miss.op)
-    yield f"  {place}{miss.reason} ({line}){matched_text(miss) if miss.node else ''}"
-    if miss.kind in SEEN and miss.found and miss.found not in miss.reason:
-        yield f"    found: {miss.found} for {miss.at!r}"
-    if miss.also:
-        yield f"    and: {miss.also}"
-    if miss.change:
-        yield f"    change: {miss.change}"
+    yield f"  {place}{told(miss)}"
+    yield from (f"  {line}" for line in further_lines(miss))
     if miss.others:
         yield f"   {and_more(len(miss.others), 'like it')}: {first_of(miss.others, SHOWN)}"

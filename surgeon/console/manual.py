@@ -72,6 +72,8 @@ def manual_lines(rule: Rule) -> Iterator[str]:
             "largest magnitude."
         )
     yield from (f"  It differs on purpose, for inputs of {kind}: {how}." for kind, how in rule.differs.items())
+    if rule.dtypes:
+        yield f"  It is for {' or '.join(rule.dtypes)} alone."
     yield ""
     yield "Before"
     if rule.search is not None:

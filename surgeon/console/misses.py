@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from surgeon.listing import and_more
-from surgeon.misses.findings import Mismatch
-from surgeon.ops.naming import helper_name
+from surgeon.misses.findings import Mismatch, miss_text
 from surgeon.rewriting.result import Report
 
 MANY = 8  # rules asked for by one name, beyond which it names a set, and each of them goes without saying
@@ -32,7 +31,7 @@ class Group:
     def lines(self) -> Iterator[str]:
         """Where and why, in one line, and what would mend it in another."""
         rules = ", ".join(dict.fromkeys(miss.rule for miss in self.misses))
-        yield miss_text(self.first, rules, self.count - 1)
+        yield f"  {miss_text(self.first, rules, self.count - 1)}"
         if self.first.change:
             yield f"    change: {self.first.change}"
 
@@ -53,7 +52,7 @@ def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
     for rule in report.counts:
         if rule in named and rule not in about and rule not in did:
             best = next((miss for miss in misses if miss.rule == rule), None)
-            shown.append(f"  {rule}: {NOWHERE}" if best is None else miss_text(best))
+            shown.append(f"  {rule}: {NOWHERE}" if best is None else f"  {miss_text(best)}")
     if not near and silent and report.outcome == "unchanged":
         shown.append(f"  {len(silent):,} rules: {NOWHERE}")
     return shown
@@ -131,23 +130,3 @@ def _fitting(groups: Sequence[Group], room: int) -> tuple[list[str], int]:
             return lines, rest + 1
         lines += mine
     return lines, 0
-
-
-def miss_text(miss: Mismatch, rules: str = "", others: int = 0) -> str:
-    """A miss in one line: the rules, where in the model, why, where in the rule, and how much of it fitted."""
-    place = f" at {miss.node}{and_more(others, 'like it')}" if miss.node else ""
-    line = pattern_line(miss.where, miss.op)
-    return f"  {rules or miss.rule}{place}: {miss.reason} ({line}){matched_text(miss) if miss.node else ''}"
-
-
-def pattern_line(where: str, op: str) -> str:
-    """A line of a pattern and what it asks for: gelu.py:9 erf."""
-    domain, _, name = op.rpartition("::")
-    return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
-
-
-def matched_text(miss: Mismatch) -> str:
-    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
-    if miss.total:
-        return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
-    return f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""

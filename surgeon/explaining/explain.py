@@ -10,6 +10,8 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import UsageError
+from surgeon.explaining.hidden import with_hidden
+from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
@@ -35,6 +37,8 @@ from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.rule import Rule
 
 TOP = 5  # different misses told of each rule
+NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
+INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the place
 NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
 
@@ -116,7 +120,11 @@ def explanations(
     with paused_collector(), Model.open(proto) as model:
         index = indexed(model)
         spots = None if node is None else _named(index, node)
-        return [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
+        found = [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
+        if len(chosen) <= NAMED:
+            for explanation in found:
+                explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
+        return found
 
 
 def _of_rule(
@@ -128,13 +136,15 @@ def _of_rule(
             found.fires.append((match.scope.label, match.root.label))
     if spots is not None:
         told = [] if found.fires else list(work.at(spots))
-        found.misses = sorted(told or ([] if found.fires else lacking(index, rule, target)), key=nearness)
+        found.misses = work.edited(sorted(told or ([] if found.fires else lacking(index, rule, target)), key=nearness))
         return found
     misses = [*work.refused, *work.everywhere()]
     near = grouped(filter(is_near, misses))
+    if not misses and not found.fires:
+        near = work.instead()
     if not near and not found.fires:
         near = grouped(misses)[:1] or list(islice(lacking(index, rule, target), 1))
-    found.misses = near[:top]
+    found.misses = work.edited(near[:top])
     found.more = len(near) - len(found.misses)
     return found
 
@@ -172,11 +182,28 @@ class _Work:
             return False
         return True
 
-    def everywhere(self) -> Iterator[Mismatch]:
-        """The misses in the whole model."""
+    def edited(self, misses: list[Mismatch]) -> list[Mismatch]:
+        """Misses with the edits of the rule that let it fire there, where it is the user's own."""
+        if not misses or not is_own(self.rule):
+            return misses
+        return [with_edits(self.index, self.rule, self.target, self.acceptance, miss) for miss in misses]
+
+    def instead(self) -> list[Mismatch]:
+        """Where another op stands for one that is nowhere: r · r for r²; or one that an edit of the rule looks for."""
+        nodes = (node for scope in self.index.scopes for node in scope.live_nodes())
+        doubled = {node.label for node in nodes if len(node.inputs) > len(set(node.inputs)) == 1}
+        if not doubled and not is_own(self.rule):
+            return []
+        others = grouped(miss for miss in self.everywhere(may_lack=True) if miss.kind in INSTEAD and miss.at)
+        mended = (miss for miss in self.edited(others[:TOP]) if miss.edits)
+        return [miss for miss in others if miss.at in doubled and is_near(miss)] or list(islice(mended, 1))
+
+    def everywhere(self, *, may_lack: bool = False) -> Iterator[Mismatch]:
+        """The misses in the whole model.  may_lack: also where an op that the pattern needs is nowhere."""
         found: list[Place] = []
         for scope, compiled, accept in self._sources():
-            found += self.explainer.misses_at(compiled, scope, possible_roots(compiled, scope, BREADTH), accept)
+            roots = possible_roots(compiled, scope, BREADTH, may_lack=may_lack)
+            found += self.explainer.misses_at(compiled, scope, roots, accept)
         return apart(found, self.taken)
 
     def at(self, spots: list[Node]) -> Iterator[Mismatch]:

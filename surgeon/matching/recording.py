@@ -173,7 +173,7 @@ class PatternGraph(Graph):
         where = caller()
         value = self._required(tensor, where)
         if not isinstance(value, Output) or not value.operation.inputs or value.operation.inputs[0] is None:
-            raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x)).")
+            raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x, to=1)).")
         return Symbol(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:

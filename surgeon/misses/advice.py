@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from surgeon.indexing.scope import Node
+from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.state import State
+from surgeon.ops.schemas import schema
 
 
 def other_value(state: State, nodes: Sequence[Node], name: str, value: str) -> str:
@@ -29,8 +30,13 @@ def fixed(state: State, name: str) -> str:
 
 
 def other_attribute(node: Node, name: str, value: object) -> str:
-    """Give an attribute another value, or none."""
-    return f"remove {name} from {node.label}" if value is None else f"set {name} of {node.label} to {value}"
+    """Give an attribute another value; or none, where its op is known to do without."""
+    if value is not None:
+        return f"set {name} of {node.label} to {value}"
+    domain, op = split_op(node.op)
+    known = schema(domain, op, node.scope.versions.get(domain))
+    spec = known.attributes.get(name) if known is not None else None
+    return f"remove {name} from {node.label}" if spec is not None and not spec.required else ""
 
 
 def other_domain(node: Node, domain: str) -> str:

@@ -59,7 +59,13 @@ def cuts(
 
 def no_chain(state: State, chain: Chain, name: str) -> Finding:
     """The tensor is no sum or product."""
-    return Finding("op", spelled(chain), *sighting(state, name))
+    return Finding("op", spelled(chain), *sighting(state, name), at=_made_by(state, name))
+
+
+def _made_by(state: State, name: str) -> str:
+    """The node that makes a tensor; "" where it is a constant, or an input."""
+    node = state.producers.get(name)
+    return "" if node is None or node.op == "Constant" else node.label
 
 
 def namesake(chain: Chain, node: Node) -> Finding:
@@ -80,7 +86,8 @@ def no_operand(state: State, chain: Chain, label: str, leaves: Leaves) -> Findin
     wanted = f"{label} in {spelled(chain)}"
     found = [sighting(state, name) for name, _ in leaves]
     told = f"wanted {wanted}, found {' and '.join(' '.join(filter(None, item)) for item in found)}"
-    return Finding("operand", wanted, " and ".join(what for what, _ in found), "", told)
+    at = next((label for label in (_made_by(state, name) for name, _ in leaves) if label), "")
+    return Finding("operand", wanted, " and ".join(what for what, _ in found), "", told, at=at)
 
 
 def not_fixed(state: State, chain: Chain, name: str) -> Finding:

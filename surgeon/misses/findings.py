@@ -1,7 +1,12 @@
 """What stands against a match, as data: one finding of one attempt, and the mismatch that a person reads."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+from surgeon.listing import and_more
+from surgeon.ops.naming import helper_name
 
 Kind = Literal[
     "",
@@ -28,6 +33,7 @@ CERTAIN = frozenset(
     {"value", "attribute", "domain", "dtype", "rank", "missing optional"}
 )  # no better one is looked for
 
+SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
 NOT_TAKEN = frozenset({"op", "domain"})  # the node at which these are found is not among those that match
 
 
@@ -59,6 +65,30 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedLine:
+    """A line of a rule's file as it is and as it would be, or several that go together.
+
+    file: its path; line: the number of the first one.
+    """
+
+    file: str
+    line: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEdit:
+    """A change to a rule's own pattern with which it fires where it was missed.
+
+    what: what it does, as a command; lines: what is to be pasted, and where.
+    """
+
+    what: str
+    lines: tuple[ChangedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """Why a pattern does not fit somewhere.
 
@@ -68,7 +98,8 @@ class Mismatch:
     where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
     change: the smallest change to the model that would make the rule fire, "" where it is not obvious.  others: the
     further nodes with an equal miss.  opset: the version of ai.onnx with which the rule would fire, 0 where that is no
-    help.  near: whether the rule came so near that who reads of a rewrite should know.
+    help.  near: whether the rule came so near that who reads of a rewrite should know.  edits: of the rule, where it is
+    the user's own and `explain` was asked: each makes it fire here.
     """
 
     rule: str
@@ -89,6 +120,7 @@ class Mismatch:
     others: tuple[str, ...] = ()
     opset: int = 0
     near: bool = False
+    edits: tuple[RuleEdit, ...] = ()
 
     @property
     def count(self) -> int:
@@ -98,3 +130,45 @@ class Mismatch:
     def to_dict(self) -> dict[str, Any]:
         """Return the mismatch as JSON can hold it."""
         return {**asdict(self), "others": list(self.others)}
+
+    def __str__(self) -> str:
+        """What the command line shows of it."""
+        return "\n".join([miss_text(self), *further_lines(self)])
+
+
+def miss_text(miss: Mismatch, rules: str = "", others: int | None = None) -> str:
+    """A miss in one line: the rules, where in the model, why, where in the rule, and how much of it fitted."""
+    more = and_more(len(miss.others) if others is None else others, "like it")
+    at = f" at {miss.node}{more}" if miss.node else ""
+    return f"{rules or miss.rule}{at}: {told(miss)}"
+
+
+def told(miss: Mismatch) -> str:
+    """Why, where in the rule, and how much of it fitted."""
+    return f"{miss.reason} ({pattern_line(miss.where, miss.op)}){_matched_text(miss) if miss.node else ''}"
+
+
+def further_lines(miss: Mismatch) -> Iterator[str]:
+    """What else is known of a miss: what was seen, what else stands against it, and what would mend it."""
+    if miss.kind in SEEN and miss.found and miss.found not in miss.reason:
+        yield f"  found: {miss.found} for {miss.at!r}"
+    if miss.also:
+        yield f"  and: {miss.also}"
+    for number, edit in enumerate(miss.edits):
+        yield f"  {'or' if number else 'change the rule'}: {edit.what}"
+        yield from (f"    {Path(item.file).name}:{item.line}: {item.new}" for item in edit.lines)
+    if miss.change:
+        yield f"  {'or change the model' if miss.edits else 'change'}: {miss.change}"
+
+
+def pattern_line(where: str, op: str) -> str:
+    """A line of a pattern and what it asks for: gelu.py:9 erf."""
+    domain, _, name = op.rpartition("::")
+    return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
+
+
+def _matched_text(miss: Mismatch) -> str:
+    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
+    if miss.total:
+        return f"; {miss.matched} of {miss.total} node{'s' * (miss.total != 1)} matched"
+    return f"; {miss.matched} node{'s' * (miss.matched != 1)} matched" if miss.matched else ""

@@ -174,6 +174,9 @@ class _Walk(Trail):
     def _inputs(self, operation: Operation, node: Node, fits: list[NearFit], line: Line) -> list[NearFit]:
         plan, inputs, rest = Inputs.of(operation), given(node), operation.rest
         count = len(operation.inputs)
+        has_constant = any(isinstance(value, Literal) for value in operation.inputs)
+        if has_constant and len(inputs) > len(set(inputs)) == 1 and not accepting(operation)(node.op):
+            return self._of_one_tensor(operation, inputs[0], fits, line)
         if rest is not None:
             held = [fit.bound.setdefault(rest.name, Several(inputs[count:])) == inputs[count:] for fit in fits]
             others = [fit for fit, is_held in zip(fits, held, strict=True) if not is_held]
@@ -192,6 +195,13 @@ class _Walk(Trail):
                 grown = self._input(operation, plan, place, node, name, grown, line)
             found += grown
         return self.kept(found)
+
+    def _of_one_tensor(self, operation: Operation, name: str, fits: list[NearFit], line: Line) -> list[NearFit]:
+        """The operands of a node of another op are one tensor, as in r · r for r²: all but the constants is that."""
+        for value in operation.inputs:
+            if value is not None and not isinstance(value, Literal):
+                fits = self._value(value, name, fits, line)
+        return fits
 
     def _input(
         self, operation: Operation, plan: Inputs, place: int, node: Node, name: str, fits: list[NearFit], line: Line
@@ -239,6 +249,8 @@ class _Walk(Trail):
             fits = [grown.took(chain.key, node) for grown in self.excused([fit], namesake(chain, node), line)]
             return self._tree(chain, node, fits, line)
         operands = [item for item in (() if node is None else node.inputs) if item and fit.scalar(item) is None]
+        if len(operands) == 1 and len({id(term.value) for term in chain.terms}) == 1:
+            operands *= len(chain.terms)  # r² for r · r
         is_alike = len(operands) == len(chain.terms) and chain.capture is None
         if node is None or node.op == "Constant" or not is_alike:
             return self.missed([fit], no_chain(fit, chain, name), line)

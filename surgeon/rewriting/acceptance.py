@@ -13,7 +13,7 @@ from surgeon.indexing.index import Index
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
 from surgeon.misses.findings import Finding, Kind
-from surgeon.ops.attributes import dtype_word
+from surgeon.ops.attributes import dtype_name, dtype_word
 from surgeon.ops.node_check import check_node
 from surgeon.rewriting.replacements import Workshop
 from surgeon.rewriting.runnable import NoKernel, broken_limit, had_kernels, later_opset, limits_for, provider_of
@@ -91,6 +91,7 @@ class Acceptance:
         try:
             if rule.ep not in (None, self.provider):
                 raise Declined(_finding("target", compiled, match, f"it is for the execution provider {rule.ep} alone"))
+            _require_dtype(rule, compiled, match)
             match.require_claims()
             for condition in rule.conditions:
                 call_with_captures(condition, match)
@@ -163,6 +164,19 @@ def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:
         kind = KINDS.get(asked[0], kind)
         found, at = _type_text(match, asked[1]), asked[1]
     return Finding(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
+
+
+def _require_dtype(rule: Rule, compiled: Compiled, match: Match) -> None:
+    """Raise Declined where the first output of a match is of a dtype that its rule is not for."""
+    if not rule.dtypes or not match.outputs:
+        return
+    name = match.outputs[0]
+    dtype = shapes_of(match.index).dtype(match.scope, name)
+    found = "unknown" if dtype is None else dtype_name(dtype)
+    if found not in rule.dtypes:
+        wanted = " or ".join(rule.dtypes)
+        told = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
+        raise Declined(Finding("dtype", wanted, found, f"in {name!r}", told, where=compiled.pattern.where, at=name))
 
 
 def _type_text(match: Match, name: str) -> str:

@@ -1,7 +1,7 @@
 """Runs rules over an index to a fixed point and keeps the edit log; knows nothing of files."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -10,6 +10,7 @@ from surgeon.edit.splice import Splicer, Step
 from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
+from surgeon.listing import first_of
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
 from surgeon.misses.findings import Mismatch
@@ -21,6 +22,7 @@ from surgeon.rules.inline import drop_uncalled
 from surgeon.rules.rule import Plan, Rule
 
 ROUNDS = 50
+SHOWN = 2  # ops and rules named of those that were there
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
 
 Progress = Callable[[str, int], None]
@@ -198,8 +200,19 @@ class Driver:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = deepest([miss for miss in found if miss.near and miss.node not in told])
-            misses += near if near or rule.name in fired or told else found[:1]
+            misses += near if near or rule.name in fired or told else map(self._with_turned, found[:1])
         return misses
+
+    def _with_turned(self, miss: Mismatch) -> Mismatch:
+        """A miss of an op that is not there; with the rules that were before at those that there were."""
+        wanted = set(miss.wanted.split(" or "))
+        steps = [step for step in self.log if any(node.op in wanted for node in step.removed)]
+        if miss.kind != "absent" or not steps:
+            return miss
+        count = sum(node.op in wanted for step in steps for node in step.removed)
+        made = first_of(list(dict.fromkeys(node.op for step in steps for node in step.added)), SHOWN)
+        rules = first_of(list(dict.fromkeys(step.rule for step in steps)), SHOWN)
+        return replace(miss, reason=f"{miss.reason} any more: {rules} made {made or 'nothing'} of {count:,}")
 
 
 def refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:

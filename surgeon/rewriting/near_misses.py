@@ -11,7 +11,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, match_at
-from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value
+from surgeon.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value
 from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.misses.findings import NOT_TAKEN, Finding, Mismatch
 from surgeon.misses.trail import Deepest
@@ -296,13 +296,16 @@ class Way:
     """The way from an op that a pattern needs up to nodes where it may start, as `climb` goes it.
 
     Ops of other domains pass for those of the pattern, and one op on the way may be any; and it goes up hardly further
-    than the pattern has nodes.
+    than the pattern has nodes.  For an op of a tensor and a constant (r²), one of that tensor twice (r · r) passes.
     """
 
     def __init__(self, scope: Scope, compiled: Compiled) -> None:
         self.scope = scope
         self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
         self.depth = min(compiled.depth, size(compiled.pattern) + SLACK)
+        first = compiled.pattern.outputs[0]
+        inputs = first.operation.inputs if isinstance(first, Output) else ()
+        self.may_double = any(isinstance(value, Literal) for value in inputs)
 
     def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
         """Nodes at which the pattern may start, nearest first: those straight above, and those behind another op.
@@ -314,7 +317,8 @@ class Way:
         for _ in range(self.depth):
             above: dict[Node, bool] = {}
             for node, has_passed in level.items():
-                if self.heads is None or split_op(node.op)[1] in self.heads:
+                is_doubled = self.may_double and len(node.inputs) > len(set(node.inputs)) == 1
+                if self.heads is None or split_op(node.op)[1] in self.heads or is_doubled:
                     found[has_passed].append(node)
                 for reader in (reader for name in node.outputs for reader in self.scope.readers(name)):
                     passes = self.allowed is not None and split_op(reader.op)[1] not in self.allowed

@@ -21,11 +21,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from surgeon.errors import Refusal, RuleError, SurgeonError
+from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.pattern import Pattern
 from surgeon.matching.recording import trace
 from surgeon.matching.search import Search
+from surgeon.ops.attributes import dtype_name, dtype_number
 from surgeon.rules.definition import is_a_pattern, require_sense, wanted_names
 from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets
 
@@ -33,6 +34,7 @@ Function = Callable[..., Any]
 # Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
 # the end, which its op refuses.
 NON_FINITE, BACKWARDS = "non_finite", "backwards"
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Rule:
     differs: Mapping[str, str] = field(default_factory=dict)
     ep: str | None = None
     unsuited: Mapping[str, str] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
     _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
 
@@ -160,12 +163,17 @@ class Rule:
         return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
 
     def compiled(self, function: Function) -> tuple[Compiled, ...]:
-        """A pattern function, traced and compiled once."""
+        """A pattern function, traced and compiled once; nothing of a form that refuses whatever is matched."""
         if function not in self._compiled:
             try:
                 self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
             except SurgeonError:
                 raise
+            except Refused as refused:
+                if function in self.patterns:
+                    who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
+                    raise RuleError(f"{who} refuses every match ({refused}); call require in a condition.") from refused
+                self._compiled[function] = ()
             except Exception as error:
                 raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
         return self._compiled[function]
@@ -232,6 +240,7 @@ def rule(
     differs: Mapping[str, str] | None = None,
     ep: str | None = None,
     unsuited: Mapping[str, str] | None = None,
+    dtypes: str | Sequence[str] = (),
     form_patterns: Sequence[Function] | None = None,
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
@@ -257,6 +266,9 @@ def rule(
         ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
         unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
             four axes only"}.
+        dtypes: what the first output of a match may hold: "floats" (float16, bfloat16, float32 and float64), the name
+            of a dtype, or several names; of any other dtype, or of one that is not known, it is refused.  All by
+            default.
         form_patterns: those by which what the decorated function writes is recognised, as `patterns` of `Rule.on`.
 
     Returns:
@@ -264,7 +276,7 @@ def rule(
 
     Raises:
         RuleError: there is neither a pattern nor a search, or both; `approximate` is no such part; `differs` names
-            inputs that there are not.
+            inputs that there are not, `dtypes` a dtype.
 
     Examples:
         >>> from surgeon import rule
@@ -293,12 +305,20 @@ def rule(
             dict(differs or {}),
             ep,
             dict(unsuited or {}),
+            _named_dtypes(dtypes),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, patterns=form_patterns)(function)
         return made
 
     return decorate
+
+
+def _named_dtypes(dtypes: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of dtypes, each once, as the rest of surgeon spells them.  Raises RuleError for one that is none."""
+    given = (dtypes,) if isinstance(dtypes, str) else dtypes
+    names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
+    return tuple(dict.fromkeys(names))
 
 
 def _require_sense(

@@ -1,0 +1,55 @@
+"""Ops that a model has inside others: those of which a rule could take one apart."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from surgeon.errors import SurgeonError
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import qualified
+from surgeon.matching.pattern import Output, walk
+from surgeon.misses.findings import Mismatch
+from surgeon.rules.catalogue import all_rules
+from surgeon.rules.rule import Plan, Rule
+from surgeon.target import DECOMPOSED
+
+
+def with_hidden(index: Index, miss: Mismatch) -> Mismatch:
+    """A miss of an op that the model lacks; with a rule that could take apart what has some inside."""
+    if miss.kind != "absent" or not miss.wanted:
+        return miss
+    wanted = frozenset(miss.wanted.split(" or "))
+    for rule, parts in _decomposing():
+        whole = _whole(index, rule) if wanted & parts else ""
+        if whole:
+            count = sum(len(scope.by_op.get(whole, ())) for scope in index.scopes)
+            name = whole.rpartition("::")[2]
+            how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
+            return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
+    return miss
+
+
+@cache
+def _decomposing() -> tuple[tuple[Rule, frozenset[str]], ...]:
+    """The rules of the packs that can take an op apart, each with the ops that its first pattern needs."""
+    return tuple((rule, frozenset(_needed(rule))) for _, _, rule in all_rules() if rule.patterns and rule.is_exact)
+
+
+def _needed(rule: Rule) -> Iterator[str]:
+    for compiled in rule.compiled(rule.patterns[0])[:1]:
+        for group in compiled.spelling.required:
+            yield from group
+
+
+def _whole(index: Index, rule: Rule) -> str:
+    """The one op of this model that a rule could take apart; "" where it has none."""
+    try:
+        plan = rule.plan(DECOMPOSED, index.main.opset)
+    except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
+        return ""
+    for compiled in plan.sources if isinstance(plan, Plan) else ():
+        values = [value for value in walk(compiled.pattern.outputs) if isinstance(value, Output)]
+        ops = {qualified(value.operation.domain, value.operation.op) for value in values}
+        if len(ops) == 1 and any(scope.by_op.get(min(ops)) for scope in index.scopes):
+            return min(ops)
+    return ""
