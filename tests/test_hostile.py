@@ -1,14 +1,16 @@
 """A part of what `python -m tests.hostile` does, and whether it would see what it looks for."""
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.hostile.bombs import bombs
 from tests.hostile.mutants import mutant
-from tests.hostile.running import Case, _Going, _judged, commands
+from tests.hostile.running import IDLE, Case, _Going, _judged, _worked, commands
 from tests.hostile.subjects import subjects
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +61,17 @@ def test_what_is_half_written_is_seen(tmp_path):
     (tmp_path / "out.onnx").unlink()
     (tmp_path / ".out.onnx.tmp").touch()
     assert _ending(tmp_path, Case("", b"", ("rewrite",)), 2 << 8, "Error: no.\n", "") == "half-written"
+
+
+def test_a_hang_is_told_by_work_and_not_by_the_clock():
+    """What others leave to a process on a busy machine says nothing of it."""
+    now = time.monotonic()
+    slow, idle = (_Going(Case("", b"", ("inspect",)), Path(), now - ago, worked=3.0) for ago in (100 * IDLE, 2 * IDLE))
+    assert not slow.is_late(3.1, 10.0)
+    assert not slow.is_late(3.1, 10.0)
+    assert slow.is_late(10.1, 10.0)
+    assert idle.is_late(3.0, 10.0)
+    assert _worked()[os.getpgrp()] > 0
 
 
 def _ending(folder, case, status, said, told):

@@ -3,14 +3,16 @@
 from types import SimpleNamespace
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import numpy_helper, parser
 
+from surgeon.inputs.inputs import InputPlan
+from surgeon.inputs.roles import counts
 from surgeon.sites.pins import sprinkle
 
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def sprinkled(added=(), **settings):
+def sprinkled(small=(), **settings):
     """The numbers in an input of zeros, where the constants are 20 and the least float32."""
     constants = {
         "limit": numpy_helper.from_array(np.array(20, np.float32)),
@@ -20,7 +22,7 @@ def sprinkled(added=(), **settings):
     want = SimpleNamespace(name="x", kind="plain", free=False, dtype=np.dtype(np.float32))
     feeds = {"x": np.zeros((8, 8), np.float32)}
     plan = SimpleNamespace(wants=[want], edged={"x"})
-    sprinkle(feeds, plan, constants, 0, added=added, **settings)
+    sprinkle(feeds, plan, constants, 0, small=small, **settings)
     return set(feeds["x"].reshape(-1).tolist())
 
 
@@ -34,7 +36,24 @@ def test_numbers_above_the_largest_are_left_out():
     assert 20.0 in sprinkled(most=1e4)
 
 
-def test_large_numbers_of_the_replacement_alone_are_left_out():
-    found = sprinkled(added={"lowest", "limit"})
+def test_large_numbers_of_some_constants_are_left_out():
+    found = sprinkled(small={"lowest", "limit"})
     assert LOWEST not in found
     assert 20.0 in found
+
+
+def test_the_end_of_a_slice_is_no_number_of_floats():
+    """Put among scores, the largest int64 leaves it to rounding which of them a softmax picks."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    g (float[4, 8] x, float[4, 8] y) => (float[4, 8] z)
+    <int64[1] start = {2}, int64[1] all = {9223372036854775807}, int64[1] axis = {1}, float far = {1e20}> {
+      tail = Slice(x, start, all, axis)  head = Slice(x, axis, start, axis)  rest = Slice(x, axis, axis, axis)
+      low = Min(tail, far)  one = Cast<to = 1>(axis)  z = Sum(y, one)
+    }""")
+    plan, constants = InputPlan(model, names=False), {tensor.name: tensor for tensor in model.graph.initializer}
+    assert counts(model) == {"start", "all"}  # `axis` is a number too
+    for ties in (False, True):
+        feeds = plan.make(0, {})
+        sprinkle(feeds, plan, constants, 0, small=counts(model), ties=ties)
+        large = {number for array in feeds.values() for number in np.abs(array).ravel().tolist() if number > 4}
+        assert large == {float(np.float32(5e19 if ties else 1e20))}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.inputs.use_def import UseDef, UseDefs
 from surgeon.ops.record import Lookup, Op
@@ -191,6 +191,17 @@ def decides(scopes: UseDefs, name: str, harmless: set[tuple[int, str, bool]]) ->
             pending.extend((scope, carried, bounded) for carried in scope.inputs)
     harmless |= seen
     return False
+
+
+def counts(model: ModelProto) -> frozenset[str]:
+    """The constants of the main graph that all that reads them takes for an index, a size or a count."""
+    uses, names = UseDefs(model).main.uses, (tensor.name for tensor in model.graph.initializer)
+    return frozenset(name for name in names if name in uses and all(map(_is_deciding, uses[name])))
+
+
+def _is_deciding(use: tuple[NodeProto, int, UseDef]) -> bool:
+    node, slot, _ = use
+    return slot in _DECIDING.get(likened_node(node).name, _NONE)
 
 
 def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounded: bool) -> Iterator[Trace]:

@@ -1,12 +1,14 @@
 """Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 from onnx import ModelProto
 
 from surgeon.indexing.scope import qualified
 from surgeon.inputs.inputs import InputPlan, Values
+from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
@@ -71,9 +73,9 @@ class Feeder:
                 self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
             feeds.update(self._made[shrunk])
         if values is Values.USUAL and turn in (SPOKEN_OF, TIES):
-            most, added = self._largest_pin(), self._experiment.added
+            most, small = self._largest_pin(), self._counts.union(self._experiment.added)
             seed = self._seed + turn
-            sprinkle(feeds, self._plan, self._constants, seed, most=most, added=added, ties=turn == TIES)
+            sprinkle(feeds, self._plan, self._constants, seed, most=most, small=small, ties=turn == TIES)
         for item in self._experiment.inputs:
             if item.value is not None:
                 feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
@@ -84,6 +86,11 @@ class Feeder:
         feeds = self.make(setting, Values.USUAL, 0)
         feeds.update(self._plan.make(self._seed, self._sizes(setting), values, leave=feeds.keys() - self.weights))
         return feeds
+
+    @cached_property
+    def _counts(self) -> frozenset[str]:
+        """Constants that are no numbers of what is computed."""
+        return counts(self._experiment.minis.before)
 
     def _sizes(self, setting: Setting) -> Mapping[str, int]:
         return {text: setting.size(size) for text, size in self._experiment.minis.dims.items()}

@@ -21,7 +21,7 @@ def sprinkle(
     seed: int,
     *,
     most: float = np.inf,
-    added: Collection[str] = (),
+    small: Collection[str] = (),
     ties: bool = False,
 ) -> None:
     """Put the scalars among the constants, and halves, at random places of the inputs that may hold any number.
@@ -31,14 +31,15 @@ def sprinkle(
     Indices are given what the region itself speaks of, as far as their table goes.
 
     An input of one element holds one of them.  feeds: the inputs by name, replaced in place.  most: the
-    largest magnitude; with one, NaN is left out too.  added: constants that the replacement alone has; of their numbers
-    none that is large is put, as it overflows in one order of factors and not in another.
+    largest magnitude; with one, NaN is left out too.  small: constants of whose numbers none that is large is put:
+    those that the replacement alone has, as it overflows in one order of factors and not in another, and indices and
+    sizes, whose largest mean "to the end".
     """
     numbers = [
         float(number)
         for name, tensor in constants.items()
         for number in _scalars(tensor)
-        if name not in added or abs(number) <= LARGE_PIN
+        if name not in small or abs(number) <= LARGE_PIN
     ]
     if most < np.inf:
         numbers = [number for number in numbers if abs(number) <= most]

@@ -14,7 +14,20 @@ from rich.table import Table
 
 from tests.hostile.bombs import bombs
 from tests.hostile.mutants import mutant
-from tests.hostile.running import BAD, FINE, REFUSED, Case, Ending, commands, counted, endings, is_bad
+from tests.hostile.running import (
+    BAD,
+    FINE,
+    IDLE,
+    REFUSED,
+    Case,
+    Ending,
+    commands,
+    counted,
+    endings,
+    is_bad,
+    patience,
+)
+from tests.hostile.subjects import subjects
 
 
 def main() -> int:
@@ -39,8 +52,11 @@ def main() -> int:
             _keep(options.keep, ending)
 
     with tempfile.TemporaryDirectory() as folder:
-        counts = counted(endings(cases, Path(folder), options.jobs), note)
+        sound = Case("gelu", subjects()["gelu"].SerializeToString(), commands()[2])
+        limit = patience(sound, Path(folder))
+        counts = counted(endings(cases, Path(folder), options.jobs, limit), note)
     show(counts)
+    print(f"A hang is what takes more than {limit:.0f} s of processor time, or does nothing for {IDLE:.0f} s.")
     return int(any(kind in BAD for _, kind in counts))
 
 

@@ -1,5 +1,6 @@
 """Runs commands of surgeon on files, each in a fork of this process, and judges how they end."""
 
+import contextlib
 import importlib
 import os
 import resource
@@ -18,7 +19,10 @@ from google.protobuf.message import DecodeError
 from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
 
-PATIENCE = 90.0  # seconds: of a busy machine
+# A case hangs once it has taken so many seconds of processor time, times how much longer than YARD seconds one command
+# takes here: a slower machine gets more, a busy one no less.  Or if it has done nothing for so many by the clock.
+PATIENCE, YARD, IDLE = 90.0, 1.0, 60.0
+LOOKS = 1.0  # seconds from one look at what goes on to the next
 FINE, REFUSED = "fine", "refused"
 BAD = ("traceback", "defect", "no sentence", "hang", "signal", "half-written")
 MOST_LINES = 400  # of what a command prints of a small model
@@ -56,41 +60,94 @@ class Ending:
 
 @dataclass
 class _Going:
+    """A case at work.  worked: its seconds of processor time when it was last seen to do something, `since` when."""
+
     case: Case
     folder: Path
     since: float
+    worked: float = 0.0
+
+    def is_late(self, worked: float, patience: float) -> bool:
+        """Whether it has worked for too long by now, or stands still."""
+        now = time.monotonic()
+        if worked > self.worked:
+            self.worked, self.since = worked, now
+        return worked > patience or now - self.since > IDLE
 
 
-def endings(cases: Iterable[Case], folder: Path, jobs: int) -> Iterator[Ending]:
-    """The endings, as they come."""
+def patience(sound: Case, folder: Path) -> float:
+    """The seconds of processor time that a case may take on this machine.  sound: the yardstick, one that ends well."""
+    _import_needed()
+    item = _Going(sound, folder / "yardstick", time.monotonic())
+    _, status, used = os.wait4(_start(sound, item.folder), 0)
+    kind, said = _judged(item, status)
+    if kind != FINE:
+        raise ValueError(f"The yardstick does not end well, but as {kind}: {said}")
+    _clean(item.folder)
+    return PATIENCE * max((used.ru_utime + used.ru_stime) / YARD, 1.0)
+
+
+def endings(cases: Iterable[Case], folder: Path, jobs: int, patience: float = PATIENCE) -> Iterator[Ending]:
+    """The endings, as they come.  patience: how many seconds of processor time are no hang."""
     going: dict[int, _Going] = {}
     waiting = iter(enumerate(cases))
+    _import_needed()
+    is_more, look = True, time.monotonic()
+    try:
+        while is_more or going:
+            while is_more and len(going) < jobs:
+                number, case = next(waiting, (0, None))
+                is_more = case is not None
+                if case is not None:
+                    place = folder / str(number)
+                    going[_start(case, place)] = _Going(case, place, time.monotonic())
+            yield from _ended(going)
+            if time.monotonic() - look > LOOKS:
+                look = time.monotonic()
+                yield from _hanging(going, patience)
+    finally:
+        for pid in going:
+            _kill(pid)
+
+
+def _import_needed() -> None:
     for module in _NEEDED:
         importlib.import_module(module)
-    is_more = True
-    while is_more or going:
-        while is_more and len(going) < jobs:
-            number, case = next(waiting, (0, None))
-            is_more = case is not None
-            if case is not None:
-                place = folder / str(number)
-                going[_start(case, place)] = _Going(case, place, time.monotonic())
-        yield from _ended(going)
 
 
 def _ended(going: dict[int, _Going]) -> Iterator[Ending]:
     pid, status = os.waitpid(-1, os.WNOHANG) if going else (0, 0)
     if not pid:
-        for late in [pid for pid, item in going.items() if time.monotonic() - item.since > PATIENCE]:
-            item = going.pop(late)
-            os.kill(late, signal.SIGKILL)
-            os.waitpid(late, 0)
-            yield Ending(item.case, "hang")
         time.sleep(0.002)
     elif pid in going:
         item = going.pop(pid)
         yield Ending(item.case, *_judged(item, status))
         _clean(item.folder)
+
+
+def _hanging(going: dict[int, _Going], patience: float) -> Iterator[Ending]:
+    """End what hangs, with all that it started."""
+    worked = _worked()
+    for pid in [pid for pid, item in going.items() if item.is_late(worked.get(pid, 0.0), patience)]:
+        item = going.pop(pid)
+        _kill(pid)
+        yield Ending(item.case, "hang", f"after {worked.get(pid, 0.0):.0f} s of work")
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it ended just now
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def _worked() -> dict[int, float]:
+    """The seconds of processor time of all groups of processes, ended children included."""
+    found: Counter[int] = Counter()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+            found[int(fields[2])] += sum(map(int, fields[11:15]))
+    return {group: ticks / os.sysconf("SC_CLK_TCK") for group, ticks in found.items()}
 
 
 def _start(case: Case, folder: Path) -> int:
@@ -99,6 +156,8 @@ def _start(case: Case, folder: Path) -> int:
     (folder / "in.onnx").write_bytes(case.data)
     sys.stdout.flush()
     pid = os.fork()
+    with contextlib.suppress(OSError):  # both do so, whoever comes first; it may have ended already
+        os.setpgid(pid, pid)
     if pid:
         return pid
     os.chdir(folder)
