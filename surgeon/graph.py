@@ -144,6 +144,12 @@ class Graph(gs.Graph):
         """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
         return tensor
 
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that others may read too: then it is a further output, which the replacement
+        returns behind the others.
+        """
+        return tensor
+
     def named(self, tensor: Tensor) -> Tensor:
         """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
         return tensor

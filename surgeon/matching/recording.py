@@ -20,6 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +106,22 @@ Symbol.__neg__ = _no_operator("neg")
 
 
 class PatternGraph(Graph):
-    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made."""
+    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made.
+
+    exposable: what others may read too.
+    """
 
     def __init__(self, *, home: str = "") -> None:
         self.claims: list[Claim] = []
+        self.exposable: list[Value] = []
         self.said: dict[int, Said] = {}
         super().__init__(home=home)
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word, and remember that it was one."""
         found = word(self, *args)
+        if not isinstance(found, Symbol):  # several tensors: no one value that the word says
+            return found
         given = tuple(item.value if isinstance(item, Symbol) else item for item in args)
         self.said.setdefault(id(found.value), Said(name, given, found.value))
         return found
@@ -189,6 +196,15 @@ class PatternGraph(Graph):
                 raise RuleError(f"{where}: shared wants a node, such as g.shared(g.transpose(x)); inputs stay anyway.")
             if isinstance(value, Output):
                 value.operation.is_shared = True
+        return tensor
+
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor that is a further output where others read it too."""
+        where = caller()
+        value = self._required(tensor, where)
+        if isinstance(value, (Var, Literal)):
+            raise RuleError(f"{where}: exposed wants a node, such as g.exposed(g.add(x, y)); inputs stay anyway.")
+        self.exposable.append(value)
         return tensor
 
     def named(self, tensor: Tensor) -> Tensor:
@@ -267,17 +283,23 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
     first, *further = [item.value for item in results]
     patterns = []
-    for root in _roots(first):
+    for root, exposed in product(_roots(first), _choices(graph.exposable)):
         if isinstance(root, (Var, Literal)):
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
-        outputs = (root, *further)
+        outputs = (root, *further, *(graph.exposable[place] for place in exposed))
         values = list(walk(outputs))
         names = frozenset(captured(values))
         inner = frozenset(value.name for value in values if isinstance(value, Named))
         loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
-        more = (tuple(graph.claims), graph.said, record)
+        more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable))
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
     return tuple(patterns)
+
+
+def _choices(exposable: Sequence[Value]) -> list[tuple[int, ...]]:
+    """Which of the tensors that others may read are read: none of them first, all of them last."""
+    places = range(len(exposable))
+    return [chosen for count in range(len(exposable) + 1) for chosen in combinations(places, count)]
 
 
 def caller() -> str:
