@@ -162,11 +162,6 @@ def test_a_rule_without_sense_is_told_before_a_model_is_opened(case):
         surgeon.rewrite("no_such_file.onnx", made, output="out.onnx")
 
 
-def test_the_built_in_rules_make_sense():
-    for _, _, built_in in all_rules():
-        built_in.require_sense()
-
-
 def test_what_a_form_writes_is_recognised_unless_it_looks_at_the_model():
     known = {built_in.name: built_in for _, _, built_in in all_rules()}
     recognised = {
