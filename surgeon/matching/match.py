@@ -25,13 +25,13 @@ _SLOT = attrgetter("slot")
 
 @dataclass(eq=False, slots=True)
 class Match:
-    """A place where a pattern fits.
+    """What a pattern found at a site.
 
     nodes: the nodes it replaces, in file order; none where outputs are initializers.  outputs: the tensors it makes
     that others use; none where nobody reads what it makes.
     bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
     out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
-    at more, of a captured tensor; asked_last: at what, and of which, the last time.  template: of a place
+    at more, of a captured tensor; asked_last: at what, and of which, the last time.  template: of a site
     that looks exactly like it, by which it was found.  sizes: who reads inner tensors for their sizes alone, which
     others have too.
     """

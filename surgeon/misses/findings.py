@@ -42,7 +42,7 @@ class Finding:
     """One thing that stands against a match.
 
     where: file:line of the pattern; op: what that line asks for.  wanted, found: in words that hold for all equal
-    misses; spot: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
+    misses; seen: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
     told: the sentence, where it is not `wanted ..., found ...`.  change: what would mend it, as a command; empty where
     that is not obvious.  opset: the version of ai.onnx at which it would be mended, 0 where that is no help.
     """
@@ -50,7 +50,7 @@ class Finding:
     kind: Kind
     wanted: str
     found: str
-    spot: str = ""
+    seen: str = ""
     told: str = ""
     change: str = ""
     where: str = ""
@@ -61,7 +61,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The finding as people read it."""
-        return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.spot else ''}{self.spot}"
+        return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class RuleEdit:
 class Mismatch:
     """Why a pattern does not fit somewhere.
 
-    rule, pattern: by name.  node: the last node of the place, "" where the model as a whole lacks something; scope: the
+    rule, pattern: by name.  node: the last node of the site, "" where the model as a whole lacks something; scope: the
     body or function it lies in, "" for the main graph.  reason: the sentence; also: what else stands against it.
     where: file:line of the pattern; op: what that line asks for.  kind, wanted, found: the same in fields; at: the node
     where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
@@ -124,7 +124,7 @@ class Mismatch:
 
     @property
     def count(self) -> int:
-        """At how many places it is missed so."""
+        """At how many sites it is missed so."""
         return 1 + len(self.others)
 
     def to_dict(self) -> dict[str, Any]:

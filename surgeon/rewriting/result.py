@@ -41,7 +41,7 @@ class NodeInfo(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """One region: the net change between nodes of the source and final nodes, of one rule or of several that chained.
+    """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
     steps: its part of the edit log.  proof: of this site alone, None when it was not asked for; sites that are equal
     share one.  check: of the whole model with it, None when it was not asked for.  undone: why the site was rolled
@@ -82,7 +82,7 @@ class Site:
 
     @property
     def rule(self) -> str:
-        """What to call the place by: the rule at fault where its proof fails, else the one that made most of it.
+        """What to call the site by: the rule at fault where its proof fails, else the one that made most of it.
 
         At fault is what last wrote the output that differs.  Most is made by the rule whose nodes stand for most nodes
         of the source, those among them for which nodes stood that it replaced in turn.
@@ -121,7 +121,7 @@ class Site:
 
     @property
     def fired(self) -> dict[str, int]:
-        """How often each of these rules fired here: more than once where places depend on each other."""
+        """How often each of these rules fired here: more than once where sites depend on each other."""
         if len(self.steps) == 1:
             return {self.steps[0].rule: 1}
         return dict(Counter(step.rule for step in self.steps if not step.is_for_sizes))
@@ -163,7 +163,7 @@ class Site:
 
     @property
     def shared(self) -> dict[str, str]:
-        """Initializers that went, and those of the same bytes that are read in their place."""
+        """Initializers that went, and those of the same bytes that are read instead."""
         steps = [step for step in self.steps if not step.removed]
         return {old: new for step in steps for old, new in (step.renamed or {}).items()}
 
@@ -173,7 +173,7 @@ class Site:
         return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
 
     def to_dict(self, proof: int | None = None) -> dict[str, Any]:
-        """Return the site as JSON can hold it.  proof: the place of its proof in the report's list."""
+        """Return the site as JSON can hold it.  proof: the index of its proof in the report's list."""
         return {
             "rule": self.rule,
             "rules": list(self.rules),

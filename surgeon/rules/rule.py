@@ -214,7 +214,7 @@ def rule(
 
     Args:
         patterns: functions that build what to look for; the first is what the operation means.
-        search: what finds the places instead, for a rule that no pattern can say (see `surgeon.searches`); the
+        search: what finds the sites instead, for a rule that no pattern can say (see `surgeon.searches`); the
             conditions and the replacement ask for what it binds.
         conditions: functions of captured tensors (by name, or of the whole `match`) that call `require`.
         target: the kind of form that the decorated function writes.  One function may write for several kinds: {"onnx":
