@@ -43,9 +43,19 @@ class NodeInfo(NamedTuple):
 class Site:
     """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
-    steps: its part of the edit log.  proof: of this site alone, None when it was not asked for; sites that are equal
-    share one.  check: of the whole model with it, None when it was not asked for.  undone: why the site was rolled
-    back, empty when it stands.  guilty: the whole model is wrong with it, whatever its own proof says.
+    Attributes:
+        steps: its part of the edit log.
+        proof: of this site alone, None when it was not asked for; sites that are equal share one.
+        check: of the whole model with it, None when it was not asked for.
+        undone: why the site was rolled back, empty when it stands.
+        guilty: the whole model is wrong with it, whatever its own proof says.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> site = report.sites[0]
+        >>> site.rule, site.root, site.outcome, [node.op for node in site.added]
+        ('gelu', 'node_gelu', 'proved', ['com.microsoft::Gelu'])
     """
 
     steps: Sequence[Step]
@@ -194,12 +204,29 @@ class Site:
 class Report:
     """What one rewrite did.
 
-    selection: names of the rules run, by the name they were asked for.  sites: what stands.  rolled_back: what was
-    taken back, as it failed or was not proved.  nodes: counts over all scopes.  check: the comparison of the whole
-    models, None when it was not asked for.  written: whether a file was.  misses: for each rule
-    that found nothing, or nearly matched, why.  seconds: by phase.  ep: the execution provider that was asked for.
-    constants: Constant nodes before and after, which `nodes` count too.  upgrade: of the opset, before the rules ran;
-    not_upgraded: why there was none although it was asked for, "" where that is not so.
+    Attributes:
+        source: the model that was read, by its path.
+        output: the file that was to be written, "" for none.
+        target: what the rules wrote for.
+        selection: names of the rules run, by the name they were asked for.
+        sites: what stands.
+        rolled_back: what was taken back, as it failed or was not proved.
+        misses: for each rule that found nothing, or nearly matched, why.
+        nodes_before: how many nodes there were in all scopes, Constants left out.
+        nodes_after: how many there are.
+        check: the comparison of the whole models, None when it was not asked for.
+        written: whether a file was.
+        seconds: by phase: "read", "match", "prove", "check", "write".
+        ep: the execution provider that was asked for.
+        constants: Constant nodes before and after.
+        upgrade: of the opset, before the rules ran.
+        not_upgraded: why there was none although it was asked for, "" where that is not so.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> report.outcome, report.count("gelu"), report.nodes_before, report.nodes_after
+        ('proved', 4, 180, 164)
     """
 
     source: str

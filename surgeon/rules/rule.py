@@ -70,7 +70,28 @@ class Plan:
 
 @dataclass(eq=False)
 class Rule:
-    """One operation.  Made by the `rule` decorator."""
+    """One operation.  Made by the `rule` decorator.
+
+    Attributes:
+        name: what it is called by.
+        patterns: what it looks for; the first is what the operation means.
+        forms: what it writes, for each kind of target.
+        conditions: what must hold of a match beside the pattern.
+        approximate: how far it may change outputs on purpose, 0 for rounding only.
+        doc: its docstring, which is its manual.
+        module: the Python module that defines it.
+        where: file:line of its definition.
+        search: what finds its sites, for a rule that no pattern can say.
+        differs: the kinds of inputs for which it changes outputs on purpose, and how.
+        ep: the only execution provider for which it is worth its while.
+        unsuited: targets that take a kind of form that it has, but not this one, and why.
+        dtypes: names of the dtypes that the first output of a match may have; empty for all.
+
+    Examples:
+        >>> from surgeon.patterns.gelu import gelu
+        >>> gelu.name, gelu.is_exact, [form.kind for form in gelu.forms]
+        ('gelu', True, ['ort', 'onnx'])
+    """
 
     name: str
     patterns: tuple[Function, ...]
