@@ -25,15 +25,31 @@ _SLOT = attrgetter("slot")
 
 @dataclass(eq=False, slots=True)
 class Match:
-    """A place where a pattern fits.
+    """What a pattern found at a site.
 
-    nodes: the nodes it replaces, in file order; none where outputs are initializers.  outputs: the tensors it makes
-    that others use; none where nobody reads what it makes.
-    bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
-    out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
-    at more, of a captured tensor; asked_last: at what, and of which, the last time.  template: of a place
-    that looks exactly like it, by which it was found.  sizes: who reads inner tensors for their sizes alone, which
-    others have too.
+    `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of
+    tensors, or None.
+
+    Attributes:
+        index: the model.
+        scope: the graph, body or function it lies in.
+        pattern: what was found.
+        nodes: the nodes it replaces, in file order; none where outputs are initializers.
+        outputs: the tensors it makes that others use; none where nobody reads what it makes.
+        bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input
+            that is left out.
+        kept: nodes that it rests on and that stay.
+        inspected: whether somebody looked at more than the dtype of a captured tensor.
+        asked_dtype: whether somebody looked at the dtype of one.
+        asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which tensor.
+        template: of a site that looks exactly like it, by which it was found.
+        sizes: who reads inner tensors for their sizes alone, which others have too.
+
+    Examples:
+        >>> import surgeon
+        >>> match = next(iter(surgeon.find("models/tiny_distilbert.onnx", "gelu")))
+        >>> match.root.label, [node.op for node in match.nodes], match["x"].name
+        ('node_gelu', ['Div', 'Erf', 'Add', 'Mul', 'Mul'], 'linear_4')
     """
 
     index: Index
