@@ -159,7 +159,7 @@ def _match_parameter(state: State, node: Node, name: str, value: Value | None, t
 
 def raised_rank(state: State, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
     """The rank of a constant of shape [1] that may raise that of the result, else 0."""
-    constants = [state.index.constants.get(state.scope, inputs[place]) for place in literals if place < len(inputs)]
+    constants = [state.constant(inputs[place]) for place in literals if place < len(inputs)]
     rank = max((value.array.ndim for value in constants if value is not None), default=0)
     if not rank:
         return 0
@@ -261,7 +261,7 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
 
 def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:
     """Whether a constant input names the wanted axes."""
-    value = state.index.constants.get(state.scope, name) if isinstance(wanted, (Literal, Var)) else None
+    value = state.constant(name) if isinstance(wanted, (Literal, Var)) else None
     if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
         return False
     if isinstance(wanted, Var):
