@@ -13,7 +13,7 @@ from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying,
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
-from surgeon.matching.repeated import Recorder, Repeats
+from surgeon.matching.repeated import Recorder, Attempts
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
 from surgeon.matching.sizes import SizesAsked, asked_sizes
@@ -41,7 +41,8 @@ class Match:
             that is left out.
         kept: nodes that it rests on and that stay.
         inspected: whether somebody looked at more than the dtype and shape of a captured tensor.
-        asked_dtype, asked_shape: whether somebody looked at the dtype, or the shape, of one.
+        asked_dtype: whether somebody looked at the dtype of one.
+        asked_shape: whether somebody looked at the shape of one.
         asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
         template: of a site that looks exactly like it, by which it was found.
         sizes: who reads inner tensors for their sizes alone, which others have too.
@@ -123,7 +124,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
-    repeats = Repeats.of(compiled, index)
+    repeats = Attempts.of(compiled, index)
     for anchor in anchors(compiled, scope):
         if not anchor.alive:
             continue
@@ -186,14 +187,14 @@ class _Attempt:
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
 
-    def run(self, root: Node, repeats: Repeats | None = None) -> None:
+    def run(self, root: Node, repeats: Attempts | None = None) -> None:
         """Try to match with the first output made by this node.  repeats: the attempts before, which may spare it."""
         name = first_output(self.compiled, root)
         if name and (repeats is None or not self._again(root, name, repeats)):
             self._search(root, name, repeats)
         self.state.count()
 
-    def _search(self, root: Node, name: str, repeats: Repeats | None) -> None:
+    def _search(self, root: Node, name: str, repeats: Attempts | None) -> None:
         """Search from an output on.  repeats: where to put what is to be said of that for the next time."""
         index, scope = self.state.index, self.state.scope
         finish = partial(self.finish, (name,))
@@ -205,7 +206,7 @@ class _Attempt:
         self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
         repeats.add(root, recorder, name, self.found is not None)
 
-    def _again(self, root: Node, name: str, repeats: Repeats) -> bool:
+    def _again(self, root: Node, name: str, repeats: Attempts) -> bool:
         """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
         for repeat, names in repeats.fitting(self.state, root, name):
             for end in repeat.ends:

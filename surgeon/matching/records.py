@@ -82,6 +82,9 @@ class Captures:
     In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
     captures an inner tensor.  In conditions and replacements it is what was found.
 
+    Args:
+        match: the match whose captures these are.
+
     Raises:
         RuleError: a field is read that the pattern does not bind, and that has no default.
 

@@ -172,7 +172,7 @@ def _named(held: Any, names: list[str]) -> Any:
     return Several([names[place] for place in held]) if isinstance(held, list) else held
 
 
-class Repeats:
+class Attempts:
     """The searches for one pattern in one scope, by what their roots look like at first glance."""
 
     def __init__(self, kinds: Kinds) -> None:
@@ -180,7 +180,7 @@ class Repeats:
         self._known: dict[Any, list[Repeat | None]] = {}
 
     @classmethod
-    def of(cls, compiled: Compiled, index: Index) -> "Repeats | None":
+    def of(cls, compiled: Compiled, index: Index) -> "Attempts | None":
         """None for patterns of several outputs, and for those that look at Constant nodes as such."""
         outputs = compiled.pattern.outputs
         ops = (value.operation for value in walk(outputs) if isinstance(value, Output))
