@@ -13,7 +13,7 @@ from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying,
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Named, Pattern, Var
-from surgeon.matching.repeated import Recorder, Attempts
+from surgeon.matching.repeated import Attempts, Recorder
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
 from surgeon.matching.sizes import SizesAsked, asked_sizes
