@@ -41,7 +41,8 @@ class Match:
             that is left out.
         kept: nodes that it rests on and that stay.
         inspected: whether somebody looked at more than the dtype and shape of a captured tensor.
-        asked_dtype, asked_shape: whether somebody looked at the dtype, or the shape, of one.
+        asked_dtype: whether somebody looked at the dtype of one.
+        asked_shape: whether somebody looked at the shape of one.
         asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
         template: of a site that looks exactly like it, by which it was found.
         sizes: who reads inner tensors for their sizes alone, which others have too.
