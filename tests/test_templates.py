@@ -50,7 +50,7 @@ def searched(model, rules="gelu:gelu"):
     """The same without the quick roads."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(match, "template_of", lambda *_: None)
-        patch.setattr(match.Attempts, "of", lambda *_: None)
+        patch.setattr(match, "Memory", lambda *_: None)
         patch.setattr(Workshop, "_once", lambda self, function, compiled, found, call: call())
         return outcome(model, rules)
 

@@ -12,8 +12,8 @@ from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
+from surgeon.matching.memory import Memory, Recorder
 from surgeon.matching.pattern import Named, Pattern, Var
-from surgeon.matching.repeated import Attempts, Recorder
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
 from surgeon.matching.sizes import SizesAsked, asked_sizes
@@ -124,8 +124,9 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
-    repeats = Attempts.of(compiled, index)
-    for anchor in anchors(compiled, scope):
+    starts = anchors(compiled, scope)
+    memory = Memory(compiled, index) if starts else None
+    for anchor in starts:
         if not anchor.alive:
             continue
         if template is not None:
@@ -144,7 +145,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
                 tried.add(root)
                 continue
             attempt = _Attempt(compiled, State(index, scope), accept, anchor)
-            attempt.run(root, repeats)
+            attempt.run(root, memory)
             if attempt.strayed:
                 elsewhere[root] = attempt.nodes
             else:
@@ -187,33 +188,33 @@ class _Attempt:
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
 
-    def run(self, root: Node, repeats: Attempts | None = None) -> None:
-        """Try to match with the first output made by this node.  repeats: the attempts before, which may spare it."""
+    def run(self, root: Node, memory: Memory | None = None) -> None:
+        """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
         name = first_output(self.compiled, root)
-        if name and (repeats is None or not self._again(root, name, repeats)):
-            self._search(root, name, repeats)
+        if name and (memory is None or not self._again(root, name, memory)):
+            self._search(root, name, memory)
         self.state.count()
 
-    def _search(self, root: Node, name: str, repeats: Attempts | None) -> None:
-        """Search from an output on.  repeats: where to put what is to be said of that for the next time."""
+    def _search(self, root: Node, name: str, memory: Memory | None) -> None:
+        """Search from an output on.  memory: where to put what is to be said of that for the next time."""
         index, scope = self.state.index, self.state.scope
         finish = partial(self.finish, (name,))
-        if repeats is None or repeats.has_enough(root):
+        if memory is None or memory.has_enough(root):
             self.state = State(index, scope)
             self.compiled.outputs[0](self.state, name, finish)
             return
         self.state = recorder = Recorder(index, scope)
         self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
-        repeats.add(root, recorder, name, self.found is not None)
+        memory.add(root, recorder, name, self.found is not None)
 
-    def _again(self, root: Node, name: str, repeats: Attempts) -> bool:
+    def _again(self, root: Node, name: str, memory: Memory) -> bool:
         """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
-        for repeat, names in repeats.fitting(self.state, root, name):
-            for end in repeat.ends:
+        for earlier, names in memory.fitting(self.state, root, name):
+            for end in earlier.ends:
                 end.enter(self.state, names)
                 if self.finish((name,)):
                     return True
-            return not repeat.found
+            return not earlier.found
         return False
 
     def try_template(self, template: Template, tried: set[Node]) -> None:

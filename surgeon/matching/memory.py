@@ -111,7 +111,7 @@ class End(NamedTuple):
         state.bound = {key: _named(held, names) for key, held in self.bound}
 
 
-class Repeat(NamedTuple):
+class Remembered(NamedTuple):
     """One search, its tensors by their places in a list: "", the output, then those of each node that it met.
 
     answers: question, place of the tensor, and what was said; of a maker the kind of node.  firsts: for each place the
@@ -172,42 +172,41 @@ def _named(held: Any, names: list[str]) -> Any:
     return Several([names[place] for place in held]) if isinstance(held, list) else held
 
 
-class Attempts:
-    """The searches for one pattern in one scope, by what their roots look like at first glance."""
+class Memory:
+    """The searches for one pattern in one scope, by what their roots look like at first glance.
 
-    def __init__(self, kinds: Kinds) -> None:
-        self._kinds = kinds
-        self._known: dict[Any, list[Repeat | None]] = {}
+    is_off: nothing is remembered of patterns of several outputs, and of those that look at Constant nodes as such.
+    """
 
-    @classmethod
-    def of(cls, compiled: Compiled, index: Index) -> "Attempts | None":
-        """None for patterns of several outputs, and for those that look at Constant nodes as such."""
+    def __init__(self, compiled: Compiled, index: Index) -> None:
+        self._kinds = index.noted(Kinds, Kinds)
+        self._known: dict[Any, list[Remembered | None]] = {}
         outputs = compiled.pattern.outputs
         ops = (value.operation for value in walk(outputs) if isinstance(value, Output))
         is_open = any(operation.op == "Constant" or is_wildcard(operation) for operation in ops)
-        return None if is_open or len(outputs) != 1 else cls(index.noted(Kinds, Kinds))
+        self.is_off = is_open or len(outputs) != 1
 
-    def _like(self, root: Node) -> list[Repeat | None]:
+    def _like(self, root: Node) -> list[Remembered | None]:
         producers = root.scope.producers
         sources = [producers.get(name) for name in root.inputs]
         return self._known.setdefault((root.op, *[None if node is None else node.op for node in sources]), [])
 
-    def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Repeat, list[str]]]:
+    def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Remembered, list[str]]]:
         """The searches that would go the same way from an output of this node on, and the tensors by place."""
-        for repeat in self._like(root):
-            names = None if repeat is None else repeat.fits(state, self._kinds, name)
-            if repeat is not None and names is not None:
-                yield repeat, names
+        for earlier in () if self.is_off else self._like(root):
+            names = None if earlier is None else earlier.fits(state, self._kinds, name)
+            if earlier is not None and names is not None:
+                yield earlier, names
 
     def has_enough(self, root: Node) -> bool:
         """Whether no more is to be remembered of roots that look like this one."""
-        return len(self._like(root)) >= MOST
+        return self.is_off or len(self._like(root)) >= MOST
 
     def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> None:
         """Remember a search that came to its end."""
         self._like(root).append(self._said(recorder, name, found))
 
-    def _said(self, recorder: Recorder, name: str, found: bool) -> Repeat | None:
+    def _said(self, recorder: Recorder, name: str, found: bool) -> Remembered | None:
         """None where something in a search has no place."""
         names = ["", name]
         places = {"": 0, name: 1}
@@ -237,7 +236,7 @@ class Attempts:
             )
         except KeyError:
             return None  # a node or a tensor that algebra made up
-        return Repeat(tuple(answers), [places[tensor] for tensor in names], ends, found)
+        return Remembered(tuple(answers), [places[tensor] for tensor in names], ends, found)
 
 
 def _placed(held: Any, places: dict[str, int]) -> Any:
