@@ -141,14 +141,15 @@ def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
             kind = ANNOTATIONS.get(type(value))
             if kind is None or not name.isidentifier():
                 break
-            free = source.free_name(name)
+            free, change = source.captured([name], kind)
             text = f"{name}={free}"
             changes.append(source.replaced(given[name], free) if name in given else source.argument(call, text))
-            changes.append(source.parameter(free, kind))
+            changes.append(change)
         else:
             if others:
                 yield f"take {' and '.join(others)} as the model has it", changes
-        if source.pattern.args.kwarg is None and None not in given and not others.keys() & given.keys():
+        takes_all = source.record is not None or source.pattern.args.kwarg is not None or None in given
+        if not takes_all and not others.keys() & given.keys():
             object_or_any = "Any" if source.function.__globals__.get("Any") is Any else "object"
             free = source.free_name("attributes")
             last = source.parameter(f"**{free}", object_or_any)
@@ -172,7 +173,7 @@ def _instead(new: Any, old: str) -> str:
 def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
     """A constant of another value: its own, or whatever is there."""
     source = missed.source
-    free = source.free_name(*NUMBERS)
+    free, change = source.captured(NUMBERS, "float")
     for call in missed.helpers:
         for item in call.args:
             number = source.number(item)
@@ -183,13 +184,14 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
                 text = repr(int(found) if isinstance(number, int) and found.is_integer() else found)
                 yield _instead(text, source.text_of(item)), [source.replaced(item, text)]
             if source.is_in_pattern(item):
-                changes = [source.replaced(item, free), source.parameter(free, "float")]
+                changes = [source.replaced(item, free), change]
                 yield f"take the number as {free}, for {source.text_of(item)}", changes
 
 
 def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
     """Something that is no constant, or a Cast, where another operand was wanted; or another spelling."""
-    source, free = missed.source, missed.source.free_name("y", "z", "other")
+    source = missed.source
+    free, capture = source.captured(("y", "z", "other"), "Tensor")
     yield from _casts(missed)
     yield from _other_spellings(missed, with_casts=False)
     for argument in source.pattern.args.args:
@@ -200,7 +202,7 @@ def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
     for call in missed.helpers:
         for item in call.args:
             if source.is_in_pattern(item) and source.number(item) is not None:
-                changes = [source.replaced(item, free), source.parameter(free, "Tensor")]
+                changes = [source.replaced(item, free), capture]
                 yield f"take any tensor as {free}, for {source.text_of(item)}", changes
 
 

@@ -174,7 +174,9 @@ def further_lines(miss: Mismatch) -> Iterator[str]:
         yield f"  and: {miss.also}"
     for number, edit in enumerate(miss.edits):
         yield f"  {'or' if number else 'change the rule'}: {edit.what}"
-        yield from (f"    {Path(item.file).name}:{item.line}: {item.new}" for item in edit.lines)
+        for item in edit.lines:
+            lines = enumerate(item.new.splitlines(), start=item.line)
+            yield from (f"    {Path(item.file).name}:{at}: {text}" for at, text in lines)
     if miss.change:
         yield f"  {'or change the model' if miss.edits else 'change'}: {miss.change}"
 
