@@ -1,6 +1,7 @@
 """Makes replacements, once for all matches that are alike, and holds them against the schemas."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import onnx
@@ -24,6 +25,17 @@ NOTHING, DTYPES, SHAPES = range(3)
 PLAIN = (bool, int, float, str, type(None))
 
 
+@dataclass(slots=True)
+class _Sayings:
+    """What a function said, and what it asked last, by the facts that it may ask for; asks: how far it went for them.
+
+    What it said before it went further is not found any more: the facts are others.
+    """
+
+    asks: int = NOTHING
+    by_facts: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+
+
 class Workshop:
     """The fragments of one run.
 
@@ -35,8 +47,7 @@ class Workshop:
     def __init__(self, index: Index, provider: str | None = None) -> None:
         """provider: the execution provider that is to run what is made, None for any."""
         self._index, self._provider = index, provider
-        self._said: dict[Any, tuple[Any, Any]] = {}  # and what was asked last on the way
-        self._asks: dict[Any, int] = {}
+        self._said: dict[Any, _Sayings] = {}
         self._run: dict[Any, NoKernel | None] = {}
         self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
 
@@ -54,8 +65,9 @@ class Workshop:
     def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
         """What a rule's function says of a match, asked for only where no match with the same answers was before."""
         bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
-        kind = (function, compiled.pattern, match.scope.opset, id(match.scope.versions), bound)
-        known = self._said.get((kind, self._facts(match, self._asks.get(kind, NOTHING))))
+        kind = (function, compiled, match.scope.opset, id(match.scope.versions), bound)
+        said = self._said.get(kind)
+        known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
         if known is not None:
             match.asked_last = known[1] or match.asked_last
             found: T = known[0]
@@ -67,9 +79,9 @@ class Workshop:
         finally:
             asked, match.asked_last = match.asked_last, match.asked_last or before
         if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
-            asks = SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING
-            asks = self._asks[kind] = max(asks, self._asks.get(kind, NOTHING))
-            self._said[kind, self._facts(match, asks)] = found, asked
+            said = self._said.setdefault(kind, _Sayings())
+            said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
+            said.by_facts[self._facts(match, said.asks)] = found, asked
         return found
 
     def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
