@@ -241,6 +241,11 @@ def starts_part(start: gs.Tensor, x: gs.Tensor, part: int, count: int, axis: int
     require(begins * count == size * part, f"what is cut off does not begin where part {part + 1} of {count} does")
 
 
+def is_even(sizes: gs.Tensor, count: int) -> None:
+    """Refuse a Split into parts of several sizes, also where not all of them are used."""
+    require(sizes.elements is not None and len(set(sizes.elements)) == 1, f"a Split makes no {count} equal parts")
+
+
 @word
 def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> Any:
     """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or without steps.
@@ -254,7 +259,7 @@ def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> Any:
     x, parts = g.named(x), []
     splits = (
         g.split(x, axis=axis, num_outputs=count, outputs=count),
-        g.split(x, g.any_tensor(), axis=axis, outputs=count),
+        g.split(x, g.such_that(g.any_tensor(), is_even, count), axis=axis, outputs=count),
         g.split(x, axis=axis, outputs=count),
     )
     for place in range(count):
