@@ -247,7 +247,7 @@ def is_even(sizes: gs.Tensor, count: int) -> None:
 
 
 @word
-def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> Any:
+def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
     """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or without steps.
 
     A pattern of which only some parts are used matches those alone.
@@ -255,7 +255,7 @@ def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> Any:
     opset = g.helper_opset()
     if opset is not None:
         numbers = {"num_outputs": count} if opset >= SPLIT_COUNTS else {}
-        return g.split(x, axis=axis, outputs=count, **numbers)
+        return tuple(g.split(x, axis=axis, outputs=count, **numbers))
     x, parts = g.named(x), []
     splits = (
         g.split(x, axis=axis, num_outputs=count, outputs=count),

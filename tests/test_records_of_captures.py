@@ -161,6 +161,10 @@ def test_records_build_on_one_another():
         mask: Tensor | None = None
         factor: float = 2.0
 
+    class Both(Pair, Wider):
+        pass
+
+    assert [field.name for field in Both.fields()] == ["x", "skip", "factor", "mask"]
     assert [field.name for field in Wider.fields()] == ["x", "skip", "factor", "mask"]
     assert next(field.default for field in Wider.fields() if field.name == "factor") == 2.0
 

@@ -103,7 +103,11 @@ class Captures:
 
     def __init_subclass__(cls) -> None:
         """Read the fields of a subclass, behind those of what it builds on."""
-        fields, axes = dict(cls._fields), dict(cls._dims)
+        fields: dict[str, Parameter] = {}
+        axes: dict[str, Dims] = {}
+        for base in reversed(cls.__mro__[1:]):
+            fields |= vars(base).get("_fields", {})
+            axes |= vars(base).get("_dims", {})
         space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
         for name, annotation in inspect.get_annotations(cls).items():
             if name in _OWN:
