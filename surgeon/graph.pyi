@@ -116,7 +116,7 @@ class Graph(gs.Graph):
         """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
     def maybe_like(self, number: Any) -> Tensor:
         """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
-    def cut(self, x: Tensor, count: int, axis: int) -> Tensor:
+    def cut(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
         """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or ..."""
     def softplus_of(self, x: Tensor) -> Tensor:
         """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or ..."""

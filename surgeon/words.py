@@ -241,8 +241,13 @@ def starts_part(start: gs.Tensor, x: gs.Tensor, part: int, count: int, axis: int
     require(begins * count == size * part, f"what is cut off does not begin where part {part + 1} of {count} does")
 
 
+def is_even(sizes: gs.Tensor, count: int) -> None:
+    """Refuse a Split into parts of several sizes, also where not all of them are used."""
+    require(sizes.elements is not None and len(set(sizes.elements)) == 1, f"a Split makes no {count} equal parts")
+
+
 @word
-def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> Any:
+def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
     """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or without steps.
 
     A pattern of which only some parts are used matches those alone.
@@ -250,11 +255,11 @@ def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> Any:
     opset = g.helper_opset()
     if opset is not None:
         numbers = {"num_outputs": count} if opset >= SPLIT_COUNTS else {}
-        return g.split(x, axis=axis, outputs=count, **numbers)
+        return tuple(g.split(x, axis=axis, outputs=count, **numbers))
     x, parts = g.named(x), []
     splits = (
         g.split(x, axis=axis, num_outputs=count, outputs=count),
-        g.split(x, g.any_tensor(), axis=axis, outputs=count),
+        g.split(x, g.such_that(g.any_tensor(), is_even, count), axis=axis, outputs=count),
         g.split(x, axis=axis, outputs=count),
     )
     for place in range(count):

@@ -102,7 +102,7 @@ def test_an_axis_of_one_name_has_one_size():
 class Layout(Captures):
     x: Tensor = dims("... heads columns")
     row: Tensor = dims("rows? heads*columns")
-    inner: Tensor
+    inner: Tensor = dims("_ 2 _")
 
 
 def layout(g: Graph, m: Layout) -> Tensor:
@@ -142,6 +142,15 @@ def relu_first(g: Graph, m: Rest) -> Tensor:
     return g.concat(g.relu(m.first), *[g.relu(x) for x in m.others], **m.attributes)
 
 
+def test_an_axis_may_be_a_number():
+    found = onnx.parser.parse_model("""
+<ir_version: 10, opset_import: ["": 18]>
+g (float[5, 4, 2] a, float[5, 8] r) => (float[5, 8] y)
+<int64[2] s = {5, 8}> { p = Relu(a)  q = Reshape(p, s)  y = Add(q, r) }
+""")
+    assert surgeon.explain(found, kept)[0].reason == "inner has an axis of size 4 in the place of 2"
+
+
 def test_further_inputs_and_attributes_are_fields():
     out, _ = surgeon.rewrite(model("t = Concat<axis = -1>(a, a, c)  z = Relu(t)  y = Identity(a)"), relu_first)
     assert ops(out).count("Relu") == 3 or "Concat" not in ops(out)
@@ -152,6 +161,10 @@ def test_records_build_on_one_another():
         mask: Tensor | None = None
         factor: float = 2.0
 
+    class Both(Pair, Wider):
+        pass
+
+    assert [field.name for field in Both.fields()] == ["x", "skip", "factor", "mask"]
     assert [field.name for field in Wider.fields()] == ["x", "skip", "factor", "mask"]
     assert next(field.default for field in Wider.fields() if field.name == "factor") == 2.0
 
@@ -161,6 +174,7 @@ def test_records_build_on_one_another():
     [
         (lambda: type("Bad", (Captures,), {"__annotations__": {"match": Tensor}}), "cannot have a field 'match'"),
         (lambda: dims("a ... b ..."), '"..." once'),
+        (lambda: type("Bad", (Layout,), {"__annotations__": {"heads": Tensor}}), "Bad.heads is a tensor, and an axis"),
         (lambda: surgeon.rules.rule.Rule.compiled(abs_blend, lambda g, m: g.relu(m.shape)), "no shape yet"),
     ],
 )

@@ -242,6 +242,23 @@ def test_cut_spares_other_parts(case):
     assert "Glu" not in [node.op_type for node in after.graph.node]
 
 
+@pytest.mark.parametrize(("sizes", "fires"), [("2, 2, 2", True), ("1, 2, 3", False)])
+def test_the_parts_that_a_pattern_leaves_out_count_too(sizes, fires):
+    """The second of 1, 2 and 3 rows is a third of them, and not the second third."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.cut(x, 3, 0)[1])], target="any")
+    def second(g, x):
+        return g.abs(g.cut(x, 3, 0)[1])
+
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18]> agraph (float[6, 2] x) => (float[2, 2] y) '
+        f"<int64[3] s = {{{sizes}}}> {{ a, b, c = Split(x, s)  y = Neg(b) }}"
+    )
+    _, report = surgeon.rewrite(model, second, check="none")
+    assert bool(report.sites) is fires
+    assert fires or report.misses[0].reason == "a Split makes no 3 equal parts"
+
+
 def summed(g, x, skip):
     total = g.exposed(g.add(x, skip))
     return g.relu(total)

@@ -16,6 +16,7 @@ from surgeon.matching.captures import bind_nothing, bind_number, is_held
 from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
+from surgeon.ops.attributes import AT_REST
 from surgeon.ops.records import BROADCASTING, COMMUTATIVE, record
 from surgeon.ops.schemas import moved, schema
 
@@ -233,8 +234,11 @@ def _is_default(node: Node, name: str, state: State) -> bool:
     domain, _, op = node.op.rpartition("::")
     entry = schema(domain, op, node.scope.versions.get(domain))
     spec = entry.attributes.get(name) if entry is not None else None
-    if not known or spec is None or spec.default is None:
+    if not known or spec is None:
         return False
+    if spec.default is None:
+        at_rest = AT_REST.get(name)
+        return not spec.required and at_rest is not None and all(item == at_rest for item in found)
     return _same_value(state, node, name, found, plain(spec.default))
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from surgeon.errors import Refused, RuleError, require
-from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning
+from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning, stands_for_tensor
 from surgeon.matching.match import Match
 from surgeon.shapes.symbols import Size, parse, substitute
 
@@ -86,7 +86,7 @@ class Captures:
         match: the match whose captures these are.
 
     Raises:
-        RuleError: a field is read that the pattern does not bind, and that has no default.
+        RuleError: a field is read that the pattern does not bind, and that has no default; two things have one name.
 
     Examples:
         >>> from surgeon import Captures, Graph, Tensor, rule
@@ -106,7 +106,11 @@ class Captures:
 
     def __init_subclass__(cls) -> None:
         """Read the fields of a subclass, behind those of what it builds on."""
-        fields, axes = dict(cls._fields), dict(cls._dims)
+        fields: dict[str, Parameter] = {}
+        axes: dict[str, Dims] = {}
+        for base in reversed(cls.__mro__[1:]):
+            fields |= vars(base).get("_fields", {})
+            axes |= vars(base).get("_dims", {})
         space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
         for name, annotation in inspect.get_annotations(cls).items():
             if name in _OWN:
@@ -122,6 +126,9 @@ class Captures:
         cls._axes = frozenset(
             found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
         )
+        for name in cls._axes & fields.keys():
+            if name in axes or stands_for_tensor(fields[name].type):
+                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis is called so, too; rename one.")
 
     def __init__(self, match: Match) -> None:
         """The captures of a match."""
@@ -130,7 +137,9 @@ class Captures:
     @property
     def match(self) -> Match:
         """The match itself: where it is, which nodes it takes, the opset there."""
-        found: Match = self.__dict__["_match"]
+        found: Match | None = self.__dict__.get("_match")
+        if found is None:
+            raise LooksAtModel(f"a pattern is traced before there is a model, so {type(self).__name__} has no match")
         found.inspected = True
         return found
 
@@ -181,8 +190,11 @@ class Captures:
                 sizes[said], first[said] = size, name
             elif not unknown:  # else one of its names is of a tensor that is absent
                 wanted = substitute(parse(said), sizes)
-                where = f"that of {first[said]} is" if said in first else "what fits is"
-                require(size == wanted, f"the {said} of {name} is {size}, where {where} {wanted}")
+                where = f"where that of {first[said]} is" if said in first else "where what fits is"
+                what = f"the {said} of {name} is {size}, {where}"
+                if said.isdecimal():
+                    what = f"{name} has an axis of size {size} in the place of"
+                require(size == wanted, f"{what} {wanted}")
         for axis, size in sizes.items():
             field = self._fields.get(axis)
             require(
