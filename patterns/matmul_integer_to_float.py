@@ -1,6 +1,6 @@
 """A product of integer matrices with the scales that make it floats: MatMulIntegerToFloat of ONNX Runtime."""
 
-from surgeon import Graph, Tensor, rule
+from surgeon import Graph, Tensor, require, rule
 from ._quantized import Product, along_columns, bias_of, require_matrix, require_number, zero_of
 
 
@@ -48,4 +48,5 @@ def matmul_integer_to_float(g: Graph, m: Product) -> Tensor:
 
 @matmul_integer_to_float.on("decomposed")
 def _(g: Graph, m: Product) -> Tensor:
+    require(m.scale is None, "it is in parts already")
     return product(g, m) if m.bias is None else with_bias(g, m)

@@ -196,6 +196,33 @@ def abs_blend_form(g: Graph, m: Blend) -> Tensor:
     return g.abs(m.x)
 
 
+class Limited(Captures):
+    x: Tensor
+    low: Tensor | None = None
+
+
+def limited(g: Graph, m: Limited) -> Tensor:
+    return g.relu(g.clip(m.x, m.low, None))
+
+
+def turned(g: Graph, m: Limited) -> Tensor:
+    return g.relu(g.neg(m.x))
+
+
+@rule(patterns=[limited, turned], target="any")
+def custom(g: Graph, m: Limited) -> Tensor:
+    return g.op("acme::turned", m.x) if m.low is None else g.op("acme::limited", m.x, m.low)
+
+
+@pytest.mark.parametrize(("body", "outcome"), [("t = Clip(a, one)", "proved"), ("t = Neg(a)", "unproved")])
+def test_a_reference_stands_in_only_where_the_match_binds_what_it_reads(body, outcome):
+    """Else it would be Clip without a limit, and what is right would be rolled back."""
+    found = model(f"{body}  y = Relu(t)")
+    found.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1), "one"))
+    _, report = surgeon.rewrite(found, custom)
+    assert report.outcome == outcome
+
+
 def is_bias_fixed(x: Tensor, other: Tensor) -> None:
     require(isinstance(other, Constant), "the other is no constant")
     require(not isinstance(x, Constant), "x is a constant")
