@@ -65,7 +65,7 @@ class Workshop:
     def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
         """What a rule's function says of a match, asked for only where no match with the same answers was before."""
         bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
-        kind = (function, compiled, match.scope.opset, id(match.scope.versions), bound)
+        kind = (function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound)
         said = self._said.get(kind)
         known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
         if known is not None:
