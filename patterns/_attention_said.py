@@ -1,15 +1,15 @@
 """What an attention that is one node says, whatever op it is."""
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from surgeon import Graph, Match, Tensor, require
+from surgeon import Graph, Tensor, require
 from ._attention import in_dtype
-from ._attention_nodes import NODES, is_causal, require_told
-from ._attention_padding import padding_of
+from ._counting import padding_of, require_told
 from ._layouts import heads_of_rows
+from ._nodes import Node, Projected, Standard, Whole
 
 SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}
 IDLE = {"mask_filter_value", "qk_matmul_output_mode", "softmax_precision"}  # of what is not there, or a hint
@@ -20,7 +20,6 @@ OFF = {
     "smooth_softmax": -1,
     "sliding_window_cache": 0,
 }
-
 SHORT = "its mask is not known to have a column for each key, and a shorter one hides the rest"
 
 
@@ -47,44 +46,31 @@ class Said(NamedTuple):
     dtype: Any
 
 
-def said(g: Graph, match: Match, is_wide: bool = False) -> Said:
+def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     """What a node says.  is_wide: half precision is to be computed in float32, as ONNX Runtime's kernels do."""
-    numbers: dict[str, Any] = match["attributes"]
+    numbers, given, is_standard = m.attributes, m.q, isinstance(m, Standard)
     more = {name for name in set(numbers) - SAID - IDLE if name not in OFF or numbers[name] != OFF[name]}
     require(not more, f"nothing else has {', '.join(sorted(more))}")
-    given = match[next(name for name in NODES if name in match.bound)]
     require(given.dtype is not None and given.shape is not None, "the dtype or the shape of what it reads is unknown")
     dtype = np.dtype(np.float32) if is_wide and given.dtype == np.float16 else given.dtype
-    is_four = "node" in match.bound and given.rank == 4
+    is_four = is_standard and given.rank == 4
     heads: Any = given.shape[1] if is_four else numbers.get("num_heads", numbers.get("q_num_heads"))
-    groups: Any = match["k"].shape[1] if is_four else numbers.get("kv_num_heads", heads)
+    groups: Any = m.k.shape[1] if is_four else numbers.get("kv_num_heads", heads)
     require(isinstance(heads, int) and isinstance(groups, int), "the number of heads is unknown")
-    if "packed" in match.bound:
-        width = width_of(match["weights"])
-        widths = (width, width, width)
-        made = projected(g, match, width, dtype)
-        q, k, v = (heads_of_rows(g, x, heads, width // heads) for x in made)
-    else:
-        require_told(match, given)
-        sources = (given, match["k"], match["v"])
-        sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in sources]
-        require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")
-        widths = tuple(prod(side) for side in sides)
-        parts = zip(sources, (heads, groups, groups), widths, shifts_of(g, match, widths, dtype), strict=True)
-        q, k, v = (in_heads(g, x, number, width // number, dtype, shift) for x, number, width, shift in parts)
+    parts = read(g, m, heads, groups, dtype) if isinstance(m, Node) else projected(g, cast(Projected, m), heads, dtype)
+    (q, size), (k, _), (v, columns) = parts
     scale = numbers.get("scale", 0.0)
-    if "scale" not in numbers or (scale == 0 and "node" not in match.bound):  # for ONNX Runtime's own, 0 is no scale
-        scale = (widths[0] // heads) ** -0.5
-    bias = match["bias"] if "bias" in match.bound else None
-    require(bias is None or "node" not in match.bound or is_whole(bias, match["k"]), SHORT)
-    if bias is not None and bias.dtype != np.bool_:
-        bias = in_dtype(g, bias, dtype)
-    is_condition = bias is not None and match["bias"].dtype == np.bool_
-    padding = padding_of(g, match, dtype)
+    if "scale" not in numbers or (scale == 0 and not is_standard):  # for ONNX Runtime's own, 0 is no scale
+        scale = size**-0.5
+    bias, is_condition = m.bias, m.bias is not None and m.bias.dtype == np.bool_
+    if bias is not None:
+        require(not is_standard or is_whole(bias, m.k), SHORT)
+        bias = bias if is_condition else in_dtype(g, bias, dtype)
+    padding = padding_of(g, m, dtype)
     if padding is not None:
         bias = padding if bias is None else g.add(bias, padding)
-    columns, cap = widths[2] // groups, numbers.get("softcap", 0.0)
-    return Said(q, k, v, heads, groups, columns, bias, is_condition, scale, cap, is_causal(match), not is_four, dtype)
+    cap = numbers.get("softcap", 0.0)
+    return Said(q, k, v, heads, groups, columns, bias, is_condition, scale, cap, m.is_causal, not is_four, dtype)
 
 
 def is_whole(mask: Tensor, k: Tensor) -> bool:
@@ -92,30 +78,31 @@ def is_whole(mask: Tensor, k: Tensor) -> bool:
     return mask.shape is not None and k.shape is not None and bool(mask.shape) and mask.shape[-1] == k.shape[-2]
 
 
-def width_of(weights: Tensor) -> int:
-    """How wide queries, keys and values are, each, that Attention of ONNX Runtime's computes itself."""
-    require(weights.shape is not None and isinstance(weights.shape[1], int), "the shape of the weights is unknown")
-    return int(weights.shape[1]) // 3
+def projected(g: Graph, m: Projected, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
+    """Queries, keys and values that Attention of ONNX Runtime's computes, as heads, with their numbers of columns."""
+    width = m.weights.shape and m.weights.shape[1]
+    require(isinstance(width, int), "the shape of the weights is unknown")
+    size = width // 3
+    packed, weights, added = (in_dtype(g, x, dtype) for x in (m.q, m.weights, m.added))
+    parts = g.split(g.add(g.matmul(packed, weights), added), [size, size, size], axis=-1, outputs=3)
+    return [(heads_of_rows(g, x, heads, size // heads), size // heads) for x in parts]
 
 
-def projected(g: Graph, match: Match, width: int, dtype: Any) -> list[Tensor]:
-    """Queries, keys and values that it computes, heads joined."""
-    packed, weights, added = (in_dtype(g, match[name], dtype) for name in ("packed", "weights", "added"))
-    return list(g.split(g.add(g.matmul(packed, weights), added), [width, width, width], axis=-1, outputs=3))
-
-
-def shifts_of(g: Graph, match: Match, widths: tuple[int, ...], dtype: Any) -> list[Tensor | None]:
-    """What MultiHeadAttention adds to queries, keys and values itself; None where it adds nothing."""
-    shifts = match["shifts"] if "shifts" in match.bound else None
-    if shifts is None:
-        return [None] * 3
-    return list(g.split(in_dtype(g, shifts, dtype), list(widths), axis=-1, outputs=3))
+def read(g: Graph, m: Node, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
+    """Queries, keys and values of any other op, as heads, with their numbers of columns."""
+    require_told(m)
+    sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in (m.q, m.k, m.v)]
+    require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")
+    widths = [prod(side) for side in sides]
+    shifts = [None] * 3 if m.shifts is None else g.split(in_dtype(g, m.shifts, dtype), widths, axis=-1, outputs=3)
+    parts = zip((m.q, m.k, m.v), (heads, groups, groups), widths, shifts, strict=True)
+    return [(in_heads(g, x, own, width // own, dtype, shift), width // own) for x, own, width, shift in parts]
 
 
 def in_heads(g: Graph, x: Tensor, heads: int, columns: int, dtype: Any, shift: Tensor | None) -> Tensor:
     """[batch, heads, rows, columns] of heads that are joined, or that are so already, shifted."""
+    made = in_dtype(g, x, dtype)
     if x.rank == 4:
         require(shift is None, "what is added to the heads of keys or values is not there")
-        return in_dtype(g, x, dtype)
-    whole = in_dtype(g, x, dtype)
-    return heads_of_rows(g, whole if shift is None else g.add(whole, shift), heads, columns)
+        return made
+    return heads_of_rows(g, made if shift is None else g.add(made, shift), heads, columns)

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Graph, Match, Tensor, require
+from surgeon import Graph, Tensor, require
 from ._attention import in_dtype
-from ._attention_nodes import NODES
 from ._attention_said import Said, said
 from ._hidden import LOWEST, shows_rows
 from ._layouts import rows_of_heads, size_of
+from ._nodes import Standard, Whole
 from ._standard import seen
 
 
@@ -19,22 +19,19 @@ def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
     return rows_of_heads(g, made, found.heads * found.columns) if found.is_joined else made
 
 
-def as_onnx(g: Graph, match: Match) -> Tensor:
+def as_onnx(g: Graph, m: Whole) -> Tensor:
     """The same as Attention."""
-    found = said(g, match)
-    given = match["bias"] if "bias" in match.bound else None
+    found = said(g, m)
     mask = found.bias
     if mask is not None and not found.is_condition:
-        mask = seen(g, mask, found.dtype, has_nan=given is not None and not shows_rows(given, LOWEST))
-    numbers: dict[str, Any] = {"scale": found.scale}
-    numbers |= {"softcap": found.cap} if found.cap else {}
-    numbers |= {"is_causal": 1} if found.is_causal else {}
-    return as_given(g, g.attention(found.q, found.k, found.v, mask, **numbers), found)
+        mask = seen(g, mask, found.dtype, has_nan=m.bias is not None and not shows_rows(m.bias, LOWEST))
+    numbers: dict[str, Any] = {"softcap": found.cap or None, "is_causal": int(found.is_causal) or None}
+    return as_given(g, g.attention(found.q, found.k, found.v, mask, scale=found.scale, **numbers), found)
 
 
-def in_parts(g: Graph, match: Match) -> Tensor:
+def in_parts(g: Graph, m: Whole) -> Tensor:
     """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
-    found = said(g, match, is_wide=True)
+    found = said(g, m, is_wide=True)
     copies = found.heads // found.groups
     keys, values = (x if copies == 1 else copied(g, x, copies) for x in (found.k, found.v))
     require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
@@ -50,11 +47,10 @@ def in_parts(g: Graph, match: Match) -> Tensor:
         below = g.trilu(g.expand(np.ones(1, np.bool_), g.concat(*sides, axis=0)), upper=0)
         scores = g.where(below, scores, never)
     weights = g.softmax(scores, axis=-1)
-    if "node" in match.bound and (found.bias is not None or found.is_causal):
+    if isinstance(m, Standard) and (found.bias is not None or found.is_causal):
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
     made = g.matmul(weights, values)
-    own = match[next(name for name in NODES if name in match.bound)].dtype
-    return as_given(g, in_dtype(g, made, own, found.dtype), found)
+    return as_given(g, in_dtype(g, made, m.q.dtype, found.dtype), found)
 
 
 def copied(g: Graph, x: Tensor, copies: int) -> Tensor:

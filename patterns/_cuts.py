@@ -2,58 +2,57 @@
 
 from typing import Any
 
-from surgeon import Graph, Match, Tensor, require
+from surgeon import Graph, Tensor, require
 from ._layouts import HEADS_FIRST, joined, reshaped
-from ._projections import NAMES, PARTS
+from ._projections import NAMES, OneProjection, parts_of
 
 
-def cut_rows(g: Graph, rows: Tensor) -> tuple[Tensor, ...]:
+def thirds(g: Graph, x: Tensor, axis: int, sizes: Any) -> list[Tensor]:
+    """Three parts of a tensor along an axis, cut by Split.  sizes: theirs, where they are told."""
+    given = g.split(x, sizes, axis=axis, outputs=3)
+    splits = (g.split(x, axis=axis, num_outputs=3, outputs=3), given, g.split(x, axis=axis, outputs=3))
+    return [g.any_of(*parts) for parts in zip(*splits, strict=True)]
+
+
+def cut_rows(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
     """Queries, keys and values, cut out of the last axis of one projection."""
-    splits = (
-        g.split(rows, axis=-1, num_outputs=3, outputs=3),
-        g.split(rows, g.any_tensor(), axis=-1, outputs=3),
-        g.split(rows, axis=-1, outputs=3),
-    )
-    found = []
-    for place, name in enumerate(PARTS):
-        start, end = g.capture(f"{name}_from", g.any_tensor()), g.any_tensor()
-        slices = [g.slice(rows, start, end, [axis], step) for axis in (-1, 2) for step in (None, [1])]
-        found.append(g.capture(name, g.any_of(*(split[place] for split in splits), *slices)))
-    return tuple(found)
+    for part, split in zip(parts_of(m), thirds(g, rows, -1, g.any_tensor()), strict=True):
+        part.begin, end = g.any_tensor(), g.any_tensor()
+        slices = [g.slice(rows, part.begin, end, [axis], step) for axis in (-1, 2) for step in (None, [1])]
+        part.made = g.any_of(split, *slices)
+    return [part.made for part in parts_of(m)]
 
 
-def cut_heads(g: Graph, rows: Tensor) -> tuple[Tensor, ...]:
+def cut_heads(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
     """The same, as rows or as heads, cut out of an axis of three that one projection is split into.
 
     The projection is [batch, rows, 3, heads, columns], perhaps turned to [3, batch, heads, rows, columns].
     """
-    five = g.capture("five", reshaped(g, rows))
-    turned = g.transpose(five, perm=[2, 0, 3, 1, 4])
+    m.five = reshaped(g, rows)
+    turned = _in_three(g, g.transpose(m.five, perm=[2, 0, 3, 1, 4]), 0)
     found = []
-    for place, name in enumerate(PARTS):
-        heads, split = _at(g, turned, place, 0), _at(g, five, place, 2)
-        as_rows = g.capture(f"{name}_rows", g.any_of(joined(g, heads), reshaped(g, split)))
-        found.append(g.any_of(as_rows, heads, g.transpose(split, perm=HEADS_FIRST)))
-    return tuple(found)
+    for part, heads, split in zip(parts_of(m), turned, _in_three(g, m.five, 2), strict=True):
+        part.joined = g.any_of(joined(g, heads), reshaped(g, split))
+        found.append(g.any_of(part.joined, heads, g.transpose(split, perm=HEADS_FIRST)))
+    return found
 
 
-def cut_time_first(g: Graph, rows: Tensor) -> tuple[Tensor, ...]:
+def cut_time_first(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
     """The same, as torch.nn.MultiheadAttention does it, which has the rows before the batch.
 
     The projection [rows, batch, columns] is split into [1, rows, batch, 3, columns] and turned to [3, rows, batch, 1,
     columns].  Each part is split into [rows, batch · heads, columns] and turned to heads; keys perhaps twice.
     """
-    lifted = g.capture("lifted", g.any_of(g.unsqueeze(reshaped(g, rows), [0]), reshaped(g, rows)))
-    turned = g.transpose(lifted, perm=[3, 1, 2, 0, 4])
+    m.lifted = g.any_of(g.unsqueeze(reshaped(g, rows), [0]), reshaped(g, rows))
+    turned = g.transpose(m.lifted, perm=[3, 1, 2, 0, 4])
     found = []
-    for place, name in enumerate(PARTS):
-        part = g.gather(g.any_of(g.squeeze(turned, [-2]), g.squeeze(turned, [3])), place, axis=0)
-        split = g.capture(f"{name}_split", reshaped(g, part))
-        heads = g.capture(f"{name}_heads", reshaped(g, g.transpose(split, perm=[1, 0, 2])))
-        columns = g.capture(f"{name}_columns", reshaped(g, g.transpose(split, perm=[1, 2, 0])))
-        both = g.any_of(joined(g, heads), reshaped(g, g.transpose(columns, perm=[0, 3, 1, 2])))
-        found.append(g.any_of(g.capture(f"{name}_rows", both), heads))
-    return tuple(found)
+    for place, part in enumerate(parts_of(m)):
+        part.split = reshaped(g, g.gather(g.any_of(g.squeeze(turned, [-2]), g.squeeze(turned, [3])), place, axis=0))
+        part.apart = reshaped(g, g.transpose(part.split, perm=[1, 0, 2]))
+        part.turned = reshaped(g, g.transpose(part.split, perm=[1, 2, 0]))
+        part.joined = g.any_of(joined(g, part.apart), reshaped(g, g.transpose(part.turned, perm=[0, 3, 1, 2])))
+        found.append(g.any_of(part.joined, part.apart))
+    return found
 
 
 def drops_axis(y: Tensor, x: Tensor, axis: int) -> None:
@@ -62,67 +61,54 @@ def drops_axis(y: Tensor, x: Tensor, axis: int) -> None:
     require(y.shape == (*x.shape[:axis], *x.shape[axis + 1 :]), "a Reshape does more than to take out an axis")
 
 
-def _at(g: Graph, x: Tensor, place: int, axis: int) -> Tensor:
-    """One of three places along an axis, which goes."""
-    splits = (
-        g.split(x, axis=axis, num_outputs=3, outputs=3),
-        g.split(x, [1, 1, 1], axis=axis, outputs=3),
-        g.split(x, axis=axis, outputs=3),
-    )
-    slices = [g.slice(x, [place], g.any_tensor(), [axis], step) for step in (None, [1])]
-    kept = g.named(g.any_of(*(split[place] for split in splits), *slices))
-    dropped = g.such_that(reshaped(g, kept), drops_axis, kept, axis)
-    return g.any_of(g.squeeze(kept, [axis]), dropped, g.gather(x, place, axis=axis))
+def _in_three(g: Graph, x: Tensor, axis: int) -> list[Tensor]:
+    """What there is in three places along an axis, which goes."""
+    found = []
+    for place, split in enumerate(thirds(g, x, axis, [1, 1, 1])):
+        slices = [g.slice(x, [place], g.any_tensor(), [axis], step) for step in (None, [1])]
+        kept = g.named(g.any_of(split, *slices))
+        dropped = g.such_that(reshaped(g, kept), drops_axis, kept, axis)
+        found.append(g.any_of(g.squeeze(kept, [axis]), dropped, g.gather(x, place, axis=axis)))
+    return found
 
 
-def require_five(match: Match, heads: int, size: int) -> None:
+def require_five(m: OneProjection, heads: int, size: int) -> None:
     """What `cut_heads` cuts is split in three and into the heads of the attention, of so many columns, in order."""
-    batch, rows = match["all"].shape[:2]
-    found = match["five"].shape == (batch, rows, 3, heads, size)
-    require(found, "the projection is not split in three and into the attention's heads")
-    require_rows(match, (batch, rows, heads * size))
+    batch, rows = m.whole.made.shape[:2]
+    wanted = (batch, rows, 3, heads, size)
+    require(m.five.shape == wanted, "the projection is not split in three and into the attention's heads")
+    require_joined(m, (batch, rows, heads * size))
 
 
-def require_time_first(match: Match, heads: int, size: int) -> None:
+def require_time_first(m: OneProjection, heads: int, size: int) -> None:
     """The same of what `cut_time_first` cuts."""
-    rows, batch = match["all"].shape[:2]
-    found = match["lifted"].shape == (1, rows, batch, 3, heads * size)
-    require(found, "the projection is not split in three")
-    for name in PARTS:
-        split, told = match[f"{name}_split"].shape, NAMES[name]
-        require(split is not None and len(split) == 3, f"the {told} have other axes than row, head, column")
-        require(split[0] == rows, f"the {told} have {split[0]} rows, a number that the exporter wrote")
-        is_split = split[1:] == (heads * batch, size)
-        for kind, wanted in (("heads", (batch, heads, rows, size)), ("columns", (batch, heads, size, rows))):
-            if f"{name}_{kind}" in match.bound:
-                is_split = is_split and match[f"{name}_{kind}"].shape == wanted
+    rows, batch = m.whole.made.shape[:2]
+    require(m.lifted.shape == (1, rows, batch, 3, heads * size), "the projection is not split in three")
+    for part, told in zip(parts_of(m), NAMES, strict=True):
+        require(part.split.rank == 3, f"the {told} have other axes than row, head, column")
+        own = part.split.shape[0]
+        require(own == rows, f"the {told} have {own} rows, a number that the exporter wrote")
+        wanted = ((part.apart, (batch, heads, rows, size)), (part.turned, (batch, heads, size, rows)))
+        is_split = part.split.shape[1:] == (heads * batch, size)
+        is_split = is_split and all(x is None or x.shape == shape for x, shape in wanted)
         require(is_split, f"the {told} are not split into the attention's heads")
-    require_rows(match, (batch, rows, heads * size))
+    require_joined(m, (batch, rows, heads * size))
 
 
-def require_rows(match: Match, wanted: tuple[Any, ...]) -> None:
+def require_joined(m: OneProjection, wanted: tuple[Any, ...]) -> None:
     """Heads that are joined again are so in their order."""
-    for name in PARTS:
-        if f"{name}_rows" in match.bound:
-            require(match[f"{name}_rows"].shape == wanted, f"the heads of the {NAMES[name]} are joined in another way")
+    for part, told in zip(parts_of(m), NAMES, strict=True):
+        fits = part.joined is None or part.joined.shape == wanted
+        require(fits, f"the heads of the {told} are joined in another way")
 
 
-def require_cuts(match: Match, width: int) -> list[int]:
-    """Slices take all columns, one part behind the other.  Returns the number of columns of each."""
-    sizes = [require_columns(match[name], name) for name in PARTS]
-    start = 0
-    for name, size in zip(PARTS, sizes, strict=True):
-        if f"{name}_from" in match.bound:
-            given = match[f"{name}_from"]
-            require(given.is_constant and given.values.size == 1, f"it is not fixed where the {NAMES[name]} begin")
-            require(int(given.values.item()) % width == start, f"the {NAMES[name]} are not cut out behind the others")
-        start += size
+def require_cuts(m: OneProjection) -> None:
+    """Slices take all columns, one part behind the other."""
+    start, width = 0, m.whole.columns
+    for part, told in zip(parts_of(m), NAMES, strict=True):
+        if part.begin is not None:
+            is_fixed = part.begin.is_constant and part.begin.values.size == 1
+            require(is_fixed, f"it is not fixed where the {told} begin")
+            require(int(part.begin.values.item()) % width == start, f"the {told} are not cut out behind the others")
+        start += part.columns
     require(start == width, "queries, keys and values are not the whole projection")
-    return sizes
-
-
-def require_columns(x: Tensor, name: str) -> int:
-    """The fixed number of columns of [batch, rows, columns]."""
-    fixed = x.rank == 3 and isinstance(x.shape[2], int)
-    require(fixed, f"the number of columns of the {NAMES[name]} is unknown")
-    return int(x.shape[2])

@@ -9,25 +9,26 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from surgeon import Graph, Match, Tensor, require
+from surgeon import Graph, Tensor, require
+from ._scores import Scores
 
 LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below
 DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
 
 
-def number_of(match: Match, dtype: Any) -> Any:
+def number_of(m: Scores, dtype: Any) -> Any:
     """What stands for a hidden score in an operation of a dtype: −∞, or the least number, which leaves most of a row.
 
     With a mask that may hide keys too, the number stays what it was, so that keys that both hide come behind those that
     one of them does.  Refuses a number beside which scores count, where a row may be hidden by both.
     """
-    low, least = match["low"], float(finfo(dtype).min)
-    require(low < LOWEST, f"{low} in the place of a score hides nothing")
+    low, least = m.low, float(finfo(dtype).min)
+    require(low is not None and low < LOWEST, f"{low} in the place of a score hides nothing")
     if not np.isfinite(low):
         return np.array(low, dtype)
-    if not hides_more(match):
+    if not hides_more(m):
         return np.array(least, dtype)
-    is_told = all(is_mild(mask) for mask in masks_of(match)) and shows_rows(*condition_of(match))
+    is_told = all(is_mild(mask) for mask in m.masks) and shows_rows(*m.condition)
     require(
         is_told or least <= low < DROWNS,
         f"a row that the condition hides together with a mask would not be the same: beside {low:g} scores still count",
@@ -35,17 +36,12 @@ def number_of(match: Match, dtype: Any) -> Any:
     return np.array(max(low, least), dtype)
 
 
-def masks_of(match: Match) -> list[Tensor]:
-    """What is added to the scores, before and behind the condition."""
-    return [match[name] for name in ("mask", "second") if name in match.bound]
-
-
-def hides_more(match: Match) -> bool:
+def hides_more(m: Scores) -> bool:
     """Whether hidden scores may differ: by a mask behind the condition, or as one before it hides those that are left.
 
     A mild mask before the condition does neither: what the condition hides is all one number.
     """
-    return "second" in match.bound or ("mask" in match.bound and not is_mild(match["mask"]))
+    return m.second is not None or (m.mask is not None and not is_mild(m.mask))
 
 
 def is_mild(mask: Tensor) -> bool:
@@ -53,22 +49,16 @@ def is_mild(mask: Tensor) -> bool:
     return mask.is_constant and bool((mask.values.astype(np.float64) > LOWEST).all())
 
 
-def condition_of(match: Match) -> tuple[Tensor, bool]:
-    """The condition, and whether it holds for the keys that are seen; else for those that are not."""
-    return (match["kept"], True) if "kept" in match.bound else (match["hidden"], False)
-
-
-def queries(g: Graph, match: Match, dtype: Any) -> Tensor:
+def queries(g: Graph, m: Scores, dtype: Any) -> Tensor:
     """The queries, zero in rows that the condition may hide whole, where the least number of a dtype leaves scores."""
-    q: Tensor = match["q"]
-    is_lost = "low" not in match.bound or not np.isfinite(match["low"]) or float(finfo(dtype).min) < DROWNS
-    if is_lost or hides_more(match) or shows_rows(*condition_of(match)):
-        return q
-    condition, is_kept = condition_of(match)
+    is_lost = m.low is None or not np.isfinite(m.low) or float(finfo(dtype).min) < DROWNS
+    if is_lost or hides_more(m) or shows_rows(*m.condition):
+        return m.q
+    condition, is_kept = m.condition
     numbers = g.cast(condition, to="int32")
     if is_kept:
-        return g.where(g.cast(g.reduce_max(numbers, [-1], keepdims=1), to="bool"), q, 0.0)
-    return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, q)
+        return g.where(g.cast(g.reduce_max(numbers, [-1], keepdims=1), to="bool"), m.q, 0.0)
+    return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, m.q)
 
 
 def shows_rows(mask: Tensor, shown: Any) -> bool:

@@ -1,7 +1,10 @@
 """Reshapes, sizes, and heads joined in one axis, as patterns of several rules look for them and as rules write them."""
 
+from typing import Any
+
 from surgeon import Graph, Tensor
 
+ABSENT: Any = None  # what a capture is where the pattern that fits does not bind it
 HEADS_FIRST = [0, 2, 1, 3]  # [batch, rows, heads, columns] to [batch, heads, rows, columns], and back
 
 

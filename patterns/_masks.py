@@ -4,73 +4,58 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Graph, Match, Tensor, require
-from ._hidden import condition_of, masks_of, number_of
+from surgeon import Graph, Tensor, require
+from ._hidden import number_of
 from ._layouts import size_of
+from ._scores import Scores
 
 
-def bias_of(g: Graph, match: Match, dtype: Any, number: Any = None) -> Any:
+def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
     """What is added to the scores, if anything: masks as they are, and a low number where a condition hides scores.
 
     The condition hides what was added before it too.  number: the low one, where it is not as `number_of` says.
     """
-    parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in masks_of(match)]
-    if "low" not in match.bound:
+    parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in m.masks]
+    if m.low is None:
         return None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
-    condition, is_kept = condition_of(match)
-    low = number_of(match, dtype)
+    condition, is_kept = m.condition
+    low = number_of(m, dtype)  # which may refuse
     put = low if number is None else number
-    seen = parts.pop(0) if "mask" in match.bound else np.zeros((), dtype)
+    seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
     made = g.where(condition, seen, put) if is_kept else g.where(condition, put, seen)
     return g.add(made, *parts) if parts else made
 
 
-def given(match: Match) -> list[Tensor]:
-    """The tensors of the model that together have the shape of what is added to the scores."""
-    return [match[name] for name in ("mask", "second", "kept", "hidden") if name in match.bound]
-
-
-def require_fits(mask: Tensor, q: Tensor) -> None:
+def require_fits(m: Scores) -> None:
     """A mask must not have more batches, heads or rows than the queries, which would be repeated for them."""
-    require(mask.shape is not None and q.shape is not None, "the shape of the mask or of the queries is unknown")
-    require(mask.rank <= q.rank, "the mask has more axes than the scores")
-    sizes = (*[1] * (q.rank - mask.rank), *mask.shape)
-    told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
-    for name, own, wanted in zip(told, sizes, q.shape, strict=False):
-        require(own in (1, wanted), f"the mask has {own} {name} where the queries have {wanted}")
+    wanted = m.q.shape
+    for mask in m.given:
+        require(mask.shape is not None and wanted is not None, "the shape of the mask or of the queries is unknown")
+        require(mask.rank <= len(wanted), "the mask has more axes than the scores")
+        sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
+        told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
+        for name, own, size in zip(told, sizes, wanted, strict=False):
+            require(own in (1, size), f"the mask has {own} {name} where the queries have {size}")
 
 
-def fitted(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) -> Tensor:
-    """A bias with four axes, a row for every query and a number for every key, as attention ops want it.
+def fitted(g: Graph, m: Scores, bias: Any, kt: Tensor) -> Any:
+    """A bias with four axes, a row for every query and a number for every key, as attention ops want it; or None.
 
     Queries of three axes have one head and no axis for it, and so have the masks.
     """
-    for mask in masks:
-        require_fits(mask, q)
-    if q.rank == 4:
-        return whole(g, bias, masks, q, kt)
-    rank = max(mask.rank for mask in masks)
-    return spread(g, g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank))), q, kt)
-
-
-def whole(g: Graph, bias: Tensor, masks: list[Tensor], q: Tensor, kt: Tensor) -> Tensor:
-    """A bias for queries of four axes, repeated where it is not known to have all rows and keys."""
-    missing = 4 - max(mask.rank for mask in masks)
-    shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
-    wanted = (q.shape[2], kt.shape[3]) if q.shape and kt.shape else ()
-    sides = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in masks]
-    if (
-        wanted
-        and all(side == wanted or (side[1:] == wanted[1:] and side[0] == 1) for side in sides)
-        and wanted in sides
-    ):
+    if bias is None:
+        return None
+    require_fits(m)
+    rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], kt.shape[-1])
+    shaped = bias
+    if m.q.rank == 3:
+        shaped = g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank)))
+    elif rank < 4:
+        shaped = g.unsqueeze(bias, list(range(4 - rank)))
+    own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]
+    if m.q.rank == 4 and sides in own and all(side in (sides, (1, sides[1])) for side in own):
         return shaped
-    return spread(g, shaped, q, kt)
-
-
-def spread(g: Graph, bias: Tensor, q: Tensor, kt: Tensor) -> Tensor:
-    """A bias with four axes, repeated for the rows of q and the columns of kᵀ where it has one for all of them."""
-    return spread_to(g, bias, size_of(g, q, q.rank - 2), size_of(g, kt, kt.rank - 1))
+    return spread_to(g, shaped, size_of(g, m.q, m.q.rank - 2), size_of(g, kt, kt.rank - 1))
 
 
 def spread_to(g: Graph, bias: Tensor, rows: Tensor, keys: Tensor) -> Tensor:

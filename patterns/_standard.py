@@ -5,51 +5,42 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from surgeon import Graph, Match, Tensor
-from ._attention import dtype_of, finished, in_dtype, scale_of
-from ._hidden import LOWEST, condition_of, masks_of, queries, shows_rows
-from ._masks import bias_of, fitted, given
+from surgeon import Graph, Tensor
+from ._attention import Core, dtype_of, finished, in_dtype, scale_of
+from ._hidden import LOWEST, queries, shows_rows
+from ._masks import bias_of, fitted
 
 COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
 
 
-def standard(g: Graph, match: Match) -> Tensor:
-    """ONNX's own op, of [batch, heads, rows, columns]; one head has no axis of heads in the model."""
-    q, kt = match["q"], match["kt"]
-    dtype = dtype_of(match)
-    mask = mask_of(g, match, dtype)
-    capped: dict[str, Any] = {"softcap": match["cap"]} if "cap" in match.bound else {}
-    own = queries(g, match, dtype)
-    turned = ((own, q), (g.transpose(kt, perm=[*range(q.rank - 2), q.rank - 1, q.rank - 2]), kt), (match["v"],) * 2)
-    ours, keys, values = (in_dtype(g, made, dtype, x.dtype) for made, x in turned)
-    if q.rank == 3:
-        ours, keys, values = (g.unsqueeze(x, [1]) for x in (ours, keys, values))
-    made = g.attention(ours, keys, values, mask, scale=scale_of(match), **capped)
-    return finished(g, match, g.squeeze(made, [1]) if q.rank == 3 else made, dtype)
-
-
-def mask_of(g: Graph, match: Match, dtype: Any) -> Tensor | None:
-    """What Attention takes for the mask: four axes, a row for every query and a number for every key.
+def standard(g: Graph, m: Core) -> Tensor:
+    """ONNX's own op, of [batch, heads, rows, columns]; one head has no axis of heads in the model.
 
     The operator's text lets a mask have any shape that broadcasts; ONNX Runtime's kernel wants its last two in full.
     """
-    q, kt, masks = match["q"], match["kt"], given(match)
-    if not masks:
-        return None
-    return fitted(g, put_in(g, match, dtype), masks, q, kt)
+    dtype, rank = dtype_of(m), m.q.rank
+    mask = fitted(g, m, put_in(g, m, dtype), m.kt)
+    turned = g.transpose(m.kt, perm=[*range(rank - 2), rank - 1, rank - 2])
+    parts = ((queries(g, m, dtype), m.q), (turned, m.kt), (m.v, m.v))
+    q, k, v = (in_dtype(g, made, dtype, x.dtype) for made, x in parts)
+    if rank == 3:
+        q, k, v = (g.unsqueeze(x, [1]) for x in (q, k, v))
+    made = g.attention(q, k, v, mask, scale=scale_of(m), softcap=m.cap)
+    return finished(g, m, g.squeeze(made, [1]) if rank == 3 else made, dtype)
 
 
-def put_in(g: Graph, match: Match, dtype: Any) -> Any:
+def put_in(g: Graph, m: Core, dtype: Any) -> Any:
     """What is added to the scores, or the condition itself where it alone hides some of them with −∞."""
-    has_nan = "guarded" not in match.bound
-    if masks_of(match) or "low" not in match.bound:
-        masks, added = given(match), bias_of(g, match, dtype)
-        return added if len(masks) == 1 and shows_rows(masks[0], LOWEST) else seen(g, added, dtype, has_nan)
-    condition, is_kept = condition_of(match)
-    if np.isfinite(match["low"]):
-        return bias_of(g, match, dtype, limits(dtype)[1])
+    has_nan = m.guarded is None
+    if m.masks or m.low is None:
+        is_shown = len(m.given) < 2 and all(shows_rows(mask, LOWEST) for mask in m.given)
+        added = bias_of(g, m, dtype)
+        return added if is_shown else seen(g, added, dtype, has_nan)
+    condition, is_kept = m.condition
+    if np.isfinite(m.low):
+        return bias_of(g, m, dtype, limits(dtype)[1])
     if has_nan and not shows_rows(condition, is_kept):
-        return seen(g, bias_of(g, match, dtype), dtype)
+        return seen(g, bias_of(g, m, dtype), dtype)
     return condition if is_kept else g.not_(condition)
 
 

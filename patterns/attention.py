@@ -1,38 +1,33 @@
 """Attention (Vaswani et al., arXiv:1706.03762): softmax(scale · q·kᵀ + mask)·v, for several heads."""
 
-from surgeon import Graph, Match, Tensor, require, rule
-from ._attention import NON_FINITE, fused, has_heads, scores, weighted
-from ._attention_nodes import is_node, of_onnx, of_runtime
+from typing import cast
+
+from surgeon import Captures, Graph, Tensor, require, rule
+from ._attention import NON_FINITE, Core, fused, has_heads
 from ._attention_written import as_onnx, in_parts
+from ._nodes import Whole, of_groups, of_multi_head, of_onnx, of_projections
+from ._scores import masked, weighted
 from ._standard import standard
 
 
-def core(
-    g: Graph,
-    q: Tensor,
-    kt: Tensor,
-    v: Tensor,
-    mask: Tensor,
-    second: Tensor,
-    left: float,
-    right: float,
-    scale: float,
-    cap: float,
-    wide: int,
-) -> Tensor:
+def core(g: Graph, m: Core) -> Tensor:
     """softmax(scale · q·kᵀ + mask)·v."""
-    cold = g.maybe_wider(scores(g, q, kt, left, right, scale, cap))
-    return weighted(g, g.any_of(g.add(cold, mask, second), g.add(cold, mask), cold), v, wide)
+    return weighted(g, m, masked(g, m, m.kt), m.v)
 
 
-def is_of_heads(match: Match) -> None:
+def is_of_heads(m: Captures) -> None:
     """An attention in parts has axes for batch, heads, rows and columns."""
-    if not is_node(match):
-        has_heads(match["q"], match["kt"], match["v"])
+    if isinstance(m, Core):
+        has_heads(m)
 
 
-@rule(patterns=[core], conditions=[is_of_heads], differs={"non_finite": NON_FINITE}, form_patterns=[of_runtime])
-def attention(g: Graph, match: Match) -> Tensor:
+@rule(
+    patterns=[core],
+    conditions=[is_of_heads],
+    differs={"non_finite": NON_FINITE},
+    form_patterns=[of_multi_head, of_groups, of_projections],
+)
+def attention(g: Graph, m: Captures) -> Tensor:
     """Fuse the core of an attention into MultiHeadAttention, or Attention from opset 23 on.
 
     What: softmax(scale · q·kᵀ + mask)·v for q, k, v of [batch, heads, rows, columns].  The scale may stand on q, on k,
@@ -42,16 +37,16 @@ def attention(g: Graph, match: Match) -> Tensor:
     decomposed, all of these become primitives.
     Numerics: rounding only, for finite numbers; primitives compute half precision in float32.
     """
-    require(not is_node(match), "Attention of ONNX is not written as an op of ONNX Runtime's own")
-    return fused(g, match)
+    require(isinstance(m, Core), "Attention of ONNX is not written as an op of ONNX Runtime's own")
+    return fused(g, cast(Core, m))
 
 
 @attention.on("onnx", opset=23, patterns=[of_onnx])
-def _(g: Graph, match: Match) -> Tensor:
-    return as_onnx(g, match) if is_node(match) else standard(g, match)
+def _(g: Graph, m: Captures) -> Tensor:
+    return standard(g, m) if isinstance(m, Core) else as_onnx(g, cast(Whole, m))
 
 
 @attention.on("decomposed")
-def _(g: Graph, match: Match) -> Tensor:
-    require(is_node(match), "it is in parts already")
-    return in_parts(g, match)
+def _(g: Graph, m: Captures) -> Tensor:
+    require(not isinstance(m, Core), "it is in parts already")
+    return in_parts(g, cast(Whole, m))

@@ -2,63 +2,71 @@
 
 from typing import Any
 
-from surgeon import Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ._heads import Attended
 from ._layouts import HEADS_FIRST, joined, reshaped
 
 
-def of_joined_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
+class Joined(Captures):
+    """Heads that are joined beside each other."""
+
+    x: Tensor = dims("batch heads rows columns")
+    joined: Tensor = dims("batch rows heads*columns")
+    heads: int
+    columns: int
+
+
+class OfJoined(Attended):
+    """Attention over such keys and values."""
+
+    k: Joined
+    v: Joined
+
+
+def of_joined_heads(g: Graph, m: OfJoined) -> Any:
     """MultiHeadAttention whose keys and values come as heads and are joined for it."""
-    keys, values = g.capture("keys", joined(g, k)), g.capture("values", joined(g, v))
-    return g.ms_multi_head_attention(q, keys, values, None, None, bias, **attributes)
-
-
-def joins_heads(x: Tensor, made: Tensor, what: str) -> None:
-    """A tensor is [batch, rows, heads · columns] of one with four axes."""
-    require(x.rank == 4, f"the {what} have other axes than batch, head, row, column")
-    batch, heads, rows, columns = x.shape
-    require(isinstance(heads, int) and isinstance(columns, int), f"the heads of the {what} are unknown")
-    require(made.shape == (batch, rows, heads * columns), f"the {what} are not joined head by head")
+    m.k.joined, m.v.joined = joined(g, m.k.x), joined(g, m.v.x)
+    return g.ms_multi_head_attention(m.q, m.k.joined, m.v.joined, attention_bias=m.bias, **m.attributes)
 
 
 @rule(patterns=[of_joined_heads])
-def attention_of_heads(
-    g: Graph,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    attributes: dict[str, Any],
-    bias: Tensor | None = None,
-) -> Any:
+def attention_of_heads(g: Graph, m: OfJoined) -> Any:
     """Give MultiHeadAttention its keys and values as heads, where they come so: from a cache or a rotary embedding.
 
     What: MultiHeadAttention takes keys and values of [batch, heads, rows, columns] too, so that nothing is moved.
     Numerics: none.
     """
-    own = attributes["num_heads"]
-    require(k.rank == 4 and k.shape[1] == own, f"the attention has {own} heads, and the keys are joined from others")
-    joins_heads(k, keys, "keys")
-    joins_heads(v, values, "values")
-    return g.ms_multi_head_attention(q, k, v, None, None, bias, **attributes)
+    own = m.attributes["num_heads"]
+    require(m.k.heads == own, f"the attention has {own} heads, and the keys are joined from others")
+    return g.ms_multi_head_attention(m.q, m.k.x, m.v.x, attention_bias=m.bias, **m.attributes)
 
 
-def between_layouts(g: Graph, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, **attributes: Any) -> Tensor:
+class Turned(Captures):
+    """Joined heads x that are split, turned by a rotary embedding, and joined again."""
+
+    x: Tensor = dims("batch rows heads*columns")
+    split: Tensor = dims("batch heads rows columns")
+    y: Tensor = dims("batch rows heads*columns")
+    places: Tensor
+    cos: Tensor
+    sin: Tensor
+    attributes: dict[str, Any]
+    heads: int
+    columns: int
+
+
+def between_layouts(g: Graph, m: Turned) -> Tensor:
     """RotaryEmbedding of heads that were joined before, and are again behind it."""
-    heads = g.capture("heads", g.transpose(g.capture("split", reshaped(g, x)), perm=HEADS_FIRST))
-    turned = g.ms_rotary_embedding(heads, places, cos, sin, **attributes)
-    return g.capture("y", joined(g, turned))
+    m.split = g.transpose(reshaped(g, m.x), perm=HEADS_FIRST)
+    m.y = joined(g, g.ms_rotary_embedding(m.split, m.places, m.cos, m.sin, **m.attributes))
+    return m.y
 
 
 @rule(patterns=[between_layouts])
-def rotary_of_rows(
-    g: Graph, x: Tensor, heads: Tensor, y: Tensor, places: Tensor, cos: Tensor, sin: Tensor, attributes: dict[str, Any]
-) -> Tensor:
+def rotary_of_rows(g: Graph, m: Turned) -> Tensor:
     """Let RotaryEmbedding work on joined heads, where they are joined before and behind it.
 
     What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved.
     Numerics: none.
     """
-    joins_heads(heads, x, "numbers")
-    require(y.shape == x.shape, "the heads are joined otherwise than they were split")
-    return g.ms_rotary_embedding(x, places, cos, sin, **{**attributes, "num_heads": heads.shape[1]})
+    return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **{**m.attributes, "num_heads": m.heads})

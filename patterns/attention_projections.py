@@ -2,76 +2,55 @@
 
 from typing import Any
 
-from surgeon import Constant, Graph, Match, Tensor, rule
-from . import _cuts
-from ._cuts import cut_heads, cut_rows, require_cuts, require_five, require_time_first
-from ._projections import PARTS, as_heads, attend, linear, require_heads, require_linear, whole
+from surgeon import Graph, rule
+from ._cuts import cut_heads, cut_rows, cut_time_first, require_cuts, require_five, require_time_first
+from ._packed import whole
+from ._projections import (
+    NAMES,
+    Layer,
+    OneProjection,
+    Projection,
+    attend,
+    linear,
+    maybe_apart,
+    parts_of,
+    require_heads,
+    require_linear,
+)
 
 
-def cut_in_three(
-    g: Graph,
-    x: Tensor,
-    w_all: Constant,
-    b_all: Constant,
-    factor: float,
-    mask: Tensor,
-    bias: Tensor | None = None,
-    **attributes: Any,
-) -> Any:
+class ThreeProjections(Layer):
+    """Attention of three projections of one tensor."""
+
+    q: Projection
+    k: Projection
+    v: Projection
+
+
+def cut_in_three(g: Graph, m: OneProjection) -> Any:
     """MultiHeadAttention of parts of one projection; keys and values may come as heads."""
-    q, k, v = cut_rows(g, linear(g, x, w_all, b_all, "all"))
-    return attend(g, (q, as_heads(g, k, "k"), as_heads(g, v, "v")), factor, mask, bias, **attributes)
+    q, k, v = cut_rows(g, m, linear(g, m.x, m.whole))
+    return attend(g, m, q, maybe_apart(g, m.k, k), maybe_apart(g, m.v, v))
 
 
-def cut_along_an_axis(
-    g: Graph,
-    x: Tensor,
-    w_all: Constant,
-    b_all: Constant,
-    factor: float,
-    mask: Tensor,
-    bias: Tensor | None = None,
-    **attributes: Any,
-) -> Any:
+def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
     """The same, of one projection whose columns are split in three and into heads."""
-    return attend(g, cut_heads(g, linear(g, x, w_all, b_all, "all")), factor, mask, bias, **attributes)
+    return attend(g, m, *cut_heads(g, m, linear(g, m.x, m.whole)))
 
 
-def cut_time_first(
-    g: Graph,
-    x: Tensor,
-    w_all: Constant,
-    b_all: Constant,
-    factor: float,
-    mask: Tensor,
-    bias: Tensor | None = None,
-    **attributes: Any,
-) -> Any:
+def cut_rows_first(g: Graph, m: OneProjection) -> Any:
     """The same, of one projection that has the rows before the batch, as torch.nn.MultiheadAttention makes it."""
-    return attend(g, _cuts.cut_time_first(g, linear(g, x, w_all, b_all, "all")), factor, mask, bias, **attributes)
+    return attend(g, m, *cut_time_first(g, m, linear(g, m.x, m.whole)))
 
 
-def by_three(
-    g: Graph,
-    x: Tensor,
-    w_q: Constant,
-    w_k: Constant,
-    w_v: Constant,
-    b_q: Constant,
-    b_k: Constant,
-    b_v: Constant,
-    factor: float,
-    mask: Tensor,
-    bias: Tensor | None = None,
-    **attributes: Any,
-) -> Any:
+def by_three(g: Graph, m: ThreeProjections) -> Any:
     """The same, of three projections of one tensor."""
-    k, v = as_heads(g, linear(g, x, w_k, b_k, "k"), "k"), as_heads(g, linear(g, x, w_v, b_v, "v"), "v")
-    return attend(g, (linear(g, x, w_q, b_q, "q"), k, v), factor, mask, bias, **attributes)
+    k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
+    return attend(g, m, linear(g, m.x, m.q), k, v)
 
 
-@rule(patterns=[cut_in_three, cut_along_an_axis, cut_time_first])
-def attention_of_one_projection(g: Graph, match: Match, x: Tensor, attributes: dict[str, Any]) -> Tensor:
+@rule(patterns=[cut_in_three, cut_along_an_axis, cut_rows_first])
+def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     """Fuse an attention and the projection that its queries, keys and values are cut out of into Attention.
 
     What: attention of the thirds of x @ w + b, or of parts of other sizes, as com.microsoft::Attention.  A number that
@@ -82,19 +61,22 @@ def attention_of_one_projection(g: Graph, match: Match, x: Tensor, attributes: d
     torch's encoder layers at 128 rows and in GPT-2 at 512.  The kernel makes a product for each sequence and head, so
     eight sequences of 64 rows take up to 3 % more in GPT-2, and as long in torch's layers.
     """
-    heads, width = attributes["num_heads"], require_linear(match, x, "all")
-    if "five" in match.bound:
-        require_five(match, heads, width // (3 * heads))
-        return whole(g, match, x, [width // 3] * 3)
-    if "lifted" in match.bound:
-        require_time_first(match, heads, width // (3 * heads))
-        return whole(g, match, g.transpose(x, perm=[1, 0, 2]), [width // 3] * 3)
-    require_heads(match, heads)
-    return whole(g, match, x, require_cuts(match, width))
+    require_linear(m, m.whole)
+    heads, x, sizes = m.attributes["num_heads"], m.x, [m.whole.columns // 3] * 3
+    if m.five is not None:
+        require_five(m, heads, sizes[0] // heads)
+    elif m.lifted is not None:
+        require_time_first(m, heads, sizes[0] // heads)
+        x = g.transpose(x, perm=[1, 0, 2])
+    else:
+        require_heads(parts_of(m), heads)
+        require_cuts(m)
+        sizes = [part.columns for part in parts_of(m)]
+    return whole(g, m, [m.whole], sizes, x)
 
 
 @rule(patterns=[by_three], ep="cuda")
-def attention_of_three_projections(g: Graph, match: Match, x: Tensor, attributes: dict[str, Any]) -> Tensor:
+def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
     """Fuse an attention and the three projections of its one input into Attention, which makes them by one product.
 
     What: attention of x @ wq + bq, x @ wk + bk and x @ wv + bv, as com.microsoft::Attention.  A number that the queries
@@ -105,6 +87,8 @@ def attention_of_three_projections(g: Graph, match: Match, x: Tensor, attributes
     Not for a CPU, whose kernel makes a product for each sequence and head: BERT-base takes as long as with
     MultiHeadAttention behind three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 % more).
     """
-    sizes = [require_linear(match, x, name) for name in PARTS]
-    require_heads(match, attributes["num_heads"])
-    return whole(g, match, x, sizes)
+    parts = parts_of(m)
+    for part, told in zip(parts, NAMES, strict=True):
+        require_linear(m, part, told)
+    require_heads(parts, m.attributes["num_heads"])
+    return whole(g, m, parts, [part.columns for part in parts], m.x)

@@ -2,76 +2,70 @@
 
 from typing import Any
 
-from surgeon import Graph, Match, Tensor, require, rule
-from ._attention import without_nan
-from ._layouts import HEADS_FIRST
+from surgeon import Captures, Graph, Tensor, dims, rule
+from ._layouts import ABSENT, HEADS_FIRST
+from ._scores import without_nan
 
 TENSORRT = "TensorRT takes queries, keys and values with four axes only"
 
 
-def moved(g: Graph, x: Tensor, cos: Tensor, sin: Tensor, neighbours: int, part: int, number: int) -> Tensor:
-    """[batch, rows, heads, columns] with the heads in front, perhaps turned by a rotary embedding."""
-    heads = g.transpose(x, perm=HEADS_FIRST)
-    attributes = {"interleaved": neighbours, "rotary_embedding_dim": part}
-    forms = [g.rotary_embedding(heads, cos, sin, **attributes)]
-    forms.append(g.rotary_embedding(heads, cos, sin, num_heads=number, **attributes))
-    return g.any_of(heads, *forms)
+class Moved(Captures):
+    """Heads behind the rows, which are moved to the front, and a rotary embedding that may turn them there."""
+
+    x: Tensor = dims("batch rows heads columns")
+    cos: Tensor = ABSENT
+    sin: Tensor = ABSENT
+    neighbours: int = 0
+    part: int = 0
+    number: int = 0
+    heads: int
+    columns: int
 
 
-def of_moved_heads(
-    g: Graph,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_cos: Tensor,
-    q_sin: Tensor,
-    q_neighbours: int,
-    q_part: int,
-    q_number: int,
-    k_cos: Tensor,
-    k_sin: Tensor,
-    k_neighbours: int,
-    k_part: int,
-    k_number: int,
-    mask: Tensor | None = None,
-    **attributes: Any,
-) -> Tensor:
+class OfMoved(Captures):
+    """Attention of such heads.  guarded: what it makes, if NaN becomes 0."""
+
+    q: Moved
+    k: Moved
+    v: Moved
+    mask: Tensor | None = None
+    guarded: Tensor | None = None
+    attributes: dict[str, Any]
+
+
+def moved(g: Graph, m: Moved) -> Tensor:
+    """The heads in front, perhaps turned."""
+    heads = g.transpose(m.x, perm=HEADS_FIRST)
+    numbers = {"interleaved": m.neighbours, "rotary_embedding_dim": m.part}
+    turned = (g.rotary_embedding(heads, m.cos, m.sin, **numbers, **more) for more in ({}, {"num_heads": m.number}))
+    return g.any_of(heads, *turned)
+
+
+def of_moved_heads(g: Graph, m: OfMoved) -> Tensor:
     """Attention of heads that are moved to the front, and back behind it."""
-    ours = moved(g, q, q_cos, q_sin, q_neighbours, q_part, q_number)
-    keys = moved(g, k, k_cos, k_sin, k_neighbours, k_part, k_number)
-    made = g.attention(ours, keys, g.transpose(v, perm=HEADS_FIRST), mask, **attributes)
-    guarded = g.where(g.isnan(made), 0.0, g.capture("guarded", made))
-    return g.transpose(g.any_of(guarded, made), perm=HEADS_FIRST)
+    values = g.transpose(m.v.x, perm=HEADS_FIRST)
+    made = m.guarded = g.attention(moved(g, m.q), moved(g, m.k), values, m.mask, **m.attributes)
+    return g.transpose(g.any_of(without_nan(g, m.guarded), made), perm=HEADS_FIRST)
 
 
-def rows_of(g: Graph, match: Match, name: str) -> Tensor:
+def rows_of(g: Graph, m: Moved) -> Tensor:
     """[batch, rows, heads · columns], turned by the rotary embedding that was found."""
-    x = match[name]
-    require(x.rank == 4, "the heads have other axes than batch, row, head, column")
-    heads, columns = x.shape[2:]
-    require(isinstance(heads, int) and isinstance(columns, int), "the number of heads, or their size, is unknown")
-    rows: Tensor = g.reshape(x, [0, 0, heads * columns])
-    if f"{name}_cos" not in match.bound:
+    rows = g.reshape(m.x, [0, 0, m.heads * m.columns])
+    if m.cos is None:
         return rows
-    attributes = {"interleaved": match[f"{name}_neighbours"], "num_heads": heads}
-    if match[f"{name}_part"]:
-        attributes["rotary_embedding_dim"] = match[f"{name}_part"]
-    turned: Tensor = g.rotary_embedding(rows, match[f"{name}_cos"], match[f"{name}_sin"], **attributes)
-    return turned
+    part: dict[str, Any] = {"rotary_embedding_dim": m.part or None}
+    return g.rotary_embedding(rows, m.cos, m.sin, interleaved=m.neighbours, num_heads=m.heads, **part)
 
 
 @rule(patterns=[of_moved_heads], target="onnx", opset=23, unsuited={"tensorrt": TENSORRT})
-def attention_of_rows(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tensor, attributes: dict[str, Any]) -> Tensor:
+def attention_of_rows(g: Graph, m: OfMoved) -> Tensor:
     """Let Attention, and the rotary embeddings in front of it, take heads beside each other, where they come so.
 
     What: Attention and RotaryEmbedding take [batch, rows, heads · columns] too, so that no heads are moved to the front
     and back.
     Numerics: none.
     """
-    ours, keys, values = (rows_of(g, match, name) for name in ("q", "k", "v"))
-    numbers = {"q_num_heads": q.shape[2], "kv_num_heads": k.shape[2]}
-    mask = match["mask"] if "mask" in match.bound else None
-    made: Tensor = g.attention(ours, keys, values, mask, **{**attributes, **numbers})
-    if "guarded" in match.bound:
-        made = without_nan(g, made)
-    return g.reshape(made, [0, 0, q.shape[2], v.shape[3]])
+    numbers = {"q_num_heads": m.q.heads, "kv_num_heads": m.k.heads}
+    ours, keys, values = (rows_of(g, part) for part in (m.q, m.k, m.v))
+    made = g.attention(ours, keys, values, m.mask, **{**m.attributes, **numbers})
+    return g.reshape(made if m.guarded is None else without_nan(g, made), [0, 0, m.q.heads, m.v.columns])

@@ -2,66 +2,56 @@
 
 from typing import Any
 
-from surgeon import Graph, Match, Tensor, require, rule
-from ._attention import NON_FINITE, dtype_of, finished, scale_of, scores, weighted
-from ._cache import behind, is_a_cache, rows_of
-from ._grouped import grouped_behind, require_steps
+from surgeon import Graph, Tensor, dims, require, rule
+from ._attention import NON_FINITE, dtype_of, finished, scale_of
+from ._grouped import grouped, require_steps
+from ._heads import Cache, behind, copied, require_one_length, rows_of
 from ._layouts import heads_of_rows, size_of
-from ._masks import bias_of, given, require_fits, spread_to
-from .grouped_query_attention import are_copies, repeated
+from ._masks import bias_of, require_fits, spread_to
+from ._scores import Scores, masked, weighted
 
 
-def capped(
-    g: Graph,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    past_key: Tensor,
-    past_value: Tensor,
-    mask: Tensor,
-    second: Tensor,
-    left: float,
-    right: float,
-    scale: float,
-    cap: float,
-    wide: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, and the keys and values, which the next step starts with."""
-    keys, values = behind(g, past_key, k, "keys"), behind(g, past_value, v, "values")
-    own, others = (g.any_of(repeated(g, x, name), x) for x, name in ((keys, "k"), (values, "v")))
-    cold = g.maybe_wider(scores(g, q, g.transpose(own, perm=[0, 1, 3, 2]), left, right, scale, cap))
-    masked = g.any_of(g.add(cold, mask, second), g.add(cold, mask), cold)
-    return weighted(g, masked, others, wide), keys, values
+class Capped(Scores):
+    """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are behind a past."""
+
+    q: Tensor = dims("batch heads rows columns")
+    k: Cache
+    v: Cache
+    heads: Any
+    rows: Any
+    columns: Any
 
 
-def has_groups(match: Match) -> None:
-    """Queries of fixed heads, and keys and values of as many, or of copies that make as many."""
-    q, k = match["q"], match["k"]
-    require("cap" in match.bound, "the scores are not capped, so another op takes the past")
-    require(q.rank == 4, "the queries have other axes than batch, head, row, column")
-    copied = ["k_copies" in match.bound, "v_copies" in match.bound]
-    require(copied[0] == copied[1], "keys and values have different numbers of heads")
-    if all(copied):
-        are_copies(*(match[name] for name in ("keys", "values", "k_copies", "v_copies", "k_heads", "v_heads")))
-    heads = match["k_heads"].shape[1] if all(copied) else k.shape[1]
-    require(q.shape[1::2] == (heads, k.shape[3]), "the queries have other heads than the keys")
-    require(match["v"].shape[3] == k.shape[3], "keys and values are of different size")
-    require(q.shape[2] == k.shape[2], "what comes behind the past has other rows than the queries")
+def capped(g: Graph, m: Capped) -> tuple[Tensor, ...]:
+    """Attention of maybe capped scores, and the keys and values, which the next step starts with."""
+    keys, values = behind(g, m.k), behind(g, m.v)
+    own, others = (g.any_of(copied(g, x), x.x) for x in (m.k, m.v))
+    return weighted(g, m, masked(g, m, g.transpose(own, perm=[0, 1, 3, 2])), others), keys, values
 
 
-def spread(g: Graph, match: Match, bias: Tensor) -> Tensor:
+def has_groups(m: Capped) -> None:
+    """Keys and values of the heads of the queries, or of copies that make as many."""
+    require(m.cap is not None, "the scores are not capped, so another op takes the past")
+    require_one_length(m.k, m.v)
+    require(m.k.number == m.v.number, "keys and values have different numbers of heads")
+    alike = (m.heads, m.columns) == (m.k.heads * m.k.number, m.k.columns)
+    require(alike, "the queries have other heads than the keys")
+    require(m.k.columns == m.v.columns, "keys and values are of different size")
+    require(m.rows == m.k.after, "what comes behind the past has other rows than the queries")
+
+
+def spread(g: Graph, m: Capped, bias: Tensor) -> Tensor:
     """What is added to the scores, with four axes, a row for every query and a number for every key."""
-    q, masks = match["q"], given(match)
-    missing = 4 - max(mask.rank for mask in masks)
+    missing = 4 - max(mask.rank for mask in m.given)
     shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
-    if any(mask.shape and tuple(mask.shape[-2:]) == (q.shape[2], match["keys"].shape[2]) for mask in masks):
+    if any(tuple(mask.shape[-2:]) == (m.rows, m.k.x.shape[2]) for mask in m.given):
         return shaped
-    rows, before = size_of(g, q, 2), size_of(g, match["past_key"], 2)
-    return spread_to(g, shaped, rows, g.add(before, rows))
+    rows = size_of(g, m.q, 2)
+    return spread_to(g, shaped, rows, g.add(size_of(g, m.k.past, 2), rows))
 
 
-@rule(patterns=[capped], conditions=[is_a_cache, has_groups], differs={"non_finite": NON_FINITE})
-def capped_attention_cache(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tensor) -> Any:
+@rule(patterns=[capped], conditions=[has_groups], differs={"non_finite": NON_FINITE})
+def capped_attention_cache(g: Graph, m: Capped) -> Any:
     """Fuse an attention with capped scores behind a past into GroupQueryAttention.
 
     What: softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are put behind those of a past.  The
@@ -69,14 +59,12 @@ def capped_attention_cache(g: Graph, match: Match, q: Tensor, k: Tensor, v: Tens
     Where it has not, only Attention can do this, from opset 23 on.
     Numerics: rounding only, for finite numbers.
     """
-    past, dtype = (match["past_key"], match["past_value"]), dtype_of(match)
-    require_steps(q.shape[0], q.shape[2], k.shape[3])
-    require(all(x.dtype == dtype for x in (q, k, v, *past)), "queries, keys, values and mask differ in dtype")
-    for mask in given(match):
-        require_fits(mask, q)
-    bias = bias_of(g, match, dtype)
-    bias = None if bias is None else spread(g, match, bias)
-    numbers = {"num_heads": q.shape[1], "kv_num_heads": k.shape[1], "scale": scale_of(match), "softcap": match["cap"]}
-    ours, keys, values = (rows_of(g, x) for x in (q, k, v))
-    made, *present = grouped_behind(g, ours, keys, values, past, bias, **numbers)
-    return heads_of_rows(g, finished(g, match, made, dtype), q.shape[1], q.shape[3]), *present
+    parts, past, dtype = (m.q, m.k.new, m.v.new), (m.k.past, m.v.past), dtype_of(m)
+    require_steps(m.q.shape[0], m.rows, m.columns)
+    require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
+    require_fits(m)
+    bias = bias_of(g, m, dtype)
+    bias = None if bias is None else spread(g, m, bias)
+    rows = [rows_of(g, x) for x in parts]
+    made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), softcap=m.cap)
+    return heads_of_rows(g, finished(g, m, made, dtype), m.heads, m.columns), *present

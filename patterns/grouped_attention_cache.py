@@ -2,51 +2,21 @@
 
 from typing import Any
 
-from surgeon import Graph, Match, Tensor, require, rule
+from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
-from ._cache import behind, is_a_cache, is_plain, maybe_joined, rows_of
-from ._grouped import grouped_behind, require_steps
-from .grouped_query_attention import are_copies, repeated
+from ._grouped import grouped, require_steps
+from ._heads import BehindPast, behind, copied, is_a_cache, is_plain, maybe_joined, rows_of
 
 
-def of_copies(
-    g: Graph,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    past_key: Tensor,
-    past_value: Tensor,
-    bias: Tensor | None = None,
-    **attributes: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+def of_copies(g: Graph, m: BehindPast) -> tuple[Tensor, ...]:
     """MultiHeadAttention over copies of keys and values, and what these are copies of: the next step starts with it."""
-    keys, values = behind(g, past_key, k, "keys"), behind(g, past_value, v, "values")
-    own, others = (maybe_joined(g, repeated(g, x, name)) for x, name in ((keys, "k"), (values, "v")))
-    return g.ms_multi_head_attention(q, own, others, None, None, bias, **attributes), keys, values
+    keys, values = behind(g, m.k), behind(g, m.v)
+    own, others = (maybe_joined(g, copied(g, x)) for x in (m.k, m.v))
+    return g.ms_multi_head_attention(m.q, own, others, attention_bias=m.bias, **m.attributes), keys, values
 
 
-def are_groups(match: Match) -> None:
-    """The copies are made of heads, as many of them as the attention has."""
-    are_copies(*(match[name] for name in ("keys", "values", "k_copies", "v_copies", "k_heads", "v_heads")))
-    heads = match["k_heads"].shape[1]
-    require(match["attributes"]["num_heads"] == heads, "the copies are not the heads of the attention")
-
-
-@rule(
-    patterns=[of_copies],
-    conditions=[is_a_cache, is_plain, are_groups],
-    differs={"non_finite": NON_FINITE},
-)
-def grouped_attention_cache(
-    g: Graph,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    past_key: Tensor,
-    past_value: Tensor,
-    attributes: dict[str, Any],
-    bias: Tensor | None = None,
-) -> Any:
+@rule(patterns=[of_copies], conditions=[is_a_cache, is_plain], differs={"non_finite": NON_FINITE})
+def grouped_attention_cache(g: Graph, m: BehindPast) -> Any:
     """Let an attention share keys and values among heads, and put them behind a past: GroupQueryAttention.
 
     What: attention in which each head of keys and values serves several of queries in a row.  The op takes the past,
@@ -55,9 +25,11 @@ def grouped_attention_cache(
     and are faster on a CPU; name it before them where GroupQueryAttention itself is wanted.
     Numerics: rounding only, for finite numbers.
     """
-    require(q.rank == 3, "the queries have other axes than batch, row, column")
-    require(q.shape[1] == k.shape[2], "what comes behind the past has other rows than the queries")
-    require_steps(q.shape[0], q.shape[1], k.shape[3])
-    numbers = {"num_heads": attributes["num_heads"], "kv_num_heads": k.shape[1]}
-    numbers |= {name: number for name, number in attributes.items() if name == "scale"}
-    return grouped_behind(g, q, rows_of(g, k), rows_of(g, v), (past_key, past_value), bias, **numbers)
+    heads = m.attributes["num_heads"]
+    require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
+    require(m.q.rank == 3, "the queries have other axes than batch, row, column")
+    require(m.q.shape[1] == m.k.after, "what comes behind the past has other rows than the queries")
+    require_steps(m.q.shape[0], m.k.after, m.k.columns)
+    parts = (m.q, rows_of(g, m.k.new), rows_of(g, m.v.new))
+    scale = {name: number for name, number in m.attributes.items() if name == "scale"}
+    return grouped(g, parts, m.bias, heads, m.k.heads, (m.k.past, m.v.past), **scale)

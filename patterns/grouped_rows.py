@@ -4,19 +4,13 @@ from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE, in_dtype
-from ._cache import MEANT, rows_of
-from .grouped_query_attention import are_copies, joined_and_cast, repeated
+from ._heads import MEANT, OverCopies, are_groups, copied, maybe_cast, maybe_joined, rows_of
 
 
-def read(g: Graph, x: Tensor, name: str) -> Tensor:
-    """Copies of heads, joined or not, and perhaps cast."""
-    copies = repeated(g, x, name)
-    return g.any_of(joined_and_cast(g, copies), copies, *(g.cast(copies, to=dtype) for dtype in ("float32", "float16")))
-
-
-def by_copies(g: Graph, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, **attributes: Any) -> Any:
-    """MultiHeadAttention over copies of keys and values."""
-    return g.ms_multi_head_attention(q, read(g, k, "k"), read(g, v, "v"), None, None, bias, **attributes)
+def by_copies(g: Graph, m: OverCopies) -> Any:
+    """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
+    keys, values = (maybe_cast(g, maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
+    return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
 def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
@@ -28,16 +22,8 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
     return g.reshape(bias, [0, groups, -1, 0])
 
 
-@rule(patterns=[by_copies], conditions=[are_copies], differs={"non_finite": NON_FINITE})
-def grouped_rows(
-    g: Graph,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    k_heads: Tensor,
-    attributes: dict[str, Any],
-    bias: Tensor | None = None,
-) -> Tensor:
+@rule(patterns=[by_copies], conditions=[are_groups], differs={"non_finite": NON_FINITE})
+def grouped_rows(g: Graph, m: OverCopies) -> Tensor:
     """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
 
     What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of
@@ -45,19 +31,19 @@ def grouped_rows(
     its own, so it does not matter to which head it belongs.
     Numerics: rounding only, for finite numbers.
     """
-    others = attributes.keys() - MEANT
+    others = m.attributes.keys() - MEANT
     require(not others, f"{', '.join(sorted(others))} would mean something else for these rows")
-    heads, groups = attributes["num_heads"], k.shape[1]
-    require(heads == k_heads.shape[1], "the copies are not the heads of the attention")
-    columns, width, copies = k.shape[3], v.shape[3], heads // groups
+    heads, groups, copies = m.attributes["num_heads"], m.k.heads, m.k.number
+    require(heads == groups * copies, "the copies are not the heads of the attention")
+    columns, width = m.k.columns, m.v.columns
     require(isinstance(columns, int) and isinstance(width, int), "the size of a head is unknown")
-    require(q.shape is not None and q.shape[2:] == (heads * columns,), "the queries are not joined head by head")
-    rows = q.shape[1] if isinstance(q.shape[1], int) else -1
-    split = g.transpose(g.reshape(q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
+    require(m.q.shape is not None and m.q.shape[2:] == (heads * columns,), "the queries are not joined head by head")
+    rows = m.q.shape[1] if isinstance(m.q.shape[1], int) else -1
+    split = g.transpose(g.reshape(m.q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
     ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
-    keys, values = (in_dtype(g, rows_of(g, x), q.dtype, x.dtype) for x in (k, v))
-    mask = None if bias is None else repeated_bias(g, bias, heads, groups)
-    numbers = {**attributes, "num_heads": groups}
-    made = g.ms_multi_head_attention(ours, keys, values, None, None, mask, **numbers)
+    keys, values = (in_dtype(g, rows_of(g, x), m.q.dtype, x.dtype) for x in (m.k.x, m.v.x))
+    bias = None if m.bias is None else repeated_bias(g, m.bias, heads, groups)
+    numbers = {**m.attributes, "num_heads": groups}
+    made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, **numbers)
     back = g.transpose(g.reshape(made, [0, copies, rows, groups, width]), perm=[0, 2, 3, 1, 4])
     return g.reshape(back, [0, 0, heads * width])

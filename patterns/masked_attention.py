@@ -1,37 +1,22 @@
 """Attention whose scores a condition hides: softmax(where(condition, scale · q·kᵀ, low))·v."""
 
-from surgeon import Graph, Match, Tensor, rule
-from ._attention import NON_FINITE, fused, has_heads, scores, weighted
+from surgeon import Graph, Tensor, rule
+from ._attention import NON_FINITE, Core, fused, has_heads
+from ._scores import scores, weighted
 from ._standard import standard
 
 DIFFERS = {"non_finite": NON_FINITE, "extreme": "hidden keys stay hidden where all others have lower scores than they"}
 
 
-def by_condition(
-    g: Graph,
-    q: Tensor,
-    kt: Tensor,
-    v: Tensor,
-    mask: Tensor,
-    second: Tensor,
-    kept: Tensor,
-    hidden: Tensor,
-    low: float,
-    left: float,
-    right: float,
-    scale: float,
-    cap: float,
-    wide: int,
-) -> Tensor:
+def by_condition(g: Graph, m: Core) -> Tensor:
     """A low number in the place of hidden scores, to which masks may have been added before and after."""
-    plain = g.maybe_wider(scores(g, q, kt, left, right, scale, cap))
-    cold = g.any_of(g.add(plain, mask), plain)
-    seen = g.any_of(g.where(kept, cold, low), g.where(hidden, low, cold))
-    return weighted(g, g.any_of(g.add(seen, second), seen), v, wide)
+    cold = g.optional(g.add(scores(g, m, m.kt), m.mask))
+    seen = g.any_of(g.where(m.kept, cold, m.low), g.where(m.hidden, m.low, cold))
+    return weighted(g, m, g.optional(g.add(seen, m.second)), m.v)
 
 
 @rule(patterns=[by_condition], conditions=[has_heads], differs=DIFFERS)
-def masked_attention(g: Graph, match: Match) -> Tensor:
+def masked_attention(g: Graph, m: Core) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 
     What: as `attention`, where a condition puts a low number in the place of scores.  The least number of the dtype is
@@ -40,9 +25,9 @@ def masked_attention(g: Graph, match: Match) -> Tensor:
     and the number is one beside which scores count, a row that both hide could not be kept as it is: nothing is done.
     Numerics: rounding only, for scores above the low number.
     """
-    return fused(g, match)
+    return fused(g, m)
 
 
 @masked_attention.on("onnx", opset=23)
-def _(g: Graph, match: Match) -> Tensor:
-    return standard(g, match)
+def _(g: Graph, m: Core) -> Tensor:
+    return standard(g, m)

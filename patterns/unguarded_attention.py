@@ -1,9 +1,10 @@
 """Attention that hides no row whole: NaN of an empty softmax need not be looked for behind it."""
 
-from typing import Any
+from typing import Any, cast
 
-from surgeon import Graph, Tensor, rule
-from ._attention import without_nan
+from surgeon import Captures, Graph, Tensor, rule
+from ._nodes import Node, NodeBehindPast, Projected, group_query, multi_head, of_projections
+from ._scores import without_nan
 
 DIFFERS = {
     "non_finite": "what an infinity or NaN makes of a row is no longer set to zero",
@@ -11,63 +12,39 @@ DIFFERS = {
 }
 
 
-def of_heads(g: Graph, q: Tensor, k: Tensor, v: Tensor, **attributes: Any) -> Tensor:
-    """MultiHeadAttention without a mask."""
-    return without_nan(g, g.ms_multi_head_attention(q, k, v, **attributes))
+def of_heads(g: Graph, m: Node) -> Tensor:
+    """MultiHeadAttention or GroupQueryAttention without a mask."""
+    return without_nan(g, g.any_of(multi_head(g, m), group_query(g, m)))
 
 
-def of_projections(g: Graph, x: Tensor, w: Tensor, b: Tensor, **attributes: Any) -> Tensor:
+def of_whole(g: Graph, m: Projected) -> Tensor:
     """com.microsoft::Attention without a mask."""
-    return without_nan(g, g.ms_attention(x, w, b, **attributes))
+    return without_nan(g, g.ms_attention(m.q, m.weights, m.added, **m.attributes))
 
 
-def of_groups(g: Graph, q: Tensor, k: Tensor, v: Tensor, last: Tensor, total: Tensor, **attributes: Any) -> Tensor:
-    """GroupQueryAttention without a mask."""
-    return without_nan(g, g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[0])
-
-
-@rule(patterns=[of_heads, of_projections, of_groups], differs=DIFFERS)
-def unguarded_attention(
-    g: Graph,
-    attributes: dict[str, Any],
-    q: Any = None,
-    k: Any = None,
-    v: Any = None,
-    x: Any = None,
-    w: Any = None,
-    b: Any = None,
-    last: Any = None,
-    total: Any = None,
-) -> Any:
+@rule(patterns=[of_heads, of_whole], differs=DIFFERS)
+def unguarded_attention(g: Graph, m: Captures) -> Any:
     """Take out the search for NaN behind an attention without a mask, or with none but the future hidden.
 
     What: torch sets rows to zero of which all keys are hidden; where each row sees a key there are none.
     Numerics: none, for finite numbers.
     """
-    if x is not None:
-        return g.ms_attention(x, w, b, **attributes)
-    if last is not None:
-        return g.ms_group_query_attention(q, k, v, None, None, last, total, outputs=3, **attributes)[0]
-    return g.ms_multi_head_attention(q, k, v, **attributes)
+    if isinstance(m, Node):
+        return multi_head(g, m) if m.total is None else group_query(g, m)
+    return of_projections(g, cast(Projected, m))
 
 
-def behind_a_past(
-    g: Graph, q: Tensor, k: Tensor, v: Tensor, past_key: Tensor, past_value: Tensor, **attributes: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+def behind_a_past(g: Graph, m: NodeBehindPast) -> tuple[Tensor, Tensor, Tensor]:
     """MultiHeadAttention behind a past, without a mask."""
-    parts = (q, k, v, None, None, None, past_key, past_value)
-    made, keys, values = g.ms_multi_head_attention(*parts, outputs=3, **attributes)
+    made, keys, values = multi_head(g, m)
     return without_nan(g, made), keys, values
 
 
 @rule(patterns=[behind_a_past], differs=DIFFERS)
-def unguarded_attention_cache(
-    g: Graph, q: Tensor, k: Tensor, v: Tensor, past_key: Tensor, past_value: Tensor, attributes: dict[str, Any]
-) -> Any:
+def unguarded_attention_cache(g: Graph, m: NodeBehindPast) -> Any:
     """Take out the search for NaN behind an attention that takes a past, as `unguarded_attention` does.
 
     What: torch sets rows to zero of which all keys are hidden; where each row sees a key there are none.
     Numerics: none, for finite numbers.
     """
-    parts = (q, k, v, None, None, None, past_key, past_value)
-    return g.ms_multi_head_attention(*parts, outputs=3, **attributes)
+    return multi_head(g, m)

@@ -169,12 +169,56 @@ def test_records_build_on_one_another():
     assert next(field.default for field in Wider.fields() if field.name == "factor") == 2.0
 
 
+class Product(Captures):
+    x: Tensor = dims("... columns")
+    factor: float = 1.0
+    total: Tensor | None = None
+    columns: int
+
+
+class TwoProducts(Captures):
+    left: Product
+    right: Product
+
+
+def product(g: Graph, m: Product) -> Tensor:
+    m.total = g.optional(g.mul(m.x, m.factor))
+    return m.total
+
+
+def two_products(g: Graph, m: TwoProducts) -> Tensor:
+    return g.relu(g.add(product(g, m.left), product(g, m.right)))
+
+
+def is_right_total(m: TwoProducts) -> None:
+    require(m.right.total is not None and m.right.columns == m.right.total.shape[-1], "the total has its axes")
+
+
+@rule(patterns=[two_products], conditions=[is_right_total], target="any")
+def abs_products(g: Graph, m: TwoProducts) -> Tensor:
+    return g.add(g.mul(g.abs(m.left.x), m.left.factor), g.mul(g.neg(m.right.x), m.right.factor))
+
+
+def test_a_record_may_be_a_field_of_another():
+    assert [field.name for field in TwoProducts.fields()] == [
+        *("left_x", "left_factor", "left_total"),
+        *("right_x", "right_factor", "right_total"),
+    ]
+    found = model("two = Constant<value_float = 2.0>()  s = Mul(two, c)  t = Add(s, a)  y = Relu(t)")
+    out, _ = surgeon.rewrite(found, abs_products, check="none")
+    assert ops(out) == ["Abs", "Mul", "Neg", "Mul", "Add"]
+    turned = model("d = Transpose<perm = [0, 2, 1]>(a)  e = Transpose<perm = [0, 2, 1]>(c)  t = Add(d, e)  y = Relu(t)")
+    miss = surgeon.explain(turned, abs_products)[0]
+    assert miss.reason == "the columns of left_x is rows, no fixed number"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: type("Bad", (Captures,), {"__annotations__": {"match": Tensor}}), "cannot have a field 'match'"),
         (lambda: dims("a ... b ..."), '"..." once'),
-        (lambda: type("Bad", (Layout,), {"__annotations__": {"heads": Tensor}}), "Bad.heads is a tensor, and an axis"),
+        (lambda: type("Bad", (Layout,), {"__annotations__": {"heads": Tensor}}), "Bad.heads is a tensor, and an axis too"),
+        (lambda: type("Bad", (Captures,), {"__annotations__": {"a": Tensor}, "a": dims("a b")}), "and an axis too"),
         (lambda: surgeon.rules.rule.Rule.compiled(abs_blend, lambda g, m: g.relu(m.shape)), "no shape yet"),
     ],
 )

@@ -374,5 +374,19 @@ def _field(parameter: Parameter) -> Any:
     """What stands for a field of a record: to be unpacked where there may be several."""
     symbol = _symbol(parameter)
     if parameter.kind == "attributes":
-        return {OTHERS: symbol}
+        return _Attributes({OTHERS: symbol})
     return (symbol,) if parameter.kind == "rest" else symbol
+
+
+class _Attributes(dict[str, Any]):
+    """All further attributes of a node, to be unpacked."""
+
+    def __missing__(self, name: str) -> Any:
+        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As `__missing__`."""
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self[str(name)])

@@ -16,7 +16,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from surgeon.errors import Refused, RuleError, require
@@ -77,7 +77,8 @@ class Captures:
     list[int]`, `bias: Tensor | None = None`), `others: tuple[Tensor, ...]` for all further inputs, and `attributes:
     dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits
     does not bind it.  `dims` names the axes of a tensor; a field of the name of an axis is its size: annotated as int
-    it must be fixed.
+    it must be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the
+    names `q_...`, with axes of its own.
 
     In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
     captures an inner tensor.  In conditions and replacements it is what was found.
@@ -101,6 +102,7 @@ class Captures:
     """
 
     _fields: ClassVar[Mapping[str, Parameter]] = {}
+    _parts: ClassVar[Mapping[str, "type[Captures]"]] = {}
     _dims: ClassVar[Mapping[str, Dims]] = {}
     _axes: ClassVar[frozenset[str]] = frozenset()
 
@@ -108,9 +110,11 @@ class Captures:
         """Read the fields of a subclass, behind those of what it builds on."""
         fields: dict[str, Parameter] = {}
         axes: dict[str, Dims] = {}
+        parts: dict[str, type[Captures]] = {}
         for base in reversed(cls.__mro__[1:]):
             fields |= vars(base).get("_fields", {})
             axes |= vars(base).get("_dims", {})
+            parts |= vars(base).get("_parts", {})
         space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
         for name, annotation in inspect.get_annotations(cls).items():
             if name in _OWN:
@@ -119,20 +123,25 @@ class Captures:
             if name in vars(cls):
                 delattr(cls, name)
             axes.pop(name, None)
+            parts.pop(name, None)
             if isinstance(default, Dims):
                 axes[name], default = default, default.default
             fields[name] = Parameter(name, meaning(annotation, space, f"{cls.__qualname__}.{name}"), default)
-        cls._fields, cls._dims = fields, axes
+            part = record_of(fields[name])
+            if part is not None:
+                parts[name] = part
+                del fields[name]
+        cls._fields, cls._dims, cls._parts = fields, axes, parts
         cls._axes = frozenset(
             found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
         )
-        for name in cls._axes & fields.keys():
-            if name in axes or stands_for_tensor(fields[name].type):
-                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis is called so, too; rename one.")
+        for name in sorted(cls._axes & {*fields, *parts}):
+            if name in axes or name in parts or stands_for_tensor(fields[name].type):
+                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
 
-    def __init__(self, match: Match) -> None:
-        """The captures of a match."""
-        self.__dict__["_match"] = match
+    def __init__(self, match: Match, prefix: str = "") -> None:
+        """The captures of a match.  prefix: of their names there, where the record is a field of another."""
+        self.__dict__.update(_match=match, _prefix=prefix)
 
     @property
     def match(self) -> Match:
@@ -146,9 +155,23 @@ class Captures:
     @classmethod
     def fields(cls) -> tuple[Parameter, ...]:
         """What it captures, in order; the sizes of axes apart."""
+        return (
+            *cls._own_fields(),
+            *(
+                replace(field, name=f"{name}_{field.name}")
+                for name, part in cls._parts.items()
+                for field in part.fields()
+            ),
+        )
+
+    @classmethod
+    def _own_fields(cls) -> tuple[Parameter, ...]:
         return tuple(field for name, field in cls._fields.items() if name not in cls._axes)
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._parts:
+            part = self.__dict__[name] = self._parts[name](self._match, f"{self._prefix}{name}_")
+            return part
         field = self._fields.get(name)
         if field is None:
             known = ", ".join(self._fields)
@@ -157,7 +180,7 @@ class Captures:
             self.__dict__.update(self._sizes())
             value = self.__dict__.get(name, field.default)
         else:
-            value = self._match[name] if name in self._match.bound else field.default
+            value = self._found(name, field.default)
         if value is NONE:
             what = "has no axis" if name in self._axes else "does not bind"
             raise RuleError(
@@ -167,9 +190,15 @@ class Captures:
         self.__dict__[name] = value
         return value
 
+    def _found(self, name: str, default: Any) -> Any:
+        name = self._prefix + name
+        return self._match[name] if name in self._match.bound else default
+
     def require_dims(self) -> None:
         """Raise Refused where a captured tensor has other axes than its field says."""
         self._sizes()
+        for name in self._parts:
+            getattr(self, name).require_dims()
 
     def _sizes(self) -> dict[str, Size]:
         """The sizes of all axes that have a name.  Raises Refused where the tensors' shapes do not agree with them."""
@@ -206,7 +235,7 @@ class Captures:
     def _named_axes(self) -> Iterator[tuple[str, str, Size]]:
         """Each axis of each captured tensor that says its axes: the capture, the axis, and its size."""
         for name, said in self._dims.items():
-            tensor = self._match[name] if name in self._match.bound else None
+            tensor, name = self._found(name, None), self._prefix + name
             if tensor is None:
                 continue
             shape = tensor.shape
@@ -234,11 +263,18 @@ def record_of(parameter: Parameter) -> type[Captures] | None:
     return kind if isinstance(kind, type) and issubclass(kind, Captures) else None
 
 
-def recorded(record: type[Captures], symbol: Callable[[Parameter], Any], name: Callable[[str, Any], Any]) -> Captures:
-    """A record as a pattern sees it.  symbol: what stands for a field; name: gives an inner tensor a field's name."""
+def recorded(
+    record: type[Captures], symbol: Callable[[Parameter], Any], name: Callable[[str, Any], Any], prefix: str = ""
+) -> Captures:
+    """A record as a pattern sees it.  symbol: what stands for a field; name: gives an inner tensor a field's name.
+
+    prefix: of the names, where it is a field of another.
+    """
     kind = _recording(record)
     made = kind.__new__(kind)
-    made.__dict__.update({field.name: symbol(field) for field in record.fields()}, _name=name)
+    own = {field.name: symbol(replace(field, name=prefix + field.name)) for field in record._own_fields()}
+    parts = {of: recorded(part, symbol, name, f"{prefix}{of}_") for of, part in record._parts.items()}
+    made.__dict__.update(own, **parts, _name=name, _prefix=prefix)
     return made
 
 
@@ -248,7 +284,7 @@ def _recording(record: type[Captures]) -> type[Captures]:
     def assign(self: Captures, field: str, value: Any) -> None:
         if field not in record._fields or field in record._axes:
             raise RuleError(f"{record.__name__} has no capture {field!r}; list it in the class.")
-        self.__dict__[field] = self.__dict__["_name"](field, value)
+        self.__dict__[field] = self.__dict__["_name"](self.__dict__["_prefix"] + field, value)
 
     def absent(self: Captures, field: str) -> Any:
         if field in record._axes:

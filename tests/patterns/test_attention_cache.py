@@ -166,7 +166,7 @@ SPARES = [
     Case(capped_attention_cache, "scores that are not capped", why="not capped",
          model=grouped(f"{CACHES} {COPIES} {MASK} {CAPPED.replace(LIMIT, '').replace('Add(f', 'Add(r')}", ONE,
                        output="float[1, 4, s, 8]")),
-    Case(cache_length, "a cache of unknown heads", why="the number of heads",
+    Case(cache_length, "a cache of unknown heads", why="the heads of x is h, no fixed number",
          model=graph(f"{CACHES} {LENGTH} y = Identity(w)", INPUTS.replace("[b, 4,", "[b, h,"), output="float[u]",
                      present=PRESENT.replace("4,", "h,"))),
     Case(cache_length, "the length of anything else", why="wanted axis",

@@ -184,7 +184,7 @@ SPARES = [
     Case(attention_of_three_projections, "a bias of the rows", why="other axes than that of the columns",
          model=graph(f"{PRODUCTS} q = Add(a, column) {NODE}(q, c, d)", "float[b, 3, 6] x", "float[b, 3, 8]"),
          ep="cuda"),
-    Case(attention_of_one_projection, "weights with an axis too many", why="no matrix",
+    Case(attention_of_one_projection, "weights with an axis too many", why="has 3 axes where inputs, outputs",
          model=graph(CUT.replace("MatMul(x, w)", "MatMul(x, boxed)"))),
     Case(attention_of_one_projection, "parts in another order", why="wanted",
          model=graph(CUT.replace("q, k, v = Split", "k, q, v = Split"))),

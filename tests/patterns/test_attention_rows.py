@@ -44,7 +44,7 @@ SPARES = [
     Case(attention_of_rows, "keys that come as heads", target="onnx", why="found input 'kf'",
          model=graph(f"{MOVED} {NODE} {BACK}".replace("kf = Transpose<perm = [0, 2, 1, 3]>(k) ", ""),
                      INPUTS.replace("float[b, t, 2, 8] k", "float[b, 2, t, 8] kf"))),
-    Case(attention_of_rows, "a free number of heads", target="onnx", why="number of heads",
+    Case(attention_of_rows, "a free number of heads", target="onnx", why="heads of q_x is h, no fixed",
          model=graph(f"{MOVED} {NODE} {BACK}", INPUTS.replace("4, 8] q", "h, 8] q"), output="float[b, s, h, 6]")),
     Case(attention_of_rows, "keys that are asked for as heads too", target="onnx", why="is also used",
          model=graph(f"{MOVED} {TURNED} {NODE.replace('(qf, kf', '(qt, kt')} {BACK} z = Neg(kt)", TABLES,

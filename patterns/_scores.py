@@ -1,0 +1,69 @@
+"""The scores of an attention in parts, and what becomes of them, as patterns look for them."""
+
+from surgeon import Captures, Graph, Tensor
+from ._layouts import ABSENT
+
+
+class Scores(Captures):
+    """scale · q·kᵀ, and what is added to it or put in its place before the softmax.
+
+    mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
+    to, in the place of which `low` is put.  left, right, scale: numbers on q, on k and on the product.  cap: the scores
+    are cap · tanh(scores / cap).  wide: the dtype that values are cast to.  guarded: the weights, if NaN becomes 0.
+    read: the values that they meet.
+    """
+
+    q: Tensor
+    mask: Tensor = ABSENT
+    second: Tensor = ABSENT
+    kept: Tensor = ABSENT
+    hidden: Tensor = ABSENT
+    low: float = ABSENT
+    left: float = 1.0
+    right: float = 1.0
+    scale: float = 1.0
+    cap: float = ABSENT
+    wide: int = ABSENT
+    guarded: Tensor = ABSENT
+    read: Tensor = ABSENT
+
+    @property
+    def masks(self) -> list[Tensor]:
+        """What is added to the scores, before and behind the condition."""
+        return [mask for mask in (self.mask, self.second) if mask is not None]
+
+    @property
+    def given(self) -> list[Tensor]:
+        """The tensors of the model that together have the shape of what is added to the scores."""
+        return self.masks + [mask for mask in (self.kept, self.hidden) if mask is not None]
+
+    @property
+    def condition(self) -> tuple[Tensor, bool]:
+        """The condition, and whether it holds for the keys that are seen; else for those that are not."""
+        return (self.hidden, False) if self.kept is None else (self.kept, True)
+
+
+def scores(g: Graph, m: Scores, kt: Tensor) -> Tensor:
+    """q·kᵀ, with numbers on q, on k, and on the product, which may be capped: cap · tanh(scores / cap)."""
+    product = g.maybe_wider(g.matmul(g.optional(g.mul(m.q, m.left)), g.optional(g.mul(kt, m.right))))
+    scaled = g.optional(g.mul(product, m.scale))
+    return g.maybe_wider(g.any_of(g.mul(g.tanh(g.div(scaled, m.cap)), m.cap), scaled))
+
+
+def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
+    """Scores to which a mask or two may be added."""
+    cold = scores(g, m, kt)
+    return g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask), cold)
+
+
+def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
+    """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
+    m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)
+    m.guarded = soft
+    weights = g.any_of(without_nan(g, m.guarded), soft)
+    return g.matmul(g.maybe_narrower(weights), g.any_of(g.cast(m.read, to=m.wide), m.read))
+
+
+def without_nan(g: Graph, made: Tensor) -> Tensor:
+    """A tensor with 0 in the place of NaN."""
+    return g.where(g.isnan(made), 0.0, made)
