@@ -161,6 +161,12 @@ def test_records_build_on_one_another():
     [
         (lambda: type("Bad", (Captures,), {"__annotations__": {"match": Tensor}}), "cannot have a field 'match'"),
         (lambda: dims("a ... b ..."), '"..." once'),
+        (
+            lambda: type(
+                "Bad", (Captures,), {"__annotations__": {"x": Tensor, "width": int}, "x": dims("rows 2*width")}
+            ),
+            r'Bad.width is the size of no axis: .* as in dims\("... width"\)',
+        ),
         (lambda: surgeon.rules.rule.Rule.compiled(abs_blend, lambda g, m: g.relu(m.shape)), "no shape yet"),
     ],
 )

@@ -119,6 +119,13 @@ class Captures:
         cls._axes = frozenset(
             found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
         )
+        alone = {axis.removesuffix("?") for one in axes.values() for layout in one.layouts for axis in layout}
+        for name in cls._axes - alone:
+            if name in fields and fields[name].default is NONE:
+                raise RuleError(
+                    f"{cls.__qualname__}.{name} is the size of no axis: dims computes with {name!r} and calls no axis "
+                    f'so, and sizes are not solved for. Capture a tensor that has it, as in dims("... {name}").'
+                )
 
     def __init__(self, match: Match) -> None:
         """The captures of a match."""
