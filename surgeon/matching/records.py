@@ -85,6 +85,7 @@ class Captures:
 
     Args:
         match: the match whose captures these are.
+        prefix: what stands before their names there, where the record is a field of another.
 
     Raises:
         RuleError: a field is read that the pattern does not bind, and that has no default; two things have one name.

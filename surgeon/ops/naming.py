@@ -31,8 +31,8 @@ RESERVED = frozenset(
     DEFAULT_OPSET GLOBAL_FUNC_MAP OPSET_FUNC_MAP cleanup copy doc_string fold_constants functions import_domains inputs
     ir_version layer name name_idx node_ids nodes opset outputs producer_name producer_version register subgraphs
     tensors toposort
-    any_number any_of any_tensor call called capture emit helper_opset home literal made named op optional say shared
-    such_that
+    any_number any_of any_tensor call called capture emit exposed helper_opset home literal made named op optional say
+    shared such_that
     version versions
     """.split()  # noqa: SIM905 - a list literal would take a line per name
 )
