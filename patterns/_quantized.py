@@ -4,9 +4,24 @@ A float is (integer − zero point) · scale.  Of the left factor both are one n
 each column (MatMulIntegerBase::IsBQuantParamSupported in ONNX Runtime).
 """
 
+from typing import Any
+
 import numpy as np
 
-from surgeon import Graph, Tensor, require
+from surgeon import Captures, Graph, Tensor, require
+
+
+class Product(Captures):
+    """Two factors, the scale and the zero point of each, both scales in one perhaps, and a bias."""
+
+    a: Tensor
+    b: Tensor
+    a_scale: Tensor | Any = None
+    b_scale: Tensor | Any = None
+    scale: Tensor | Any = None
+    a_zero: Tensor | Any = None
+    b_zero: Tensor | Any = None
+    bias: Tensor | Any = None
 
 
 def is_number(x: Tensor) -> bool:

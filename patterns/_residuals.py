@@ -1,32 +1,38 @@
 """What the rules of a residual and the norm behind it have in common."""
 
-from surgeon import Constant, Graph, Tensor, require
+from typing import Any
+
+from surgeon import Captures, Constant, Graph, Tensor, require
 
 
-def residual(g: Graph, x: Tensor, skip: Tensor, bias: Constant) -> Tensor:
+class Residual(Captures):
+    """Two tensors and a bias that are added up, and what the norm of their sum is told: of RMSNorm no beta."""
+
+    x: Tensor
+    skip: Tensor
+    bias: Constant | Any = None
+    gamma: Constant
+    beta: Constant | Any = None
+    epsilon: float
+
+
+def residual(g: Graph, m: Residual) -> Tensor:
     """x + bias + skip, or x + skip."""
-    return g.any_of(g.add(x, bias, skip), g.add(x, skip))
+    return g.any_of(g.add(m.x, m.bias, m.skip), g.add(m.x, m.skip))
 
 
-def summed(g: Graph, x: Tensor, skip: Tensor, bias: Constant | None) -> Tensor:
+def summed(g: Graph, m: Residual) -> Tensor:
     """x + bias + skip, in which the bias may be left out."""
-    return g.add(x, skip) if bias is None else g.add(x, bias, skip)
+    return g.add(m.x, m.skip) if m.bias is None else g.add(m.x, m.bias, m.skip)
 
 
-def is_a_residual(
-    x: Tensor,
-    skip: Tensor,
-    gamma: Constant,
-    epsilon: float,
-    beta: Constant | None = None,
-    bias: Constant | None = None,
-) -> None:
+def is_a_residual(m: Residual) -> None:
     """What ONNX Runtime's kernel takes: two or three axes, of equal sizes, and vectors over the last."""
-    require(x.shape is not None and skip.shape is not None, "the shapes of both summands must be known")
-    require(x.shape == skip.shape, "both summands must be known to have the same shape")
-    require(x.rank in (2, 3), "the summands must have two or three axes")
-    require(epsilon >= 0, "ONNX Runtime's kernel takes no negative epsilon")
-    for vector in (gamma, beta, bias):
+    require(m.x.shape is not None and m.skip.shape is not None, "the shapes of both summands must be known")
+    require(m.x.shape == m.skip.shape, "both summands must be known to have the same shape")
+    require(m.x.rank in (2, 3), "the summands must have two or three axes")
+    require(m.epsilon >= 0, "ONNX Runtime's kernel takes no negative epsilon")
+    for vector in (m.gamma, m.beta, m.bias):
         if vector is not None:
-            require(vector.dtype == x.dtype, "scale and bias must have the dtype of the summands")
-            require(vector.shape == x.shape[-1:], "scale and bias must be vectors over the last axis")
+            require(vector.dtype == m.x.dtype, "scale and bias must have the dtype of the summands")
+            require(vector.shape == m.x.shape[-1:], "scale and bias must be vectors over the last axis")

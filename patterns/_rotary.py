@@ -1,14 +1,38 @@
-"""What rotary embeddings have in common: their tables, and how the ops that take them are written."""
+"""What rotary embeddings have in common: what they capture, and the tables that were found."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from surgeon import Graph, Match, Tensor, require
-from ._layouts import size_of
+from surgeon import Captures, Constant, Graph, Tensor, dims, require
 
 Array = np.ndarray[Any, Any]
+
+
+class Rotary(Captures):
+    """A tensor that is turned, and its cosines and sines: given, of angles, or fixed, for half a head or the whole.
+
+    x: the heads stand before the rows or behind them.  spread: angles with or without an axis for the heads; angles and
+    row_cos, row_sin have none.  cos_spread, sin_spread: tables with axes for heads and copies.  dtype, last: of casts.
+    """
+
+    x: Tensor = dims("batch _ _ columns")
+    cos: Tensor | Any = None
+    sin: Tensor | Any = None
+    cos_spread: Tensor | Any = None
+    sin_spread: Tensor | Any = None
+    row_cos: Tensor | Any = dims("tables rows half", default=None)
+    row_sin: Tensor | Any = dims("tables rows half", default=None)
+    whole_cos: Constant | Any = None
+    whole_sin: Constant | Any = None
+    angles: Tensor | Any = dims("tables rows half", default=None)
+    spread: Tensor | Any = None
+    cos_factor: float = 1.0
+    sin_factor: float = 1.0
+    dtype: int | Any = None
+    last: int | Any = None
+    columns: int
 
 
 class Tables(NamedTuple):
@@ -23,14 +47,6 @@ class Tables(NamedTuple):
     rows: int = 2
 
 
-def of_heads(x: Tensor) -> int:
-    """The size of a head, where x is [batch, head, row, column]."""
-    require(x.rank == 4, "the input has other axes than batch, head, row, column")
-    size = x.shape[3]
-    require(isinstance(size, int) and size % 2 == 0, "the size of a head is unknown or odd")
-    return int(size)
-
-
 def one_of_two(first: Array, second: Array) -> Array:
     """One of the two equal parts of a fixed table, as [batch, row, column]."""
     require(first.shape == second.shape and bool(np.all(first == second)), "unlike halves of a table")
@@ -41,48 +57,40 @@ def one_of_two(first: Array, second: Array) -> Array:
 
 def require_fits(x: Tensor, batch: Any, rows: Any, columns: Any, axis: int = 2) -> None:
     """Refuse tables that are broadcast along other axes than batch and heads, or to which x is."""
-    require(columns == x.shape[3] // 2, "the tables are not of half a head")
+    require(2 * columns == x.shape[3], "the tables are not of half a head")
     for size, wanted in ((rows, x.shape[axis]), *(((batch, x.shape[0]),) if batch != 1 else ())):
         fixed = 1 in (size, wanted) or (isinstance(size, int) and isinstance(wanted, int))
         require(size == wanted or not fixed, "the tables have other batches or rows than the input")
 
 
-def tables(g: Graph, match: Match, x: Tensor, halved: Callable[[Array], Array]) -> Tables:
+def tables(g: Graph, m: Rotary, halved: Callable[[Array], Array] = lambda values: values) -> Tables:
     """The tables that a match found.  halved: what takes one of the two equal parts of a fixed table."""
-    require(x.dtype is not None, "the dtype of the input is unknown")
-    if "whole_cos" in match.bound:
-        first, second = (halved(match[name].values).astype(x.dtype) for name in ("whole_cos", "whole_sin"))
+    require(m.x.dtype is not None, "the dtype of the input is unknown")
+    if m.whole_cos is not None:
+        first, second = (halved(table.values).astype(m.x.dtype) for table in (m.whole_cos, m.whole_sin))
         require(first.shape == second.shape, "the tables' shapes differ or are unknown")
-        require_fits(x, *first.shape)
+        require_fits(m.x, *first.shape)
         return Tables(first, second, len(first) == 1)
-    if "angles" in match.bound:
-        angles = match["angles"]
-        require(angles.rank == 3, "the angles' shape is unknown")
-        require_fits(x, *angles.shape)
-        return Tables(*curves(g, match, angles), angles.shape[0] == 1)
-    if "spread" in match.bound:
-        angles = match["spread"]
-        return given(g, x, curves(g, match, angles), (angles.shape, angles.shape), angles.rank)
-    if "row_cos" in match.bound:
-        cos, sin = match["row_cos"], match["row_sin"]
-        require(cos.shape is not None and sin.shape == cos.shape, "the tables' shapes differ or are unknown")
-        require(cos.rank == 3, "the tables have other axes than batch, row, column")
-        require_fits(x, *cos.shape)
-        return Tables(cos, sin, cos.shape[0] == 1)
-    cos, sin = match["cos"], match["sin"]
-    if "cos_spread" not in match.bound:
-        return given(g, x, (cos, sin), (cos.shape, sin.shape), cos.rank)
-    spread = [match[name].shape for name in ("cos_spread", "sin_spread")]
-    return given(g, x, (cos, sin), (spread[0][:-1], spread[1][:-1]), cos.rank)
+    for whole in (m.angles, m.row_cos):
+        if whole is not None:
+            require_fits(m.x, *whole.shape)
+            cos, sin = (m.row_cos, m.row_sin) if m.angles is None else curves(g, m, whole)
+            return Tables(cos, sin, whole.shape[0] == 1)
+    if m.spread is not None:
+        return given(g, m.x, curves(g, m, m.spread), (m.spread.shape, m.spread.shape), m.spread.rank)
+    sizes = m.cos.shape, m.sin.shape
+    if m.cos_spread is not None:
+        sizes = m.cos_spread.shape[:-1], m.sin_spread.shape[:-1]
+    return given(g, m.x, (m.cos, m.sin), sizes, m.cos.rank)
 
 
-def curves(g: Graph, match: Match, angles: Tensor) -> tuple[Tensor, Tensor]:
+def curves(g: Graph, m: Rotary, angles: Tensor) -> tuple[Tensor, Tensor]:
     """Cosine and sine of angles, each with the factor and the dtypes that the match found."""
     made = []
-    for curve, name in ((g.cos(angles), "cos_factor"), (g.sin(angles), "sin_factor")):
-        times = g.mul(curve, match[name]) if name in match.bound and match[name] != 1.0 else curve
-        for dtype in ("dtype", "last"):
-            times = g.cast(times, to=match[dtype]) if dtype in match.bound else times
+    for curve, factor in ((g.cos(angles), m.cos_factor), (g.sin(angles), m.sin_factor)):
+        times = g.mul(curve, factor) if factor != 1.0 else curve
+        for dtype in (m.dtype, m.last):
+            times = times if dtype is None else g.cast(times, to=dtype)
         made.append(times)
     return made[0], made[1]
 
@@ -101,49 +109,3 @@ def given(g: Graph, x: Tensor, found: tuple[Tensor, Tensor], sizes: tuple[Any, A
     else:
         cos, sin = (item if rank == 3 else g.squeeze(item, [3 - axis]) for item in found)
     return Tables(cos, sin, batch == 1, axis)
-
-
-Write = Callable[..., Tensor]
-
-
-def by_heads(write: Write) -> Write:
-    """What writes an op that takes [batch, head, row, column] or joined heads, for heads behind rows too."""
-
-    def for_both(g: Graph, x: Tensor, found: Tables, **attributes: int) -> Tensor:
-        if found.rows == 2:
-            return write(g, x, found, x.shape[3], **attributes)
-        heads, size = x.shape[2:]
-        require(isinstance(heads, int), "the number of heads is unknown")
-        rows = g.reshape(x, [0, 0, heads * size])
-        return g.reshape(write(g, rows, found, size, num_heads=heads, **attributes), [0, 0, heads, size])
-
-    return for_both
-
-
-@by_heads
-def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
-    """com.microsoft::RotaryEmbedding with these tables."""
-    if found.is_one:
-        places: Any = np.zeros(1, np.int64)
-    else:
-        rows = g.slice(g.shape(found.cos), [0], [2], [0])
-        count = g.reduce_prod(rows, axes=[0], keepdims=0)
-        places = g.reshape(g.range(np.int64(0), count, np.int64(1)), rows)
-    cosine, sine = (
-        item.reshape(-1, size // 2) if isinstance(item, np.ndarray) else g.reshape(item, [-1, size // 2])
-        for item in (found.cos, found.sin)
-    )
-    made: Tensor = g.ms_rotary_embedding(x, places, cosine, sine, **attributes)
-    return made
-
-
-@by_heads
-def standard(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
-    """RotaryEmbedding with these tables."""
-    cosine, sine = found.cos, found.sin
-    if found.is_one:
-        batch = size_of(g, x, 0)
-        shape = g.concat(batch, np.ones(2, np.int64), axis=0)
-        cosine, sine = g.expand(cosine, shape), g.expand(sine, shape)
-    made: Tensor = g.rotary_embedding(x, cosine, sine, **attributes)
-    return made

@@ -4,32 +4,40 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Graph, Match, Tensor, require
+from surgeon import Captures, Graph, Tensor, require
 from ._layouts import size_of
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
 OFF = {"scale": 1.0, "is_packed_batching": 0}
 
 
-def of_runtime(g: Graph, node: Tensor, places: Tensor, table: Tensor, other: Tensor, **attributes: Any) -> Any:
-    """com.microsoft::RotaryEmbedding, with rows of its tables for all places."""
-    return g.ms_rotary_embedding(node, places, table, other, **attributes)
+class Node(Captures):
+    """One node: what it turns, rows of its tables for all places, and the places, unless they are the input's own."""
+
+    node: Tensor | Any = None
+    table: Tensor | Any = None
+    other: Tensor | Any = None
+    places: Tensor | Any = None
+    attributes: dict[str, Any]
 
 
-def of_onnx(
-    g: Graph, node: Tensor, table: Tensor, other: Tensor, places: Tensor | None = None, **attributes: Any
-) -> Any:
-    """RotaryEmbedding, with rows of its tables for all places, or for those of the input."""
-    return g.rotary_embedding(node, table, other, places, **attributes)
+def of_runtime(g: Graph, m: Node) -> Tensor:
+    """com.microsoft::RotaryEmbedding."""
+    return g.ms_rotary_embedding(m.node, m.places, m.table, m.other, **m.attributes)
 
 
-def sizes_of(match: Match) -> tuple[int, int, int]:
+def of_onnx(g: Graph, m: Node) -> Tensor:
+    """RotaryEmbedding."""
+    return g.rotary_embedding(m.node, m.table, m.other, m.places, **m.attributes)
+
+
+def sizes_of(m: Node) -> tuple[int, int, int]:
     """How many heads there are, how large each is, and how much of it is turned."""
-    x, numbers = match["node"], match["attributes"]
+    x, numbers = m.node, m.attributes
     more = {name for name in set(numbers) - SAID if name not in OFF or numbers[name] != OFF[name]}
     require(not more, f"nothing else has {', '.join(sorted(more))}")
     require(x.rank in (3, 4), "the input has other axes than batch, head, row, column")
-    half: Any = match["table"].shape[-1] if match["table"].shape else None
+    half: Any = m.table.shape[-1] if m.table.shape else None
     require(isinstance(half, int), "the size of the tables is unknown")
     part = numbers.get("rotary_embedding_dim", 0)
     if x.rank == 4:
@@ -45,13 +53,11 @@ def sizes_of(match: Match) -> tuple[int, int, int]:
     return heads, size, part or size
 
 
-def rows_of(g: Graph, match: Match) -> list[Tensor]:
+def rows_of(g: Graph, m: Node) -> list[Tensor]:
     """The two tables' rows for the places: [batch, row, column], or of a batch of one for all."""
-    tables = [match["table"], match["other"]]
-    places = match["places"] if "places" in match.bound else None
+    tables, places, x = [m.table, m.other], m.places, m.node
     if places is None:
         return tables
-    x = match["node"]
     require(places.shape is not None, "the shape of the places is unknown")
     if places.rank == 2:
         return [g.gather(table, places, axis=0) for table in tables]
@@ -61,37 +67,37 @@ def rows_of(g: Graph, match: Match) -> list[Tensor]:
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
 
 
-def as_onnx(g: Graph, match: Match) -> Tensor:
+def as_onnx(g: Graph, m: Node) -> Tensor:
     """The same as RotaryEmbedding."""
-    heads, size, part = sizes_of(match)
-    x, places = match["node"], match["places"]
-    numbers: dict[str, int] = {"interleaved": match["attributes"].get("interleaved", 0)}
+    heads, size, part = sizes_of(m)
+    x, places = m.node, m.places
+    numbers: dict[str, int] = {"interleaved": m.attributes.get("interleaved", 0)}
     numbers |= {"num_heads": heads} if x.rank == 3 else {}
     numbers |= {"rotary_embedding_dim": part} if part < size else {}
     made: Tensor
     if places.rank == 2:
-        made = g.rotary_embedding(x, match["table"], match["other"], places, **numbers)
+        made = g.rotary_embedding(x, m.table, m.other, places, **numbers)
         return made
     shape = g.concat(size_of(g, x, 0), np.ones(2, np.int64), axis=0)
-    made = g.rotary_embedding(x, *(g.expand(rows, shape) for rows in rows_of(g, match)), **numbers)
+    made = g.rotary_embedding(x, *(g.expand(rows, shape) for rows in rows_of(g, m)), **numbers)
     return made
 
 
-def in_parts(g: Graph, match: Match) -> Tensor:
+def in_parts(g: Graph, m: Node) -> Tensor:
     """The same in primitives."""
-    heads, size, part = sizes_of(match)
-    x = match["node"]
-    cos, sin = (g.unsqueeze(rows, [1 if x.rank == 4 else 2]) for rows in rows_of(g, match))
+    heads, size, part = sizes_of(m)
+    x = m.node
+    cos, sin = (g.unsqueeze(rows, [1 if x.rank == 4 else 2]) for rows in rows_of(g, m))
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
     turned, rest = (whole, None) if part == size else g.split(whole, [part, size - part], axis=-1, outputs=2)
     half = part // 2
-    if match["attributes"].get("interleaved", 0):
+    if m.attributes.get("interleaved", 0):
         pairs = g.split(g.reshape(turned, [0, 0, 0, half, 2]), [1, 1], axis=-1, outputs=2)
         first, second = (g.squeeze(item, [-1]) for item in pairs)
     else:
         first, second = g.split(turned, [half, half], axis=-1, outputs=2)
     parts = [g.sub(g.mul(first, cos), g.mul(second, sin)), g.add(g.mul(second, cos), g.mul(first, sin))]
-    if match["attributes"].get("interleaved", 0):
+    if m.attributes.get("interleaved", 0):
         made = g.reshape(g.concat(*(g.unsqueeze(item, [-1]) for item in parts), axis=-1), [0, 0, 0, part])
     else:
         made = g.concat(*parts, axis=-1)

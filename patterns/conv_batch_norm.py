@@ -4,86 +4,83 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Constant, Graph, Match, Tensor, require, rule
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
 from ._channels import Array, convolution, new_bias, scaled, scaled_weights
 
 
-def conv_and_norm(
-    g: Graph,
-    x: Tensor,
-    w: Constant,
-    scale: Constant,
-    shift: Constant,
-    mean: Constant,
-    variance: Constant,
-    epsilon: float,
-    momentum: float,
-    bias: Constant | None = None,
-    **attributes: Any,
-) -> Tensor:
-    """(conv(x) − mean) / √(variance + ε) · scale + shift, each a vector over channels; momentum plays no part."""
-    made = g.any_of(g.conv(x, w, bias, **attributes), g.conv_transpose(x, w, bias, **attributes))
-    return g.batch_normalization(made, scale, shift, mean, variance, epsilon=epsilon, momentum=momentum)
+class Normalised(Captures):
+    """A convolution or a linear layer, and what is told of the normalisation behind it; momentum plays no part."""
+
+    x: Tensor
+    w: Constant
+    bias: Constant | Any = None
+    scale: Constant
+    shift: Constant
+    mean: Constant
+    variance: Constant
+    epsilon: float
+    momentum: float
+    attributes: dict[str, Any]
 
 
-def linear_and_norm(
-    g: Graph,
-    x: Tensor,
-    w: Constant,
-    scale: Constant,
-    shift: Constant,
-    mean: Constant,
-    variance: Constant,
-    epsilon: float,
-    momentum: float,
-    bias: Constant | None = None,
-    **attributes: Any,
-) -> Tensor:
+def norm(g: Graph, m: Normalised, made: Tensor) -> Tensor:
+    """(made − mean) / √(variance + ε) · scale + shift, each a vector over channels."""
+    vectors = m.scale, m.shift, m.mean, m.variance
+    return g.batch_normalization(made, *vectors, epsilon=m.epsilon, momentum=m.momentum)
+
+
+def conv_and_norm(g: Graph, m: Normalised) -> Tensor:
+    """(conv(x) − mean) / √(variance + ε) · scale + shift."""
+    made = (write(m.x, m.w, m.bias, **m.attributes) for write in (g.conv, g.conv_transpose))
+    return norm(g, m, g.any_of(*made))
+
+
+def linear_and_norm(g: Graph, m: Normalised) -> Tensor:
     """The same behind a Gemm, whose columns are the channels."""
-    made = g.gemm(x, w, bias, **attributes)
-    return g.batch_normalization(made, scale, shift, mean, variance, epsilon=epsilon, momentum=momentum)
+    return norm(g, m, g.gemm(m.x, m.w, m.bias, **m.attributes))
 
 
-def at_inference(match: Match) -> None:
+def at_inference(m: Normalised) -> None:
     """Before opset 14 further outputs, of statistics, mean training (ONNX spec, BatchNormalization-9)."""
-    norms = [node for node in match.nodes if node.op == "BatchNormalization"]
+    norms = [node for node in m.match.nodes if node.op == "BatchNormalization"]
     require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
 
 
-def as_line(match: Match) -> tuple[Array, Array]:
+def as_line(m: Normalised) -> tuple[Array, Array]:
     """(factor, offset): the normalisation is x · factor + offset, in double precision."""
-    names = ("scale", "shift", "mean", "variance")
-    require(all(match[name].rank == 1 for name in names), "scale, bias, mean and variance must be vectors")
-    require(len({match[name].shape for name in names}) == 1, "scale, bias, mean and variance must be of one length")
-    scale, shift, mean, variance = (match[name].values.astype(np.float64) for name in names)
+    vectors = (m.scale, m.shift, m.mean, m.variance)
+    require(all(vector.rank == 1 for vector in vectors), "scale, bias, mean and variance must be vectors")
+    require(len({vector.shape for vector in vectors}) == 1, "scale, bias, mean and variance must be of one length")
+    scale, shift, mean, variance = (vector.values.astype(np.float64) for vector in vectors)
     with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + match["epsilon"])
+        factor = scale / np.sqrt(variance + m.epsilon)
         return factor, shift - mean * factor
 
 
 @rule(patterns=[conv_and_norm], conditions=[at_inference], target="onnx", opset=7)
-def conv_batch_norm(g: Graph, match: Match, x: Tensor, w: Constant, **attributes: Any) -> Tensor:
+def conv_batch_norm(g: Graph, m: Normalised) -> Tensor:
     """Fold a batch normalisation at inference into the convolution before it.
 
     What: weights · k and (bias − mean) · k + shift with k = scale / √(variance + ε), computed from the constants.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    op = convolution(match)
-    factor, offset = as_line(match)
-    weights = g.literal(scaled_weights(op, w, factor, attributes.get("group", 1)))
-    bias = g.literal(new_bias(match["bias"], factor, offset, w.dtype))
-    made: Tensor = g.op(op, x, weights, bias, **attributes)
+    op = convolution(m.match)
+    factor, offset = as_line(m)
+    weights = g.literal(scaled_weights(op, m.w, factor, m.attributes.get("group", 1)))
+    bias = g.literal(new_bias(m.bias, factor, offset, m.w.dtype))
+    made: Tensor = g.op(op, m.x, weights, bias, **m.attributes)
     return made
 
 
 @rule(patterns=[linear_and_norm], conditions=[at_inference], target="onnx", opset=7)
-def gemm_batch_norm(g: Graph, match: Match, x: Tensor, w: Constant, **attributes: Any) -> Tensor:
+def gemm_batch_norm(g: Graph, m: Normalised) -> Tensor:
     """Fold a batch normalisation at inference into the Gemm before it.
 
     What: as `conv_batch_norm`; the columns of the product are the channels.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    factor, offset = as_line(match)
-    weights = g.literal(scaled(w.values, factor.reshape(-1, 1) if attributes.get("transB", 0) else factor))
-    bias = g.literal(new_bias(match["bias"], factor * attributes.pop("beta", 1.0), offset, w.dtype))
-    return g.gemm(x, weights, bias, **attributes)
+    factor, offset = as_line(m)
+    weights = g.literal(scaled(m.w.values, factor.reshape(-1, 1) if m.attributes.get("transB", 0) else factor))
+    told = dict(m.attributes)
+    bias = g.literal(new_bias(m.bias, factor * told.pop("beta", 1.0), offset, m.w.dtype))
+    return g.gemm(m.x, weights, bias, **told)

@@ -1,43 +1,45 @@
 """A product with a quantised matrix, its left factor quantised on the way: DynamicQuantizeMatMul of ONNX Runtime."""
 
-from surgeon import Constant, Graph, Tensor, require, rule
+from typing import Any
+
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
 from ._quantized import along_columns, bias_of, zero_of
-from .matmul_integer_to_float import node as to_float
-from .matmul_integer_to_float import product
 
 
-def quantized(g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None) -> Tensor:
+class Product(Captures):
+    """A tensor, the matrix that it is multiplied with, scale and zero point of that, and a bias."""
+
+    x: Tensor
+    b: Constant
+    b_scale: Constant
+    b_zero: Constant | Any = None
+    bias: Tensor | Any = None
+
+
+def quantized(g: Graph, m: Product) -> Tensor:
     """x, quantised by its own range, times a quantised matrix."""
-    a, a_scale, a_zero = g.dynamic_quantize_linear(x)
-    return product(g, a, b, a_scale, b_scale, a_zero, b_zero)
+    a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
+    return g.mul(g.cast(g.matmul_integer(a, m.b, a_zero, m.b_zero), to=1), g.mul(a_scale, m.b_scale))
 
 
-def with_bias(
-    g: Graph, x: Tensor, b: Constant, b_scale: Constant, bias: Tensor, b_zero: Constant | None = None
-) -> Tensor:
+def with_bias(g: Graph, m: Product) -> Tensor:
     """As quantized, and a bias."""
-    return g.add(quantized(g, x, b, b_scale, b_zero), bias)
+    return g.add(quantized(g, m), m.bias)
 
 
-def of_one_node(
-    g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None, bias: Tensor | None = None
-) -> Tensor:
+def of_one_node(g: Graph, m: Product) -> Tensor:
     """As with_bias, where all behind the quantisation is one MatMulIntegerToFloat."""
-    a, a_scale, a_zero = g.dynamic_quantize_linear(x)
-    return to_float(g, a, b, a_scale, b_scale, a_zero, b_zero, bias)
+    a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
+    return g.ms_matmul_integer_to_float(a, m.b, a_scale, m.b_scale, a_zero, m.b_zero, m.bias)
 
 
-def node(
-    g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None, bias: Tensor | None = None
-) -> Tensor:
+def node(g: Graph, m: Product) -> Tensor:
     """DynamicQuantizeMatMul."""
-    return g.ms_dynamic_quantize_matmul(x, b, b_scale, b_zero, bias)
+    return g.ms_dynamic_quantize_matmul(m.x, m.b, m.b_scale, m.b_zero, m.bias)
 
 
 @rule(patterns=[with_bias, quantized, of_one_node], target="ort", form_patterns=[node])
-def dynamic_quantize_matmul(
-    g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None, bias: Tensor | None = None
-) -> Tensor:
+def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
     """Fuse DynamicQuantizeLinear and the product behind it into com.microsoft::DynamicQuantizeMatMul.
 
     What: a MatMulInteger with the Cast and the scales behind it, as onnxruntime.quantization.quantize_dynamic writes
@@ -45,14 +47,12 @@ def dynamic_quantize_matmul(
     column.  Where several products read what was quantised once, they become MatMulIntegerToFloat.
     Numerics: rounding only.
     """
-    require(b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
-    scale = along_columns(g, b_scale, x, b, "the scale of the right factor")
-    return g.ms_dynamic_quantize_matmul(x, b, scale, zero_of(g, b_zero, x, b), bias_of(g, bias, x, b))
+    require(m.b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
+    scale = along_columns(g, m.b_scale, m.x, m.b, "the scale of the right factor")
+    zero, bias = zero_of(g, m.b_zero, m.x, m.b), bias_of(g, m.bias, m.x, m.b)
+    return g.ms_dynamic_quantize_matmul(m.x, m.b, scale, zero, bias)
 
 
 @dynamic_quantize_matmul.on("decomposed")
-def _(
-    g: Graph, x: Tensor, b: Constant, b_scale: Constant, b_zero: Constant | None = None, bias: Tensor | None = None
-) -> Tensor:
-    made = quantized(g, x, b, b_scale, b_zero)
-    return made if bias is None else g.add(made, bias)
+def _(g: Graph, m: Product) -> Tensor:
+    return quantized(g, m) if m.bias is None else with_bias(g, m)

@@ -1,44 +1,55 @@
 """Layer normalisation (Ba, Kiros and Hinton, arXiv:1607.06450), over the last axis or the last few."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from surgeon import Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, require, rule
 from ._axes import first_axis, from_axis, over_named_axes, require_spans, scale_or_ones
 from ._numbers import for_epsilon, widened
 
 
-def normalised(g: Graph, x: Tensor, axes: list[int], epsilon: float, *factors: Tensor) -> Tensor:
+class Layer(Captures):
+    """What is normalised over which axes, or from which axis on, and what it is scaled and shifted by."""
+
+    x: Tensor
+    axes: list[int] | Any = None
+    axis: int | Any = None
+    epsilon: float = 0.0
+    scale: Tensor | Any = None
+    bias: Tensor | Any = None
+
+
+def normalised(g: Graph, m: Layer, axes: list[int], *factors: Tensor) -> Tensor:
     """(x − mean) / √(variance + ε), perhaps in a wider dtype; some exporters lose an ε of 1e-12."""
-    variance = g.variance_over(x, axes)
-    centred = g.maybe_wider(g.centred(g.maybe_wider(x), axes))
-    return g.over_root(g.mul(centred, *factors) if factors else centred, g.any_of(g.add(variance, epsilon), variance))
+    variance = g.variance_over(m.x, axes)
+    centred = g.maybe_wider(g.centred(g.maybe_wider(m.x), axes))
+    return g.over_root(g.mul(centred, *factors) if factors else centred, g.optional(g.add(variance, m.epsilon)))
 
 
-def scaled_and_shifted(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, axes: list[int], epsilon: float) -> Tensor:
+def scaled_and_shifted(g: Graph, m: Layer) -> Tensor:
     """(x − mean) / √(variance + ε) · scale + bias."""
-    return g.add(scaled(g, x, scale, axes, epsilon), bias)
+    return g.add(scaled(g, m), m.bias)
 
 
-def scaled(g: Graph, x: Tensor, scale: Tensor, axes: list[int], epsilon: float) -> Tensor:
+def scaled(g: Graph, m: Layer) -> Tensor:
     """(x − mean) / √(variance + ε) · scale, scaled before or after it is divided."""
-    normal = g.mul(g.maybe_narrower(normalised(g, x, axes, epsilon)), scale)
-    return g.any_of(normal, normalised(g, x, axes, epsilon, scale))
+    return g.any_of(g.mul(g.maybe_narrower(normalised(g, m, m.axes)), m.scale), normalised(g, m, m.axes, m.scale))
 
 
-def plain(g: Graph, x: Tensor, axes: list[int], epsilon: float) -> Tensor:
+def plain(g: Graph, m: Layer) -> Tensor:
     """(x − mean) / √(variance + ε)."""
-    return g.maybe_narrower(normalised(g, x, axes, epsilon))
+    return g.maybe_narrower(normalised(g, m, m.axes))
 
 
-def of_centred(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, axes: list[int], axis: int, epsilon: float) -> Tensor:
+def of_centred(g: Graph, m: Layer) -> Tensor:
     """The RMSNormalization of x − mean, as torch's dynamo exporter writes some of them from opset 23."""
-    normal = g.rms_normalization(g.centred(x, axes), scale, axis=axis, epsilon=epsilon)
-    return g.any_of(g.add(normal, bias), normal)
+    normal = g.rms_normalization(g.centred(m.x, m.axes), m.scale, axis=m.axis, epsilon=m.epsilon)
+    return g.optional(g.add(normal, m.bias))
 
 
-def one_node(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias: Tensor | None = None) -> Tensor:
+def one_node(g: Graph, m: Layer) -> Tensor:
     """LayerNormalization."""
-    return g.layer_normalization(x, scale, bias, axis=axis, epsilon=epsilon)
+    return g.layer_normalization(m.x, m.scale, m.bias, axis=m.axis, epsilon=m.epsilon)
 
 
 @rule(
@@ -47,33 +58,27 @@ def one_node(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias
     target={"onnx": 17, "ort": 1},
     form_patterns=[one_node],
 )
-def layer_norm(
-    g: Graph,
-    x: Tensor,
-    axes: list[int],
-    epsilon: float = 0.0,
-    scale: Tensor | None = None,
-    bias: Tensor | None = None,
-    axis: int | None = None,
-) -> Tensor:
+def layer_norm(g: Graph, m: Layer) -> Tensor:
     """Fuse a layer normalisation into one LayerNormalization node.
 
     What: (x − mean) / √(variance + ε) · scale + bias over the last axes, in the dtype of x or in a wider one.  Without
     a scale it gets ones.  Below opset 17 it is ONNX Runtime's own op of that name, in the default domain.
     Numerics: rounding only; half precision is computed in float32.
     """
-    first = first_axis(x, axes)
-    require(axis is None or from_axis(x, axis)[0] == first, "mean and mean of squares must be over the same axes")
-    require_spans(x, first, scale, bias)
-    told = for_epsilon(g, x, epsilon)
-    return g.layer_normalization(told, scale_or_ones(x, scale, first), bias, axis=first, epsilon=epsilon)
+    first = first_axis(m.x, m.axes)
+    same = m.axis is None or from_axis(m.x, m.axis)[0] == first
+    require(same, "mean and mean of squares must be over the same axes")
+    require_spans(m.x, first, m.scale, m.bias)
+    told = for_epsilon(g, m.x, m.epsilon)
+    return g.layer_normalization(told, scale_or_ones(m.x, m.scale, first), m.bias, axis=first, epsilon=m.epsilon)
 
 
 @layer_norm.on("decomposed")
-def _(g: Graph, x: Tensor, scale: Tensor, axis: int, epsilon: float, bias: Tensor | None = None) -> Tensor:
-    axes = from_axis(x, axis, scale, bias)
-    require(x.dtype is not None, "the dtype of the input is unknown")
-    return written_out(g, x, scale, bias, axes, epsilon)
+def _(g: Graph, m: Layer) -> Tensor:
+    require(m.axis is not None, "it is in parts already")
+    axes = from_axis(m.x, m.axis, m.scale, m.bias)
+    require(m.x.dtype is not None, "the dtype of the input is unknown")
+    return written_out(g, m.x, m.scale, m.bias, axes, m.epsilon)
 
 
 def written_out(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:

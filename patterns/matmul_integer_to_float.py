@@ -1,108 +1,52 @@
 """A product of integer matrices with the scales that make it floats: MatMulIntegerToFloat of ONNX Runtime."""
 
-from typing import Any
-
-from surgeon import Graph, Tensor, rule
-from ._quantized import along_columns, bias_of, require_matrix, require_number, zero_of
+from surgeon import Graph, Tensor, require, rule
+from ._quantized import Product, along_columns, bias_of, require_matrix, require_number, zero_of
 
 
-def product(
-    g: Graph,
-    a: Tensor,
-    b: Tensor,
-    a_scale: Tensor,
-    b_scale: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-) -> Tensor:
+def product(g: Graph, m: Product) -> Tensor:
     """float((a − a_zero) @ (b − b_zero)) · a_scale · b_scale."""
-    return g.mul(g.cast(g.matmul_integer(a, b, a_zero, b_zero), to=1), g.mul(a_scale, b_scale))
+    return g.mul(g.cast(g.matmul_integer(m.a, m.b, m.a_zero, m.b_zero), to=1), g.mul(m.a_scale, m.b_scale))
 
 
-def with_bias(
-    g: Graph,
-    a: Tensor,
-    b: Tensor,
-    a_scale: Tensor,
-    b_scale: Tensor,
-    bias: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-) -> Tensor:
+def with_bias(g: Graph, m: Product) -> Tensor:
     """As product, and a bias."""
-    return g.add(product(g, a, b, a_scale, b_scale, a_zero, b_zero), bias)
+    return g.add(product(g, m), m.bias)
 
 
-def in_one_scale(
-    g: Graph, a: Tensor, b: Tensor, scale: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
-) -> Tensor:
+def in_one_scale(g: Graph, m: Product) -> Tensor:
     """The same by one scale: the product of both, folded or read by others too."""
-    return g.mul(g.cast(g.matmul_integer(a, b, a_zero, b_zero), to=1), scale)
+    return g.mul(g.cast(g.matmul_integer(m.a, m.b, m.a_zero, m.b_zero), to=1), m.scale)
 
 
-def in_one_scale_with_bias(
-    g: Graph,
-    a: Tensor,
-    b: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-) -> Tensor:
+def in_one_scale_with_bias(g: Graph, m: Product) -> Tensor:
     """As in_one_scale, and a bias."""
-    return g.add(in_one_scale(g, a, b, scale, a_zero, b_zero), bias)
+    return g.add(in_one_scale(g, m), m.bias)
 
 
-def node(
-    g: Graph,
-    a: Tensor,
-    b: Tensor,
-    a_scale: Tensor,
-    b_scale: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-    bias: Tensor | None = None,
-) -> Tensor:
+def node(g: Graph, m: Product) -> Tensor:
     """MatMulIntegerToFloat."""
-    return g.ms_matmul_integer_to_float(a, b, a_scale, b_scale, a_zero, b_zero, bias)
+    return g.ms_matmul_integer_to_float(m.a, m.b, m.a_scale, m.b_scale, m.a_zero, m.b_zero, m.bias)
 
 
 @rule(patterns=[with_bias, product, in_one_scale_with_bias, in_one_scale], target="ort", form_patterns=[node])
-def matmul_integer_to_float(
-    g: Graph,
-    a: Tensor,
-    b: Tensor,
-    a_scale: Any = None,
-    b_scale: Any = None,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-    bias: Tensor | None = None,
-    scale: Any = None,
-) -> Tensor:
+def matmul_integer_to_float(g: Graph, m: Product) -> Tensor:
     """Fuse a MatMulInteger with the Cast and the scales behind it into com.microsoft::MatMulIntegerToFloat.
 
     What: float((a − a_zero) @ (b − b_zero)) · a_scale · b_scale + bias, where the left factor has one scale and one
     zero point, and the right factor one of each or one for each column.
     Numerics: rounding only.
     """
-    require_matrix(b)
-    require_number(a_scale, "the scale of the left factor")
-    require_number(a_zero, "the zero point of the left factor")
-    left, right = (1.0, scale) if scale is not None else (a_scale, b_scale)
-    right = along_columns(g, right, a, b, "the scale of the right factor")
-    return g.ms_matmul_integer_to_float(a, b, left, right, a_zero, zero_of(g, b_zero, a, b), bias_of(g, bias, a, b))
+    require_matrix(m.b)
+    require_number(m.a_scale, "the scale of the left factor")
+    require_number(m.a_zero, "the zero point of the left factor")
+    left, right = (1.0, m.scale) if m.scale is not None else (m.a_scale, m.b_scale)
+    right = along_columns(g, right, m.a, m.b, "the scale of the right factor")
+    zero, bias = zero_of(g, m.b_zero, m.a, m.b), bias_of(g, m.bias, m.a, m.b)
+    return g.ms_matmul_integer_to_float(m.a, m.b, left, right, m.a_zero, zero, bias)
 
 
 @matmul_integer_to_float.on("decomposed")
-def _(
-    g: Graph,
-    a: Tensor,
-    b: Tensor,
-    a_scale: Tensor,
-    b_scale: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-    bias: Tensor | None = None,
-) -> Tensor:
-    made = product(g, a, b, a_scale, b_scale, a_zero, b_zero)
-    return made if bias is None else g.add(made, bias)
+def _(g: Graph, m: Product) -> Tensor:
+    require(m.scale is None, "it is in parts already")
+    return product(g, m) if m.bias is None else with_bias(g, m)

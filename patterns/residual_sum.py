@@ -1,19 +1,12 @@
 """A residual before a normalisation, as ONNX Runtime's CPU runs it fastest; it is measured for float32 alone."""
 
-from surgeon import Constant, Graph, Match, Tensor, rule
+from surgeon import Graph, Tensor, rule
 from . import skip_layer_norm, skip_rms_norm
+from ._residuals import Residual
 
 
 @rule(patterns=[skip_layer_norm.with_sum], dtypes="float32", ep="cpu", form_patterns=[])
-def residual_sum(
-    g: Graph,
-    x: Tensor,
-    skip: Tensor,
-    gamma: Constant,
-    epsilon: float,
-    beta: Constant | None = None,
-    bias: Constant | None = None,
-) -> tuple[Tensor, Tensor]:
+def residual_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """Write the residual before a layer normalisation as Sum, so that ONNX Runtime does not fuse the two on a CPU.
 
     What: LayerNormalization(Sum(x, skip, bias)).  On loading a model ONNX Runtime makes SkipLayerNormalization of an
@@ -21,14 +14,12 @@ def residual_sum(
     of 768 numbers: 431 µs and 55 µs); of a Sum it does not.  For other execution providers there is skip_layer_norm.
     Numerics: rounding only.
     """
-    total = g.sum(x, skip) if bias is None else g.sum(x, skip, bias)
-    return g.layer_normalization(total, gamma, beta, axis=-1, epsilon=epsilon), total
+    total = g.sum(m.x, m.skip) if m.bias is None else g.sum(m.x, m.skip, m.bias)
+    return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
 
 
 @rule(patterns=[skip_rms_norm.with_sum], dtypes="float32", ep="cpu", form_patterns=[])
-def residual_rms_sum(
-    g: Graph, match: Match, x: Tensor, skip: Tensor, gamma: Constant, epsilon: float, bias: Constant | None = None
-) -> tuple[Tensor, Tensor]:
+def residual_rms_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """Write the residual before an RMSNorm as Sum, which on a CPU is faster than the two in one node.
 
     What: SimplifiedLayerNormalization(Sum(x, skip, bias)), or RMSNormalization where that stands there.  The kernel of
@@ -36,7 +27,7 @@ def residual_rms_sum(
     and 37 µs).  For other execution providers there is skip_rms_norm.
     Numerics: rounding only.
     """
-    total = g.sum(x, skip) if bias is None else g.sum(x, skip, bias)
-    is_standard = any(node.op == "RMSNormalization" for node in match.nodes)
+    total = g.sum(m.x, m.skip) if m.bias is None else g.sum(m.x, m.skip, m.bias)
+    is_standard = any(node.op == "RMSNormalization" for node in m.match.nodes)
     normalised = g.rms_normalization if is_standard else g.simplified_layer_normalization
-    return normalised(total, gamma, axis=-1, epsilon=epsilon), total
+    return normalised(total, m.gamma, axis=-1, epsilon=m.epsilon), total

@@ -3,8 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from surgeon import Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._layouts import reshaped
+
+
+class Partial(Captures):
+    """Heads, the part of them that is turned and the rest; joined: the parts of heads behind rows as one axis."""
+
+    x: Tensor = dims("batch _ _ columns")
+    part: Tensor = dims("batch _ _ _")
+    rest: Tensor = dims("batch _ _ _")
+    joined: Tensor | None = None
+    places: Tensor | Any = None
+    cos: Tensor
+    sin: Tensor
+    attributes: dict[str, Any]
+    columns: int
 
 
 def is_first(_: Tensor, starts: Tensor, axes: Tensor) -> None:
@@ -16,8 +30,8 @@ def is_first(_: Tensor, starts: Tensor, axes: Tensor) -> None:
 def is_last(_: Tensor, ends: Tensor, axes: Tensor, x: Tensor) -> None:
     """A slice ends where the last of four axes does."""
     require(axes.elements in ([3], [-1]), "it is not the last of four axes that is cut")
-    size, end = x.shape[3] if x.rank == 4 else None, (ends.elements or [None])[0]
-    require(isinstance(size, int) and isinstance(end, int) and end >= size, "the last part does not end with the head")
+    end = (ends.elements or [None])[0]
+    require(isinstance(end, int) and end >= x.shape[3], "the last part does not end with the head")
 
 
 def cut(g: Graph, x: Tensor, is_it: Callable[..., None], *more: Tensor) -> Tensor:
@@ -28,78 +42,67 @@ def cut(g: Graph, x: Tensor, is_it: Callable[..., None], *more: Tensor) -> Tenso
     return g.such_that(made, is_it, bound, axes, *more)
 
 
-def beside_rest(g: Graph, x: Tensor, turn: Callable[[Tensor], Any]) -> Tensor:
-    """The first numbers of the last axis, which something turns, before the others."""
-    by_sizes, in_half = g.split(x, g.any_tensor(), axis=-1, outputs=2), g.split(x, axis=-1, num_outputs=2, outputs=2)
-    halves = [(cut(g, x, is_first), cut(g, x, is_last, x)), (by_sizes[0], by_sizes[1]), (in_half[0], in_half[1])]
-    parts = [(g.capture("part", part), g.capture("rest", rest)) for part, rest in halves]
-    return g.any_of(*(g.concat(turn(part), rest, axis=-1) for part, rest in parts))
+def beside_rest(g: Graph, m: Partial, turn: Callable[[], Any]) -> Tensor:
+    """The first numbers of the last axis, which something turns as m.part, before the others."""
+    by_sizes = g.split(m.x, g.any_tensor(), axis=-1, outputs=2)
+    in_half = g.split(m.x, axis=-1, num_outputs=2, outputs=2)
+    forms = []
+    for part, rest in ((cut(g, m.x, is_first), cut(g, m.x, is_last, m.x)), by_sizes, in_half):
+        m.part, m.rest = part, rest
+        forms.append(g.concat(turn(), m.rest, axis=-1))
+    return g.any_of(*forms)
 
 
-def of_heads(g: Graph, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, **attributes: Any) -> Tensor:
+def of_heads(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of [batch, head, row, column]."""
-    return beside_rest(g, x, lambda part: g.ms_rotary_embedding(part, places, cos, sin, **attributes))
+    return beside_rest(g, m, lambda: g.ms_rotary_embedding(m.part, m.places, m.cos, m.sin, **m.attributes))
 
 
-def behind_rows(g: Graph, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, **attributes: Any) -> Tensor:
+def behind_rows(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of [batch, row, head, column], whose heads are joined for it and split again."""
 
-    def turn(part: Tensor) -> Tensor:
-        joined = g.capture("joined", reshaped(g, part))
-        return reshaped(g, g.ms_rotary_embedding(joined, places, cos, sin, **attributes))
+    def turn() -> Tensor:
+        m.joined = reshaped(g, m.part)
+        return reshaped(g, g.ms_rotary_embedding(m.joined, m.places, m.cos, m.sin, **m.attributes))
 
-    return beside_rest(g, x, turn)
+    return beside_rest(g, m, turn)
 
 
-def standard(g: Graph, x: Tensor, cos: Tensor, sin: Tensor, **attributes: Any) -> Tensor:
+def standard(g: Graph, m: Partial) -> Tensor:
     """ONNX's RotaryEmbedding of a part of [batch, head, row, column]."""
-    return beside_rest(g, x, lambda part: g.rotary_embedding(part, cos, sin, **attributes))
+    return beside_rest(g, m, lambda: g.rotary_embedding(m.part, m.cos, m.sin, **m.attributes))
 
 
-def of_parts(x: Tensor, part: Tensor, rest: Tensor, attributes: dict[str, Any]) -> dict[str, int]:
+def of_parts(m: Partial) -> dict[str, int]:
     """What says that only a part of [batch, ·, ·, column] is turned."""
-    require(x.shape is not None and part.shape is not None and rest.shape is not None, "the shape of a part is unknown")
-    require(x.rank == 4 and part.shape[3] + rest.shape[3] == x.shape[3], "the parts are not all of a head")
-    require(not attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
-    return {"rotary_embedding_dim": part.shape[3]}
+    require(m.part.shape[3] + m.rest.shape[3] == m.columns, "the parts are not all of a head")
+    require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
+    return {**m.attributes, "rotary_embedding_dim": m.part.shape[3]}
 
 
 @rule(patterns=[of_heads, behind_rows])
-def rotary_partial(
-    g: Graph,
-    x: Tensor,
-    part: Tensor,
-    rest: Tensor,
-    places: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    attributes: dict[str, Any],
-    joined: Tensor | None = None,
-) -> Tensor:
+def rotary_partial(g: Graph, m: Partial) -> Tensor:
     """Let RotaryEmbedding take whole heads, of which it turns the first numbers, and leave the others itself.
 
     What: concat(rotary(x[..., :n]), x[..., n:]) over the last axis of [batch, head, row, column], or with the heads
     behind the rows.
     Numerics: none.
     """
-    only = of_parts(x, part, rest, attributes)
-    heads = x.shape[1 if joined is None else 2]
+    only, heads = of_parts(m), m.x.shape[1 if m.joined is None else 2]
     require(isinstance(heads, int), "the number of heads is unknown")
-    given = {**attributes, **only, "num_heads": heads}
-    if joined is None:
-        return g.ms_rotary_embedding(x, places, cos, sin, **given)
-    require(attributes.get("num_heads") == heads, "the heads are joined otherwise")
-    require(joined.shape == (*part.shape[:2], heads * part.shape[3]), "the heads are joined otherwise")
-    rows = g.reshape(x, [0, 0, heads * x.shape[3]])
-    return g.reshape(g.ms_rotary_embedding(rows, places, cos, sin, **given), [0, 0, heads, x.shape[3]])
+    given = {**only, "num_heads": heads}
+    if m.joined is None:
+        return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **given)
+    require(m.attributes.get("num_heads") == heads, "the heads are joined otherwise")
+    require(m.joined.shape == (*m.part.shape[:2], heads * m.part.shape[3]), "the heads are joined otherwise")
+    rows = g.reshape(m.x, [0, 0, heads * m.columns])
+    return g.reshape(g.ms_rotary_embedding(rows, m.places, m.cos, m.sin, **given), [0, 0, heads, m.columns])
 
 
 @rule(patterns=[standard], target="onnx", opset=23)
-def standard_rotary_partial(
-    g: Graph, x: Tensor, part: Tensor, rest: Tensor, cos: Tensor, sin: Tensor, attributes: dict[str, Any]
-) -> Any:
+def standard_rotary_partial(g: Graph, m: Partial) -> Tensor:
     """The same for ONNX's RotaryEmbedding.
 
     Numerics: none.
     """
-    return g.rotary_embedding(x, cos, sin, **{**attributes, **of_parts(x, part, rest, attributes)})
+    return g.rotary_embedding(m.x, m.cos, m.sin, **of_parts(m))

@@ -38,7 +38,11 @@ class RuleError(SurgeonError):
 
 
 class OpsetError(RuleError):
-    """An op is not there at the opset in force.  needs: the opset of ai.onnx at which it is, None if none is known."""
+    """An op is not there at the opset in force.
+
+    Attributes:
+        needs: the opset of ai.onnx at which it is, None if none is known.
+    """
 
     def __init__(self, message: str, needs: int | None = None) -> None:
         super().__init__(message)
@@ -56,9 +60,10 @@ class UsageError(SurgeonError):
 class CheckFailed(SurgeonError):
     """A rewrite is wrong, or not proved where proof was asked for.
 
-    report: the Report of the run, with the sites and the errors measured.  result: what `rewrite` would have returned
-    as the model, with the sites at fault rolled back (a path: it was written); None where nothing was made, for the
-    fault could not be pinned to a site.
+    Attributes:
+        report: the Report of the run, with the sites and the errors measured.
+        result: what `rewrite` would have returned as the model, with the sites at fault rolled back (a path: it was
+            written); None where nothing was made, for the fault could not be pinned to a site.
     """
 
     def __init__(self, message: str, report: object = None, result: object = None) -> None:
@@ -73,7 +78,8 @@ class ExportError(UsageError):
 class ExpectationUnmet(SurgeonError):
     """A rule fired more or less often than was asked for; nothing was written.
 
-    report: the Report of the run.
+    Attributes:
+        report: the Report of the run.
     """
 
     def __init__(self, message: str, report: object = None) -> None:

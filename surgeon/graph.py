@@ -51,15 +51,26 @@ class Graph(gs.Graph):
 
     A plain number or array given as an input becomes a constant in the dtype of the inputs that share its type
     variable in the op's schema; attributes are coerced by the schema.
+
+    Args:
+        opset: version of ai.onnx that the helpers follow; gs's own by default.
+        versions: versions of other domains, by domain.
+        home: top-level package of the rule that is being run; a pack installed as one sees only its own helpers beside
+            surgeon's.
+
+    Raises:
+        RuleError: a helper is called that there is not, or with arguments that do not fit the op's schema.
+
+    Examples:
+        >>> import surgeon
+        >>> g = surgeon.Graph(opset=18)
+        >>> y = g.softmax(g.literal([[1.0, 2.0]]), axis=-1)
+        >>> [(node.op, node.attrs) for node in g.nodes]
+        [('Softmax', {'axis': -1})]
     """
 
     def __init__(self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = "") -> None:
-        """Make an empty graph.
-
-        opset: version of ai.onnx that the helpers follow (default: gs's own).  versions: versions of other domains.
-        home: top-level package of the rule that is being run; a pack installed as one sees only its own helpers
-        beside surgeon's.
-        """
+        """Make an empty graph."""
         self.versions = dict(versions or {})
         self.home = home
         self.made = 0
@@ -142,6 +153,12 @@ class Graph(gs.Graph):
 
     def shared(self, tensor: Tensor) -> Tensor:
         """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+        return tensor
+
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that others may read too: then it is a further output, which the replacement
+        returns behind the others.
+        """
         return tensor
 
     def named(self, tensor: Tensor) -> Tensor:

@@ -66,6 +66,8 @@ class Graph(gs.Graph):
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
     def shared(self, tensor: Tensor) -> Tensor:
         """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor of a pattern that others may read too: then it is a further output, which the ..."""
     def named(self, tensor: Tensor) -> Tensor:
         """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
     def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
@@ -114,6 +116,8 @@ class Graph(gs.Graph):
         """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
     def maybe_like(self, number: Any) -> Tensor:
         """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
+    def cut(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
+        """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or ..."""
     def softplus_of(self, x: Tensor) -> Tensor:
         """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or ..."""
     def relu_of(self, x: Tensor) -> Tensor:

@@ -47,9 +47,17 @@ class OpSet(Protocol):
 class Provider:
     """What runs the nodes of a model, and has kernels for some: an execution provider of ONNX Runtime, or a runtime.
 
-    name: as `--ep` has it.  title: as sentences have it.  table: its kernels as `surgeon/targets/data/kernels_*.json`
-    have them, read when they are asked for.  is_of_ort: ONNX Runtime has it, and may be asked for its kernels.
-    runs_bodies: ONNX Runtime runs a function's body in it, in place of a node that it has no kernel for.
+    Attributes:
+        name: as `--ep` has it.
+        title: as sentences have it.
+        table: its kernels as `surgeon/targets/data/kernels_*.json` have them, read when they are asked for.
+        is_of_ort: ONNX Runtime has it, and may be asked for its kernels.
+        runs_bodies: ONNX Runtime runs a function's body in it where it has no kernel for a node.
+
+    Examples:
+        >>> from surgeon import Provider
+        >>> Provider.listing("acme", "Acme 2", {"ai.onnx::Relu": ("float", "float16")}).full_title
+        'Acme 2'
     """
 
     name: str

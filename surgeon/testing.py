@@ -28,7 +28,7 @@ from surgeon.validity.structure import check_structure
 class Case:
     """One model and what a rule, or several in order, should do with it.
 
-    sites: how many places are rewritten.  why: for a spare, words of the reason that the report gives.  check: prove
+    sites: how many are rewritten.  why: for a spare, words of the reason that the report gives.  check: prove
     every site and run both models under ONNX Runtime ("sites" where it does not load the original, as with a
     placeholder; False only for what nothing can run).  ep: the execution provider.
     """

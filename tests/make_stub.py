@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from onnx import AttributeProto
 
@@ -111,7 +112,9 @@ def word_method(name: str) -> str:
         *(str(one).replace("onnx_graphsurgeon.ir.tensor.", "").replace("collections.abc.", "") for one in rest),
     ]
     doc = _first_line(inspect.getdoc(function), WIDTH - 14)
-    return f'    def {name}({", ".join(texts)}) -> Tensor:\n        """{doc}"""\n'
+    several = inspect.signature(function).return_annotation == tuple[Any, ...]
+    made = "tuple[Tensor, ...]" if several else "Tensor"
+    return f'    def {name}({", ".join(texts)}) -> {made}:\n        """{doc}"""\n'
 
 
 def _doc(schema: Schema) -> str:

@@ -22,7 +22,7 @@ def is_whole() -> bool:
 
 def examples(whole: int) -> int:
     """How many examples a test of Hypothesis takes, of so many in a whole run; new ones in each run."""
-    return whole if _whole else max(whole * 2 // 5, 10)
+    return whole if _whole else max(whole // 6, 10)
 
 
 def chosen(sample: Callable[[], Sequence[Case]], every: Callable[[], Sequence[Case]]) -> Sequence[Case]:

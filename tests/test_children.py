@@ -100,7 +100,7 @@ def test_too_long_by_the_clock_ends_the_child():
 
 
 def test_too_much_memory_is_no_end(monkeypatch):
-    monkeypatch.setattr(children, "memory_limit", lambda share: 1 << 30)
+    monkeypatch.setattr(children, "memory_limit", lambda share: 1 << 29)
     (first,) = run([task("sleep", 0)], 1)
     result, after = run([task("hog", "here"), task("sleep", 0)], 1)
     assert result == Failure("memory", noted={"at": "here"})

@@ -1,15 +1,22 @@
 """What the documentation shows is what happens, and all of it is built."""
 
+import inspect
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 import surgeon
 from surgeon import words
+from surgeon.console.cli import main
 from tests.command_line import ROOT
 from tests.pages import PageError, blocks, run_page
 
+# Words for what the glossary has another for, but where they mean what everybody does by them.
+BANNED = re.compile(
+    r"(?<!in )(?<!last )(?<!its )\bplace\b(?! of )|\bplaces\b|\bspots?\b|\bregions?\b|\btwins?\b|\bwish(es)?\b", re.I
+)
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 
@@ -46,6 +53,25 @@ def test_page_that_shows_something_else_is_found_out(tmp_path, monkeypatch, text
     with pytest.raises(PageError) as failure:
         run_page(page_of(tmp_path, monkeypatch, text))
     assert reason in str(failure.value)
+
+
+def texts():
+    """All that users read before they run anything: pages, help, and what public names say of themselves."""
+    for page in [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "notebooks" / "README.md"]:
+        yield page.name, page.read_text(encoding="utf-8")
+    for name, command in main.commands.items():
+        yield f"surgeon {name}", command.get_help(click.Context(command))
+    for name in surgeon.__all__:
+        home = getattr(surgeon, name)
+        if str(getattr(home, "__module__", "")).startswith("surgeon"):
+            parts = vars(home).values() if inspect.isclass(home) else ()
+            told = (item for item in (home, *parts) if callable(item) or isinstance(item, property))
+            yield name, "\n".join(filter(None, map(inspect.getdoc, told)))
+
+
+def test_one_thing_has_one_word():
+    """What is rewritten is a site, and no place, spot or region; rules that are wrong on purpose are variants."""
+    assert [(name, found[0]) for name, text in texts() for found in BANNED.finditer(text)] == []
 
 
 def test_every_page_is_in_the_navigation():

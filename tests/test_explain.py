@@ -438,7 +438,7 @@ def test_an_input_too_many_is_named() -> None:
 def test_a_rule_that_fires_everywhere_misses_nothing() -> None:
     model = graph(GELU, constants=CONSTANTS)
     assert explain(model, gelu) == []
-    assert printed(explanations(model, gelu)) == "gelu fires at 1 place (y); nothing is missed"
+    assert printed(explanations(model, gelu)) == "gelu fires at 1 site (y); nothing is missed"
 
 
 def test_a_near_miss_beside_a_place_where_it_fires() -> None:
@@ -446,7 +446,7 @@ def test_a_near_miss_beside_a_place_where_it_fires() -> None:
     second = "d2 = Div(y, sqrt2) e2 = Erf(d2) a2 = Add(e2, one) m2 = Mul(y, a2) z = Mul(m2, other)"
     found = explanations(graph(f"{GELU} {second}", TWO, CONSTANTS), gelu)
     assert printed(found).splitlines()[:2] == [
-        "gelu fires at 1 place (y); nearest misses:",
+        "gelu fires at 1 site (y); nearest misses:",
         f"  at z: wanted the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 4 of 5 nodes matched",
     ]
 

@@ -75,6 +75,20 @@ EDITS = {
         model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),
         ("write 0.5 for 0.4", "take the number as alpha, for 0.4"),
     ),
+    "an attribute, and captures in a record": Edited(
+        'g.relu(g.op("acme::blend", m.x, radius=5))',
+        model("b = acme.blend<radius = 7>(x) y = Relu(b)"),
+        ("take radius as the model has it", "write 7 for 5"),
+        signature="g: Graph, m: Taken",
+        before="class Taken(Captures):\n    x: Tensor\n    y: Tensor | None = None\n",
+    ),
+    "a constant, and captures in a record": Edited(
+        "g.relu(g.mul(m.x, 0.4))",
+        model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),
+        ("write 0.5 for 0.4", "take the number as m.alpha, for 0.4"),
+        signature="g: Graph, m: Taken",
+        before="class Taken(Captures):\n    x: Tensor\n",
+    ),
     "a constant that is computed": Edited(
         "g.relu(g.div(x, sqrt(3)))",
         model("m = Div(x, c) y = Relu(m)", constants="float c = {1.5}"),
@@ -172,19 +186,21 @@ def source(case: Edited) -> str:
     """The rule's file."""
     inner = "    inner = g.tanh(x)\n" if "inner" in case.body else ""
     first = case.signature.split(", ")[1]
+    taken = first.partition(":")[0] + ".x" * first.endswith("Taken")
     return (
-        '"""Ω: letters of two bytes."""\nfrom math import sqrt\nfrom surgeon import Constant, Graph, Tensor, rule\n\n'
+        '"""Ω: letters of two bytes."""\nfrom math import sqrt\n'
+        "from surgeon import Captures, Constant, Graph, Tensor, rule\n\n"
         f"{case.before}\n\ndef pattern({case.signature}) -> Tensor:\n"
         f'    """√: a letter of three."""\n{inner}    return {case.body}\n\n\n'
         f"@rule(patterns=[pattern])\ndef fused(g: Graph, {first}) -> Tensor:\n"
-        f'    """Write a placeholder."""\n    return g.op("acme::fused", {first.partition(":")[0]})\n'
+        f'    """Write a placeholder."""\n    return g.op("acme::fused", {taken})\n'
     )
 
 
 def pasted(text: str, edit: RuleEdit) -> str:
     """The rule's file with the lines of an edit in it."""
     lines = text.splitlines()
-    for line in edit.lines:
+    for line in reversed(edit.lines):
         assert lines[line.line - 1] == line.old
         lines[line.line - 1] = line.new
     return "\n".join(lines) + "\n"

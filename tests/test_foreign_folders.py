@@ -26,6 +26,7 @@ WAYS = {"module": ["-m", "surgeon"], "script": ["SCRIPT"]}
 PLACES = {"checkout": False, "wheel": True}
 CASES = [(place, way) for place in PLACES for way in WAYS]
 SAMPLE = list(zip(PLACES, WAYS, strict=True))
+SCRIPTS = [(place, words) for place in PLACES for words in (["script.py"], ["-c", "import script"])]
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +79,8 @@ def started(folder, site, *arguments):
 def test_commands_run_among_foreign_names(folder, wheel, way, place):
     """Rewriting with rules that ship and with one's own, proved in other processes."""
     site = wheel if PLACES[place] else ROOT
-    done = started(folder, site, *WAYS[way], "rewrite", "in.onnx", "out.onnx", "-r", "ort", "--require-proof")
-    assert done.returncode == 0, done.stderr
-    assert ops(folder / "out.onnx") == ["com.microsoft::Gelu"]
-    done = started(folder, site, *WAYS[way], "rewrite", "in.onnx", "out.onnx", "-r", "./mine.py", "--check", "both")
+    words = ["rewrite", "in.onnx", "out.onnx", "-r", "./mine.py,ort", "--check", "both", "--require-proof"]
+    done = started(folder, site, *WAYS[way], *words)
     assert done.returncode == 0, done.stderr
     assert ops(folder / "out.onnx") == ["com.microsoft::Gelu"]
     done = started(folder, site, *WAYS[way], "rules", "gelu")
@@ -89,8 +88,8 @@ def test_commands_run_among_foreign_names(folder, wheel, way, place):
     assert "Fuse the exact GELU" in done.stdout
 
 
-@pytest.mark.parametrize("is_installed", [False, True], ids=["checkout", "wheel"])
-def test_scripts_and_notebooks_run_beside_foreign_folders(folder, wheel, is_installed):
+@pytest.mark.parametrize(("place", "words"), sampling.chosen(lambda: SCRIPTS[::3], lambda: SCRIPTS), ids=str)
+def test_scripts_and_notebooks_run_beside_foreign_folders(folder, wheel, place, words):
     """There the folder itself comes first on Python's path: what is called as a library is the user's to rename."""
     for name in ("onnx", "onnxruntime", "onnx_graphsurgeon", "json", "inspect", "queue", "random"):
         (folder / f"{name}.py").unlink()
@@ -101,12 +100,10 @@ def test_scripts_and_notebooks_run_beside_foreign_folders(folder, wheel, is_inst
         "path, report = surgeon.rewrite('in.onnx', ['gelu', './mine.py'], output='out.onnx', check='both')\n"
         "print(report)\n"
     )
-    site = wheel if is_installed else ROOT
-    for way in (["script.py"], ["-c", "import script"]):
-        done = started(folder, site, *way)
-        assert done.returncode == 0, done.stderr
-        assert "proved" in done.stdout
-        assert [node.op_type for node in onnx.load(folder / "out.onnx").graph.node] == ["Gelu"]
+    done = started(folder, wheel if PLACES[place] else ROOT, *words)
+    assert done.returncode == 0, done.stderr
+    assert "proved" in done.stdout
+    assert [node.op_type for node in onnx.load(folder / "out.onnx").graph.node] == ["Gelu"]
 
 
 def test_nothing_of_ours_is_called_patterns(wheel):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def test_hostile_files_leave_nobody_alone():
     """In a process of its own, which forks."""
-    chosen = ("--files", "100", "--seed", "70000", "--every", "61", "--jobs", "1")
+    chosen = ("--files", "100", "--seed", "70000", "--every", "127", "--jobs", "1")
     done = subprocess.run(
         [sys.executable, "-m", "tests.hostile", *chosen], cwd=ROOT, capture_output=True, text=True, check=False
     )

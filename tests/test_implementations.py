@@ -51,7 +51,7 @@ def test_the_implementations_of_a_file_are_for_the_run_that_names_it(tmp_path):
     assert not implementations.available()
     with pytest.raises(SessionError, match="CustomOpOne"):
         open_oracle(model(CUSTOM))
-    with pytest.raises(SessionError, match="Nothing runs the region in float64"):
+    with pytest.raises(SessionError, match="Nothing runs the site in float64"):
         Reference(model(CUSTOM))
 
 

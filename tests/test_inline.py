@@ -11,7 +11,9 @@ from surgeon.patterns.selu import selu
 import surgeon
 from surgeon import GraphError, UsageError
 from surgeon.testing import parse
+from tests.command_line import one_sentence
 from tests.command_line import run as command
+from tests.hostile.bombs import bombs
 from tests.models import graph, make, ops, opset
 from tests.test_functions import FUNCTION, with_function
 from tests.test_scopes import IF, branches, erf_form
@@ -402,3 +404,15 @@ def test_a_body_that_is_broken_stays_where_it_is():
     assert result.SerializeToString() == model.SerializeToString()
     with pytest.raises(GraphError, match=r"my::once cannot be written out: its body is broken \(There is no operator"):
         surgeon.rewrite(model, "gelu", inline="my::once", check="none")
+
+
+def test_functions_that_come_to_too_many_nodes_are_refused(tmp_path):
+    """Forty that each call the last twice: nothing could write them out, and some of them by name are."""
+    path, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    path.write_bytes(dict(bombs())["functions that call the last twice"])
+    said = one_sentence(command("rewrite", path, out, "--rules", "gelu", "--inline", "all", "--check", "none"), 2)
+    assert "a call of my::F16 comes to 131,072 nodes" in said
+    assert not out.exists()
+    words = ("--rules", "gelu", "--inline", "my::F39", "--check", "none")
+    assert command("rewrite", path, out, *words).exit_code == 0
+    assert ops(onnx.load(out).graph) == ["F38", "F38"]

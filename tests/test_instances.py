@@ -204,8 +204,8 @@ RULES = [rule for *_, rule in all_rules() if rule.search is None]
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_onnx_takes_the_instances_of_every_rule(rule):
-    """The first form of each pattern and another, in float32 at the first shapes, pass onnx's own checker."""
-    most = MOST_VARIANTS if sampling.is_whole() else 2
+    """The first form of each pattern, or all of them, in float32 at the first shapes, pass onnx's own checker."""
+    most = MOST_VARIANTS if sampling.is_whole() else 1
     for pattern in (compiled.pattern for function in rule.patterns for compiled in rule.compiled(function)[:1]):
         for variant in variants(pattern, pairs=False)[:most]:
             layout = first_layout(pattern, variant)

@@ -1,5 +1,6 @@
-"""What public functions say of themselves: every parameter on a line of its own, and examples that run."""
+"""What public functions and classes say of themselves: each parameter and field on its own line, examples that run."""
 
+import dataclasses
 import doctest
 import inspect
 import re
@@ -7,9 +8,16 @@ import re
 import pytest
 
 import surgeon
+import surgeon.torch
 from tests.command_line import ROOT
 
-FUNCTIONS = [name for name in surgeon.__all__ if inspect.isfunction(getattr(surgeon, name))]
+GIVEN = {"Constant", "Tensor"}  # tensors are gs's own
+MADE = {"CheckOptions", "Graph", "OwnOps", "Provider", "Target"}  # by users
+PUBLIC = {name: getattr(surgeon, name) for name in surgeon.__all__ if name not in GIVEN}
+PUBLIC |= {f"torch.{name}": getattr(surgeon.torch, name) for name in surgeon.torch.__all__}
+FUNCTIONS = [name for name, item in PUBLIC.items() if inspect.isfunction(item)]
+CLASSES = [name for name, item in PUBLIC.items() if inspect.isclass(item)]
+WITHOUT_EXAMPLE = {name for name in CLASSES if issubclass(PUBLIC[name], Exception)}  # functions show what raises them
 
 
 def section(text, title):
@@ -18,22 +26,36 @@ def section(text, title):
     return found[1] if found else ""
 
 
+def told(name, title):
+    """The names that have a line in a section, in order."""
+    return re.findall(r"^    (\w+): \S", section(inspect.getdoc(PUBLIC[name]), title), re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_parameter_has_its_line(name):
     """In the order of the signature, each with words of its own."""
-    function = getattr(surgeon, name)
-    told = re.findall(r"^    (\w+): \S", section(inspect.getdoc(function), "Args"), re.MULTILINE)
-    assert told == list(inspect.signature(function).parameters)
+    assert told(name, "Args") == list(inspect.signature(PUBLIC[name]).parameters)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_field_has_its_line(name):
+    """The fields of a record, in order; of another class what it is made from, where users make it."""
+    home = PUBLIC[name]
+    if dataclasses.is_dataclass(home):
+        fields = [field.name for field in dataclasses.fields(home) if not field.name.startswith("_")]
+        assert told(name, "Attributes") == fields
+    elif "__init__" in vars(home):
+        parameters = list(inspect.signature(home.__init__).parameters)[1:]
+        assert told(name, "Args") in (parameters, parameters if name in MADE else [])
 
 
 @pytest.mark.usefixtures("forget_implementations")
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name in {*FUNCTIONS, *CLASSES} - WITHOUT_EXAMPLE])
 def test_examples_run(name, tmp_path, monkeypatch):
     """In a folder with the models that ship here."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").symlink_to(ROOT / "notebooks" / "models")
-    function = getattr(surgeon, name)
-    tests = [test for test in doctest.DocTestFinder(recurse=False).find(function, name, globs={}) if test.examples]
+    tests = [test for test in doctest.DocTestFinder(recurse=False).find(PUBLIC[name], name, globs={}) if test.examples]
     assert tests, f"{name} has no example"
     for test in tests:
         assert doctest.DocTestRunner().run(test).failed == 0

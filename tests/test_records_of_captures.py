@@ -102,7 +102,7 @@ def test_an_axis_of_one_name_has_one_size():
 class Layout(Captures):
     x: Tensor = dims("... heads columns")
     row: Tensor = dims("rows? heads*columns")
-    inner: Tensor
+    inner: Tensor = dims("_ 2 _")
 
 
 def layout(g: Graph, m: Layout) -> Tensor:
@@ -142,6 +142,15 @@ def relu_first(g: Graph, m: Rest) -> Tensor:
     return g.concat(g.relu(m.first), *[g.relu(x) for x in m.others], **m.attributes)
 
 
+def test_an_axis_may_be_a_number():
+    found = onnx.parser.parse_model("""
+<ir_version: 10, opset_import: ["": 18]>
+g (float[5, 4, 2] a, float[5, 8] r) => (float[5, 8] y)
+<int64[2] s = {5, 8}> { p = Relu(a)  q = Reshape(p, s)  y = Add(q, r) }
+""")
+    assert surgeon.explain(found, kept)[0].reason == "inner has an axis of size 4 in the place of 2"
+
+
 def test_further_inputs_and_attributes_are_fields():
     out, _ = surgeon.rewrite(model("t = Concat<axis = -1>(a, a, c)  z = Relu(t)  y = Identity(a)"), relu_first)
     assert ops(out).count("Relu") == 3 or "Concat" not in ops(out)
@@ -152,6 +161,10 @@ def test_records_build_on_one_another():
         mask: Tensor | None = None
         factor: float = 2.0
 
+    class Both(Pair, Wider):
+        pass
+
+    assert [field.name for field in Both.fields()] == ["x", "skip", "factor", "mask"]
     assert [field.name for field in Wider.fields()] == ["x", "skip", "factor", "mask"]
     assert next(field.default for field in Wider.fields() if field.name == "factor") == 2.0
 
@@ -204,7 +217,7 @@ def test_a_record_may_be_a_field_of_another():
     [
         (lambda: type("Bad", (Captures,), {"__annotations__": {"match": Tensor}}), "cannot have a field 'match'"),
         (lambda: dims("a ... b ..."), '"..." once'),
-        (lambda: type("Bad", (Captures,), {"__annotations__": {"a": Tensor}, "a": dims("a b")}), "and an axis too"),
+        (lambda: type("Bad", (Layout,), {"__annotations__": {"heads": Tensor}}), "Bad.heads is a tensor, and an axis"),
         (lambda: surgeon.rules.rule.Rule.compiled(abs_blend, lambda g, m: g.relu(m.shape)), "no shape yet"),
     ],
 )
@@ -224,6 +237,33 @@ def test_a_pattern_cannot_give_a_field_that_there_is_not():
 
 def abs_blend_form(g: Graph, m: Blend) -> Tensor:
     return g.abs(m.x)
+
+
+class Limited(Captures):
+    x: Tensor
+    low: Tensor | None = None
+
+
+def limited(g: Graph, m: Limited) -> Tensor:
+    return g.relu(g.clip(m.x, m.low, None))
+
+
+def turned(g: Graph, m: Limited) -> Tensor:
+    return g.relu(g.neg(m.x))
+
+
+@rule(patterns=[limited, turned], target="any")
+def custom(g: Graph, m: Limited) -> Tensor:
+    return g.op("acme::turned", m.x) if m.low is None else g.op("acme::limited", m.x, m.low)
+
+
+@pytest.mark.parametrize(("body", "outcome"), [("t = Clip(a, one)", "proved"), ("t = Neg(a)", "unproved")])
+def test_a_reference_stands_in_only_where_the_match_binds_what_it_reads(body, outcome):
+    """Else it would be Clip without a limit, and what is right would be rolled back."""
+    found = model(f"{body}  y = Relu(t)")
+    found.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1), "one"))
+    _, report = surgeon.rewrite(found, custom)
+    assert report.outcome == outcome
 
 
 def is_bias_fixed(x: Tensor, other: Tensor) -> None:

@@ -299,12 +299,12 @@ ALONE = {
     "a place that shares nodes": (
         not_relu,
         "a = Relu(x) b = Relu(a) y = Relu(b)",
-        [("y", "it shares nodes with a place where this rule was rolled back")],
+        [("y", "it shares nodes with a site where this rule was rolled back")],
     ),
     "several such": (
         not_relu,
         "a = Relu(x) b = Relu(a) c = Relu(b) d = Neg(c) e = Relu(d) f = Relu(e) y = Relu(f)",
-        [("c", "it shares nodes with a place where this rule was rolled back")],
+        [("c", "it shares nodes with a site where this rule was rolled back")],
     ),
 }
 
@@ -324,7 +324,7 @@ def test_beside_others_a_rule_is_told_whose_rewrites_stood_in_its_way():
     report = caught(parse(f"(float[n] x) => (float[n] y) {{ {text} }}"), [not_relu, not_abs]).report
     assert {rule for site in report.rolled_back for rule in site.rules} == {"not_relu", "not_abs"}
     assert [(miss.rule, miss.node, miss.reason) for miss in report.misses] == [
-        ("not_relu", "c", "it shares nodes with a place where this rule was rolled back")
+        ("not_relu", "c", "it shares nodes with a site where this rule was rolled back")
     ]
 
 

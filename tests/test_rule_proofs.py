@@ -1,5 +1,6 @@
 """Rules prove themselves: all that are installed hold, and faults planted in rules are found from the rule alone."""
 
+import functools
 import io
 import json
 import re
@@ -24,6 +25,13 @@ def prove(found, **settings):
     settings.setdefault("quick", True)
     settings.setdefault("targets", ["onnx"])
     return prove_rule(found, **settings)
+
+
+@functools.cache
+def proof_of_gelu():
+    """One proof of the rule, and what it said on the way, for all tests that look at it."""
+    seen = []
+    return prove(gelu, progress=lambda name, count: seen.append((name, count))), seen
 
 
 def plant(pattern, replacement, **settings):
@@ -103,7 +111,7 @@ def targets_of(found):
 
 
 MADE_UP = [found for *_, found in all_rules() if found.name not in BY_EXPORTS]
-STEP = 9  # of rules one is taken out of so many: those of all are proved at each place of their own tests
+STEP = 25  # of rules one is taken out of so many: those of all are proved at each place of their own tests
 
 
 @pytest.mark.parametrize(
@@ -152,7 +160,7 @@ def test_gelu_in_full():
 
 
 def test_what_the_rule_refuses_is_spared_for_its_own_reason():
-    proof = prove(gelu)
+    proof, _ = proof_of_gelu()
     reasons = {entry.reason for entry in proof.entries if entry.standing == "spared"}
     assert any("needs opset 20 and the model has 19" in reason for reason in reasons)
 
@@ -202,10 +210,16 @@ FAULTS = {
 # fmt: on
 
 
+@functools.cache
+def proof_of_fault(fault):
+    """One proof for all tests that look at it."""
+    return prove(plant(*FAULTS[fault][:2]))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault):
-    pattern, replacement, layout, reason = FAULTS[fault]
-    proof = prove(plant(pattern, replacement))
+    *_, layout, reason = FAULTS[fault]
+    proof = proof_of_fault(fault)
     failed = [entry for entry in proof.entries if entry.standing == "failed"]
     assert failed, proof.counts
     assert proof.outcome is Outcome.FAILED
@@ -225,8 +239,7 @@ def test_what_would_break_a_schema_is_never_written():
 
 
 def test_a_rule_right_at_rank_3_is_proved_there_and_fails_at_rank_2():
-    pattern, replacement, *_ = FAULTS["right for rank 3, wrong for rank 2"]
-    proof = prove(plant(pattern, replacement))
+    proof = proof_of_fault("right for rank 3, wrong for rank 2")
     by_rank = {}
     for entry in proof.entries:
         by_rank.setdefault(entry.layout.rank, set()).add(entry.standing)
@@ -415,7 +428,7 @@ def test_a_rule_without_instances_proves_nothing():
 
 
 def test_the_proof_as_data():
-    proof = prove(plant(*FAULTS["a wrong constant"][:2]))
+    proof = proof_of_fault("a wrong constant")
     found = json.loads(json.dumps(proof.to_dict(), allow_nan=False))
     assert found["rule"] == "planted"
     assert found["outcome"] == "failed"
@@ -427,7 +440,7 @@ def test_the_proof_as_data():
 
 def test_what_is_printed():
     stream = io.StringIO()
-    print_rule_proof(prove(gelu, targets=["onnx"]), stream)
+    print_rule_proof(proof_of_gelu()[0], stream)
     text = stream.getvalue()
     assert text.startswith(f"gelu  ({gelu.where})")
     assert "exact" in text
@@ -436,7 +449,7 @@ def test_what_is_printed():
     assert text.rstrip().splitlines()[-1].startswith("PROVED")
 
     stream = io.StringIO()
-    print_rule_proof(prove(plant(*FAULTS["a wrong constant"][:2])), stream)
+    print_rule_proof(proof_of_fault("a wrong constant"), stream)
     text = stream.getvalue()
     assert "FAILED  x[a, b, c] for onnx at opset" in text
     assert "Erf_2_0 = Erf" in text, "the instance that fails is not shown"
@@ -444,6 +457,5 @@ def test_what_is_printed():
 
 
 def test_progress_counts_entries():
-    seen = []
-    proof = prove(gelu, progress=lambda name, count: seen.append((name, count)))
+    proof, seen = proof_of_gelu()
     assert seen[-1] == ("gelu", len(proof.entries))

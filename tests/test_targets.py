@@ -231,7 +231,7 @@ class TestOfAPackage:
         ).stdout
         path = saved(GATE.format(x="x", y="y"))
         told = run("explain", path, "--rules", "smooth_gate", "--target", "acme").stdout
-        assert "smooth_gate fires at 1 place" in told
+        assert "smooth_gate fires at 1 site" in told
         assert "rule smooth_gate has no form for target ort (" in run("explain", path, "-r", "smooth_gate").stdout
 
 

@@ -1,4 +1,4 @@
-"""The quick road gives what the search gives, and nothing more."""
+"""The quick roads give what the search gives, and nothing more."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from surgeon import rewrite
 from surgeon.matching import match
+from surgeon.rewriting import replacements
+from surgeon.rewriting.replacements import Workshop
 from surgeon.testing import parse
 from tests import sampling
 
@@ -38,33 +40,106 @@ def stack(kinds):
     return parse(f"(float[n, 4] z) => (float[n, 4] {x}) {CONSTANTS} {{ {' '.join(body)} }}")
 
 
-def outcome(kinds):
-    """The bytes and the roots of the sites, with and without the quick road."""
-    after, report = rewrite(stack(kinds), "gelu:gelu", check="none")
-    return after.SerializeToString(), sorted(site.root for site in report.sites)
+def outcome(model, rules="gelu:gelu"):
+    """The bytes, the roots of the sites, and what is told of near misses."""
+    after, report = rewrite(model, rules, check="none")
+    return after.SerializeToString(), sorted(site.root for site in report.sites), report.misses
+
+
+def searched(model, rules="gelu:gelu"):
+    """The same without the quick roads."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(match, "template_of", lambda *_: None)
+        patch.setattr(match, "Memory", lambda *_: None)
+        patch.setattr(Workshop, "_once", lambda self, function, compiled, found, call: call())
+        return outcome(model, rules)
 
 
 @settings(deadline=None, max_examples=sampling.examples(60))
 @given(st.lists(st.sampled_from(sorted(LAYERS)), min_size=1, max_size=9))
 def test_the_quick_road_changes_nothing(kinds):
     """Any mixture of layers: the same sites, the same bytes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(match, "template_of", lambda *_: None)
-        searched = outcome(kinds)
-    assert outcome(kinds) == searched
-    assert len(searched[1]) == sum(kind in GELUS for kind in kinds) + (kinds[0] == "another input")
+    found = outcome(stack(kinds))
+    assert found == searched(stack(kinds))
+    assert len(found[1]) == sum(kind in GELUS for kind in kinds) + (kinds[0] == "another input")
 
 
-def test_equal_layers_need_one_search(monkeypatch):
+CENTRED = "m{i} = ReduceMean<axes = [{axis}]>({x}) c{i} = Sub({x}, m{i}) "
+VARIANCE = "s{i} = Pow(c{i}, two) v{i} = ReduceMean<axes = [{axis}]>(s{i}) "
+ROOT = "e{i} = Add(v{i}, {epsilon}) r{i} = Sqrt(e{i}) "
+SCALED = "n{i} = Div(c{i}, r{i}) g{i} = Mul(n{i}, scale) y{i} = Add(g{i}, shift)"
+# As LAYERS, of normalisations; {axis} is the last or, as most rules refuse, the one before it.
+NORMS = {
+    "torchscript": CENTRED + VARIANCE + ROOT + SCALED,
+    "squared by itself": CENTRED + "s{i} = Mul(c{i}, c{i}) v{i} = ReduceMean<axes = [{axis}]>(s{i}) " + ROOT + SCALED,
+    "centred twice": CENTRED
+    + "k{i} = Sub({x}, m{i}) s{i} = Pow(k{i}, two) v{i} = ReduceMean<axes = [{axis}]>(s{i}) "
+    + ROOT
+    + SCALED,
+    "swapped": CENTRED + VARIANCE + ROOT + "n{i} = Div(c{i}, r{i}) g{i} = Mul(scale, n{i}) y{i} = Add(shift, g{i})",
+    "shift of one number": CENTRED
+    + VARIANCE
+    + ROOT
+    + "n{i} = Div(c{i}, r{i}) g{i} = Mul(n{i}, scale) y{i} = Add(g{i}, two)",
+    "of another": "m{i} = ReduceMean<axes = [{axis}]>(z) c{i} = Sub({x}, m{i}) " + VARIANCE + ROOT + SCALED,
+    "read inside": CENTRED + VARIANCE + ROOT + SCALED.replace("y{i}", "k{i}") + " y{i} = Add(k{i}, r{i})",
+    "residual": "t{i} = Add({x}, z) "
+    + (CENTRED + VARIANCE + ROOT).replace("{x}", "t{i}")
+    + SCALED,
+}
+
+
+def norms(kinds):
+    """A model of normalisations, one on the other: of a kind, over an axis, with an epsilon."""
+    body, x = [], "z"
+    for i, (kind, axis, epsilon) in enumerate(kinds):
+        body.append(NORMS[kind].format(i=i, x=x, axis=axis, epsilon=epsilon))
+        x = f"y{i}"
+    held = (
+        "<float two = {2.0}, float small = {0.00001}, float large = {0.1}, "
+        "float[4] scale = {1.0, 2.0, 3.0, 4.0}, float[4] shift = {0.0, 1.0, 2.0, 3.0}>"
+    )
+    return parse(f"(float[3, n, 4] z) => (float[3, n, 4] {x}) {held} {{ {' '.join(body)} }}")
+
+
+KINDS = st.tuples(st.sampled_from(sorted(NORMS)), st.sampled_from((-1, -1, 1)), st.sampled_from(("small", "large")))
+
+
+@settings(deadline=None, max_examples=sampling.examples(40))
+@given(st.lists(KINDS, min_size=1, max_size=6))
+def test_a_search_is_not_repeated_where_it_would_be_told_the_same(kinds):
+    """Any mixture: the same sites, the same bytes, and the same is told of what was refused."""
+    rules = "layer_norm,instance_norm,skip_layer_norm"
+    assert outcome(norms(kinds), rules) == searched(norms(kinds), rules)
+
+
+@pytest.mark.parametrize(("rules", "model"), [("gelu:gelu", stack), ("layer_norm", norms)])
+def test_equal_layers_need_one_search(monkeypatch, rules, model):
     """However many there are."""
     searches = []
-    run = match._Attempt.run
-    monkeypatch.setattr(match._Attempt, "run", lambda self, root: searches.append(root) or run(self, root))
+    search = match._Attempt._search
+    monkeypatch.setattr(
+        match._Attempt, "_search", lambda self, *given: searches.append(given) or search(self, *given)
+    )
 
-    def searched(layers):
+    def count(layers):
         searches.clear()
-        _, report = rewrite(stack(["torchscript"] * layers), "gelu:gelu", check="none")
+        kind = "torchscript" if model is stack else ("torchscript", -1, "small")
+        _, report = rewrite(model([kind] * layers), rules, check="none")
         assert len(report.sites) == layers
         return len(searches)
 
-    assert searched(12) == searched(24)
+    assert count(12) == count(24)
+
+
+def test_a_replacement_is_built_once_for_equal_answers(monkeypatch):
+    """Of equal numbers, dtypes and shapes; another epsilon is another fragment."""
+    built = []
+    build = replacements.build
+    monkeypatch.setattr(replacements, "build", lambda *given: built.append(given) or build(*given))
+    kinds = [("torchscript", -1, epsilon) for epsilon in ("small", "large", "small", "small", "large")]
+    after, report = rewrite(norms(kinds), "layer_norm", check="none")
+    assert len(report.sites) == 5
+    assert len(built) == 2
+    given = [next(item.f for item in node.attribute if item.name == "epsilon") for node in after.graph.node]
+    assert given == pytest.approx([1e-5, 0.1, 1e-5, 1e-5, 0.1])

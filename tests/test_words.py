@@ -195,3 +195,95 @@ def test_forms_are_tried_for_what_lies_behind_nodes_that_change_nothing():
     after, report = surgeon.rewrite(parse(f"{X} {{ a = Abs(x) i = Identity(a) y = Neg(i) }}"), [twofold], check="none")
     assert len(report.sites) == 1
     assert [node.op_type for node in after.graph.node] == ["Relu"]
+
+
+@rule(patterns=[lambda g, x: g.mul(g.cut(x, 2, -1)[0], g.sigmoid(g.cut(x, 2, -1)[1]))], target="any")
+def gated(g, x):
+    first, second = g.cut(x, 2, -1)
+    return g.op("my::Glu", first, second)
+
+
+CUTS = {
+    "Split": "a, b = Split<axis = -1, num_outputs = 2>(x)",
+    "Split by sizes": "s = Constant<value_ints = [3, 3]>()  a, b = Split<axis = 2>(x, s)",
+    "Slices": "z = Constant<value_ints = [0]>()  m = Constant<value_ints = [3]>()  e = Constant<value_ints = [6]>() "
+    " c = Constant<value_ints = [-1]>()  a = Slice(x, z, m, c)  b = Slice(x, m, e, c)",
+    "Slices from the end, with steps": "z = Constant<value_ints = [0]>()  m = Constant<value_ints = [-3]>() "
+    " e = Constant<value_ints = [99]>()  c = Constant<value_ints = [2]>()  o = Constant<value_ints = [1]>() "
+    " a = Slice(x, z, m, c, o)  b = Slice(x, m, e, c, o)",
+}
+OTHER_CUTS = {
+    "uneven": "s = Constant<value_ints = [4, 2]>()  a, d = Split<axis = 2>(x, s)  e, b = Split<axis = 2>(x, s)",
+    "the second half first": CUTS["Split"].replace("a, b", "b, a"),
+    "another axis": CUTS["Split"].replace("axis = -1", "axis = 1"),
+    "overlapping": CUTS["Slices"].replace("b = Slice(x, m, e, c)", "n = Sub(m, o1)  b = Slice(x, n, e, c)").replace(
+        "a = ", "o1 = Constant<value_ints = [1]>()  a = "
+    ),
+    "the first half twice": CUTS["Slices"].replace("b = Slice(x, m, e, c)", "b = Slice(x, z, m, c)"),
+}
+
+
+def cut_model(body):
+    return parse(
+        '<ir_version: 8, opset_import: ["" : 18, "my" : 1]> agraph (float[2, 4, 6] x) => (float[p, q, r] y) '
+        f"{{ {body}  g = Sigmoid(b)  y = Mul(a, g) }}"
+    )
+
+
+@pytest.mark.parametrize("case", CUTS)
+def test_cut_is_found_however_it_is_spelt(case):
+    after, _ = surgeon.rewrite(cut_model(CUTS[case]), gated, check="none")
+    assert sorted(node.op_type for node in after.graph.node if node.op_type != "Constant") == ["Glu", "Split"]
+
+
+@pytest.mark.parametrize("case", OTHER_CUTS)
+def test_cut_spares_other_parts(case):
+    after, _ = surgeon.rewrite(cut_model(OTHER_CUTS[case]), gated, check="none")
+    assert "Glu" not in [node.op_type for node in after.graph.node]
+
+
+@pytest.mark.parametrize(("sizes", "fires"), [("2, 2, 2", True), ("1, 2, 3", False)])
+def test_the_parts_that_a_pattern_leaves_out_count_too(sizes, fires):
+    """The second of 1, 2 and 3 rows is a third of them, and not the second third."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.cut(x, 3, 0)[1])], target="any")
+    def second(g, x):
+        return g.abs(g.cut(x, 3, 0)[1])
+
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18]> agraph (float[6, 2] x) => (float[2, 2] y) '
+        f"<int64[3] s = {{{sizes}}}> {{ a, b, c = Split(x, s)  y = Neg(b) }}"
+    )
+    _, report = surgeon.rewrite(model, second, check="none")
+    assert bool(report.sites) is fires
+    assert fires or report.misses[0].reason == "a Split makes no 3 equal parts"
+
+
+def summed(g, x, skip):
+    total = g.exposed(g.add(x, skip))
+    return g.relu(total)
+
+
+@rule(patterns=[summed], target="any")
+def summed_op(g, x, skip):
+    made, total = g.op("my::AddRelu", x, skip, outputs=2)
+    return made, total
+
+
+@pytest.mark.parametrize(("further", "outputs"), [("z = Identity(r)", 0), ("z = Neg(t)", 1)])
+def test_an_exposed_tensor_is_an_output_where_others_read_it(further, outputs):
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18, "my" : 1]> agraph (float[2] a, float[2] b) '
+        f"=> (float[2] r, float[2] z) {{ t = Add(a, b)  r = Relu(t)  {further} }}"
+    )
+    after, report = surgeon.rewrite(model, summed_op, check="none")
+    node = next(node for node in after.graph.node if node.op_type == "AddRelu")
+    read = {name for other in after.graph.node for name in other.input}
+    assert len(report.sites) == 1
+    assert (len(node.output) > 1 and node.output[1] in read) is bool(outputs)
+    assert "Add" not in [other.op_type for other in after.graph.node]
+
+
+def test_exposed_is_for_what_the_pattern_makes():
+    with pytest.raises(RuleError, match="exposed wants"):
+        trace(lambda g, x: g.relu(g.exposed(x)))

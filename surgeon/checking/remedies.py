@@ -33,7 +33,7 @@ class _Help:
 def add_rules(findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None) -> None:
     """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
 
-    Where one fires at all places of a placeholder, what else could be done about it is left out.
+    Where one fires at all nodes of a placeholder, what else could be done about it is left out.
     """
     wanted = [(found, _Help()) for found in findings if found.kind in HELPED and found.where]
     ops = {node.op for found, _ in wanted for node in found.where}
@@ -71,7 +71,7 @@ class _Told:
         if count:
             if help_.is_whole and not self.rule.is_exact:
                 return  # an exact one does all of it
-            many = "" if count == found.count else f" at {count} of {found.count} places"
+            many = "" if count == found.count else f" at {count} of {found.count} nodes"
             many += "" if self.rule.is_exact else " (it changes numbers beyond rounding)"
             help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite IN OUT')}")
             help_.is_whole = help_.is_whole or (count == found.count and self.rule.is_exact)

@@ -91,7 +91,7 @@ def main() -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would happen and write nothing.")
 @click.option("--diff", is_flag=True, help="Print the nodes before and after, site by site.")
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
-@click.option("--keep-going", is_flag=True, help="End with exit code 0 although places were rolled back.")
+@click.option("--keep-going", is_flag=True, help="End with exit code 0 although sites were rolled back.")
 @click.option("--approximate", is_flag=True, help="Also run rules that change numbers beyond rounding.")
 @click.option(
     "--upgrade",

@@ -73,14 +73,14 @@ def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[s
 
 def _title(found: Explanation, node: str | None) -> str:
     count = len(found.fires)
-    spot = f" at {node}" if node is not None else ""
+    asked = f" at {node}" if node is not None else ""
     if not count:
         near = any(miss.node for miss in found.misses)
-        return f"{found.rule} does not fire{spot}{'; nearest misses:' if near else ':' if found.misses else ''}"
+        return f"{found.rule} does not fire{asked}{'; nearest misses:' if near else ':' if found.misses else ''}"
     if node is not None:
-        return f"{found.rule} fires{spot}"
+        return f"{found.rule} fires{asked}"
     names = first_of([name for _, name in found.fires], SHOWN)
-    title = f"{found.rule} fires at {count:,} place{'s' * (count != 1)} ({names})"
+    title = f"{found.rule} fires at {count:,} site{'s' * (count != 1)} ({names})"
     return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
 
 

@@ -202,7 +202,7 @@ def writing(*checks: str) -> Decorator:
 
 def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[..., Any]:
     meaning = {
-        "sites": "sites: prove every rewritten place on its own",
+        "sites": "sites: prove every rewritten site on its own",
         "model": "model: run both whole models under ONNX Runtime and compare",
     }
     told = "; ".join(meaning[name] for name in checks if name in meaning) + "; or both" * ("both" in checks)
@@ -255,7 +255,7 @@ def _proof_options() -> tuple[Decorator, ...]:
             default=10.0,
             show_default=True,
             metavar="SECONDS",
-            help="Processor time that the proof of one place may take; beyond, it is unproved.",
+            help="Processor time that the proof of one site may take; beyond, it is unproved.",
         ),
         click.option(
             "--jobs",

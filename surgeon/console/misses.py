@@ -1,4 +1,4 @@
-"""What people read of the places that a rewrite left as they are: what would help most, and the near misses."""
+"""What people read of the sites that a rewrite left as they are: what would help most, and the near misses."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Group:
 
     @property
     def count(self) -> int:
-        """At how many places."""
+        """At how many sites."""
         return sum(miss.count for miss in self.misses)
 
     def lines(self) -> Iterator[str]:

@@ -30,7 +30,20 @@ class Limits:
 
 
 class NodeFacts:
-    """A node as a limit looks at it; what is not known is None, and never counts against it."""
+    """A node as a limit looks at it; what is not known is None, and never counts against it.
+
+    Attributes:
+        limits: those of its model.
+        node: the node itself.
+
+    Examples:
+        >>> def one_axis(facts):
+        ...     if facts.rank(0) not in (None, 1):
+        ...         yield "it takes one axis", "flatten its input before"
+        >>> from surgeon import Target
+        >>> Target("acme", "Acme", ("onnx",), ("onnx",), limits={"HardSwish": one_axis}).limits["HardSwish"] is one_axis
+        True
+    """
 
     def __init__(self, limits: Limits, node: Node) -> None:
         self.limits, self.node = limits, node

@@ -29,7 +29,7 @@ def draw(
     nodes: int = NODES,
     titles: Sequence[str] = (),
 ) -> Picture:
-    """Draw models side by side, or each place that a rewrite changed before and after.
+    """Draw models side by side, or each site that a rewrite changed before and after.
 
     Args:
         models: paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one
@@ -148,7 +148,7 @@ def _leaving(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) -> list[s
 
 
 def _of_report(report: Report, around: str | None) -> list[Diagram]:
-    """Each kind of change once, the first place of it, before and after."""
+    """Each kind of change once, the first site of it, before and after."""
     sites = [site for site in report.sites if around is None or around in _names(site)]
     if not sites:
         what = "has no site" if around is None else f"has no site with '{around}'"
@@ -169,7 +169,7 @@ def _names(site: Site) -> set[str]:
 
 
 def _of_site(site: Site, more: str) -> list[Diagram]:
-    """What stood in one place, and what stands there now."""
+    """What stood at one site, and what stands there now."""
     last = site.steps[-1]
     reader = Reader(last.match.index, last.scope)
     gone = [node for step in site.steps for node in (*step.removed, *step.orphans) if node.original]

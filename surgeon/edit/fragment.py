@@ -179,6 +179,7 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if returned is None:
         raise RuleError(f"Replacement {function.__name__} returns None; end it with the tensor that it made.")
+    results = _asked_for(results, match)
     if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
         raise RuleError(
             f"Replacement {function.__name__} returns {len(results)} value(s) where the pattern "
@@ -187,6 +188,16 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     fragment = freeze(graph, results)
     _refuse_inner(function, match, fragment)
     return with_functions(graph, fragment, match) if graph.called else fragment
+
+
+def _asked_for(results: list[Any], match: Match) -> list[Any]:
+    """Of what a replacement returns the outputs of the match: tensors of g.exposed that nobody else reads are left."""
+    pattern = match.pattern
+    if len(results) <= len(match.outputs):
+        return results
+    behind = results[pattern.returned :]
+    is_whole = all(place < len(behind) for place in pattern.exposed) and pattern.can_expose == len(behind)
+    return [*results[: pattern.returned], *(behind[place] for place in pattern.exposed)] if is_whole else results
 
 
 def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:

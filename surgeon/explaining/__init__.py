@@ -1,1 +1,1 @@
-"""Why a rule does not fire: what a person asks of one place, or of a whole model."""
+"""Why a rule does not fire: what a person asks of one site, or of a whole model."""

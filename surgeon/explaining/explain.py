@@ -39,7 +39,7 @@ from surgeon.rules.rule import Rule
 TOP = 5  # different misses told of each rule
 NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
-BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the place
+BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
 NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
 
 
@@ -47,7 +47,7 @@ NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many
 class Explanation:
     """What stands against one rule in one model.
 
-    fires: (scope, node) of the places where it fires.  misses: nearest first.  more: how many different ones are left
+    fires: (scope, node) of the sites where it fires.  misses: nearest first.  more: how many different ones are left
     out.
     """
 
@@ -84,7 +84,7 @@ def explain(
         ep: as for `rewrite`.
         node: the name of a node, or of a tensor that it makes: say what stands against each pattern there.
         top: how many different misses to tell of each rule (None: all); equal ones are told as one, which names the
-            other places.
+            other sites.
 
     Returns:
         The misses; none of a rule that fires wherever its pattern is nearly there.
@@ -119,8 +119,8 @@ def explanations(
     proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
     with paused_collector(), Model.open(proto) as model:
         index = indexed(model)
-        spots = None if node is None else _named(index, node)
-        found = [_of_rule(index, rule, target, ep, spots, top) for rule in chosen]
+        nodes = None if node is None else _named(index, node)
+        found = [_of_rule(index, rule, target, ep, nodes, top) for rule in chosen]
         if len(chosen) <= NAMED:
             for explanation in found:
                 explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
@@ -128,14 +128,14 @@ def explanations(
 
 
 def _of_rule(
-    index: Index, rule: Rule, target: str, ep: str | None, spots: list[Node] | None, top: int | None
+    index: Index, rule: Rule, target: str, ep: str | None, nodes: list[Node] | None, top: int | None
 ) -> Explanation:
     found, work = Explanation(rule.name), _Work(index, rule, target, ep)
     for match in work.fires():
-        if spots is None or any(node in match.nodes for node in spots):
+        if nodes is None or any(node in match.nodes for node in nodes):
             found.fires.append((match.scope.label, match.root.label))
-    if spots is not None:
-        told = [] if found.fires else list(work.at(spots))
+    if nodes is not None:
+        told = [] if found.fires else list(work.at(nodes))
         found.misses = work.edited(sorted(told or ([] if found.fires else lacking(index, rule, target)), key=nearness))
         return found
     misses = [*work.refused, *work.everywhere()]
@@ -157,7 +157,7 @@ class _Work:
         self.explainer = Explainer(index, rule.name)
         self.acceptance = Acceptance.over(index, target, ep)
         self.taken: set[Node] = set()
-        self.refused: list[Mismatch] = []  # what a search found, which has no place where it nearly does
+        self.refused: list[Mismatch] = []  # what a search found, which has no site where it nearly does
 
     def _sources(self) -> Iterator[tuple[Scope, Compiled, Callable[[Match], object]]]:
         for scope, plan in plans(self.index, self.rule, self.target):
@@ -206,11 +206,11 @@ class _Work:
             found += self.explainer.misses_at(compiled, scope, roots, accept)
         return apart(found, self.taken)
 
-    def at(self, spots: list[Node]) -> Iterator[Mismatch]:
-        """What stands against each pattern at given nodes: of all places that one may belong to, the nearest."""
+    def at(self, nodes: list[Node]) -> Iterator[Mismatch]:
+        """What stands against each pattern at given nodes: of all sites that one may belong to, the nearest."""
         for scope, compiled, accept in self._sources():
             self.explainer.covered = set()
-            here = [node for node in spots if node.scope is scope]
+            here = [node for node in nodes if node.scope is scope]
             roots = [root for node in here for root in _roots(scope, compiled, node)]
             found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
             around = [place for place in found if any(node in place.best.nodes for node in here)]

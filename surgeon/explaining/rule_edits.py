@@ -125,30 +125,31 @@ class _MissedPattern:
                 yield dtype_name(to.i)
 
 
-def _attributes(place: _MissedPattern) -> Iterator[Candidate]:
+def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
     """An attribute of another value is captured; or all that no name mentions."""
-    source, node = place.source, place.node(place.miss.at)
-    calls = [call for call in place.helpers if place.is_asked(call) and source.is_in_pattern(call)]
+    source, node = missed.source, missed.node(missed.miss.at)
+    calls = [call for call in missed.helpers if missed.is_asked(call) and source.is_in_pattern(call)]
     if node is None:
         return
     for call in calls:
         given = {item.arg: item.value for item in call.keywords}
         values = {item.name: plain(item) for item in node.proto.attribute if not item.ref_attr_name}
-        told = f"{place.miss.wanted}; {place.miss.reason}"
+        told = f"{missed.miss.wanted}; {missed.miss.reason}"
         others = {name: value for name, value in values.items() if re.search(rf"\b{name} = |^{name} ", told)}
         changes: list[TextChange] = []
         for name, value in others.items():
             kind = ANNOTATIONS.get(type(value))
             if kind is None or not name.isidentifier():
                 break
-            free = source.free_name(name)
+            free, change = source.captured([name], kind)
             text = f"{name}={free}"
             changes.append(source.replaced(given[name], free) if name in given else source.argument(call, text))
-            changes.append(source.parameter(free, kind))
+            changes.append(change)
         else:
             if others:
                 yield f"take {' and '.join(others)} as the model has it", changes
-        if source.pattern.args.kwarg is None and None not in given and not others.keys() & given.keys():
+        takes_all = source.record is not None or source.pattern.args.kwarg is not None or None in given
+        if not takes_all and not others.keys() & given.keys():
             object_or_any = "Any" if source.function.__globals__.get("Any") is Any else "object"
             free = source.free_name("attributes")
             last = source.parameter(f"**{free}", object_or_any)
@@ -169,46 +170,47 @@ def _instead(new: Any, old: str) -> str:
     return f"write {new} for {old}"
 
 
-def _numbers(place: _MissedPattern) -> Iterator[Candidate]:
+def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
     """A constant of another value: its own, or whatever is there."""
-    source = place.source
-    free = source.free_name(*NUMBERS)
-    for call in place.helpers:
+    source = missed.source
+    free, change = source.captured(NUMBERS, "float")
+    for call in missed.helpers:
         for item in call.args:
             number = source.number(item)
             if number is None:
                 continue
             with suppress(ValueError):
-                found = float(place.miss.found)
+                found = float(missed.miss.found)
                 text = repr(int(found) if isinstance(number, int) and found.is_integer() else found)
                 yield _instead(text, source.text_of(item)), [source.replaced(item, text)]
             if source.is_in_pattern(item):
-                changes = [source.replaced(item, free), source.parameter(free, "float")]
+                changes = [source.replaced(item, free), change]
                 yield f"take the number as {free}, for {source.text_of(item)}", changes
 
 
-def _operands(place: _MissedPattern) -> Iterator[Candidate]:
+def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
     """Something that is no constant, or a Cast, where another operand was wanted; or another spelling."""
-    source, free = place.source, place.source.free_name("y", "z", "other")
-    yield from _casts(place)
-    yield from _other_spellings(place, with_casts=False)
+    source = missed.source
+    free, capture = source.captured(("y", "z", "other"), "Tensor")
+    yield from _casts(missed)
+    yield from _other_spellings(missed, with_casts=False)
     for argument in source.pattern.args.args:
-        if repr(argument.arg) in place.miss.wanted and getattr(argument.annotation, "id", "") == "Constant":
+        if repr(argument.arg) in missed.miss.wanted and getattr(argument.annotation, "id", "") == "Constant":
             assert argument.annotation is not None
             change = source.replaced(argument.annotation, "Tensor")
             yield f"let {argument.arg} be any tensor", [change]
-    for call in place.helpers:
+    for call in missed.helpers:
         for item in call.args:
             if source.is_in_pattern(item) and source.number(item) is not None:
-                changes = [source.replaced(item, free), source.parameter(free, "Tensor")]
+                changes = [source.replaced(item, free), capture]
                 yield f"take any tensor as {free}, for {source.text_of(item)}", changes
 
 
-def _casts(place: _MissedPattern) -> Iterator[Candidate]:
+def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
     """A Cast on the way."""
-    source = place.source
-    first = {id(call) for call in place.helpers}
-    for dtype in dict.fromkeys(place.casts()):
+    source = missed.source
+    first = {id(call) for call in missed.helpers}
+    for dtype in dict.fromkeys(missed.casts()):
         for item in sorted(source.tensors(), key=lambda item: id(item) not in first):
             text = source.text_of(item)
             wrapped = f'{_graph(source, item)}.optional({_graph(source, item)}.cast({text}, to="{dtype}"))'
@@ -221,45 +223,45 @@ def _graph(source: RuleSource, item: Any) -> str:
     return owner.args.args[0].arg
 
 
-def _other_spellings(place: _MissedPattern, *, with_casts: bool = True) -> Iterator[Candidate]:
+def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iterator[Candidate]:
     """A word for what is written out in one form; or a Cast on the way."""
-    source = place.source
-    for call in dict.fromkeys([*place.helpers, *source.helpers]):
+    source = missed.source
+    for call in dict.fromkeys([*missed.helpers, *source.helpers]):
         for word, given in words_for(call, source.number):
             text = f"{_graph(source, call)}.{word}({', '.join(map(source.text_of, given))})"
             note = (find_word(word).__doc__ or "").partition("\n")[0].rstrip(".")
             yield f"write the word {word}, {note}", [source.replaced(call, text)]
     if with_casts:
-        yield from _casts(place)
+        yield from _casts(missed)
 
 
-def _domains(place: _MissedPattern) -> Iterator[Candidate]:
+def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
     """An op of the same name in another domain."""
-    source = place.source
-    for call in place.helpers:
-        if place.is_asked(call) and name_of(call) == "op":
-            yield f"look for {place.miss.found}", [source.replaced(call.args[0], f'"{place.miss.found}"')]
-        elif place.is_asked(call):
+    source = missed.source
+    for call in missed.helpers:
+        if missed.is_asked(call) and name_of(call) == "op":
+            yield f"look for {missed.miss.found}", [source.replaced(call.args[0], f'"{missed.miss.found}"')]
+        elif missed.is_asked(call):
             opening = TextChange(source.span(call.func)[0], source.span(call)[1], "")
             rest = source.text_of(call)[len(source.text_of(call.func)) + 1 :]
-            text = f'{_graph(source, call)}.op("{place.miss.found}", {rest}'
-            yield f"look for {place.miss.found}", [opening._replace(text=text)]
+            text = f'{_graph(source, call)}.op("{missed.miss.found}", {rest}'
+            yield f"look for {missed.miss.found}", [opening._replace(text=text)]
 
 
-def _shared(place: _MissedPattern) -> Iterator[Candidate]:
+def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
     """What others use too stays."""
-    source = place.source
+    source = missed.source
     for call in source.helpers:
         text = source.text_of(call)
         yield "let others use it too", [source.replaced(call, f"{_graph(source, call)}.shared({text})")]
 
 
-def _inputs(place: _MissedPattern) -> Iterator[Candidate]:
+def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
     """An input more, or less, than the pattern has."""
-    source, miss = place.source, place.miss
+    source, miss = missed.source, missed.miss
     names = QUOTED.findall(f"{miss.wanted} {miss.reason.rpartition(': ')[2]}")
-    for call in place.helpers:
-        if not place.is_asked(call) or not source.is_in_pattern(call):
+    for call in missed.helpers:
+        if not missed.is_asked(call) or not source.is_in_pattern(call):
             continue
         names = list(dict.fromkeys(names))
         if miss.found == "none":

@@ -26,9 +26,15 @@ class TextChange(NamedTuple):
 class RuleSource:
     """The file of a pattern function, and those of its functions that the pattern is made of."""
 
-    def __init__(self, function: Callable[..., Any], text: str, definitions: Sequence[ast.FunctionDef]) -> None:
-        """definitions: that of the pattern first, then those that it calls."""
-        self.function, self.definitions = function, definitions
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        text: str,
+        definitions: Sequence[ast.FunctionDef],
+        record: ast.ClassDef | None = None,
+    ) -> None:
+        """definitions: that of the pattern first, then those that it calls.  record: of its captures, if it has one."""
+        self.function, self.definitions, self.record = function, definitions, record
         self.file = function.__code__.co_filename
         self.data = text.encode()
         self._starts = [0]
@@ -58,7 +64,9 @@ class RuleSource:
             fresh = [known[name] for name in sorted(called & known.keys()) if known[name] not in found]
             found += fresh
             waiting += fresh
-        return cls(function, text, found)
+        kinds = {getattr(item.annotation, "id", "") for item in own.args.args}
+        records = [item for item in module.body if isinstance(item, ast.ClassDef) and item.name in kinds]
+        return cls(function, text, found, records[0] if records else None)
 
     @property
     def pattern(self) -> ast.FunctionDef:
@@ -102,7 +110,7 @@ class RuleSource:
         """An expression as it is written."""
         return self.data[slice(*self.span(node))].decode()
 
-    def span(self, node: ast.expr | ast.arg | ast.keyword) -> tuple[int, int]:
+    def span(self, node: ast.expr | ast.arg | ast.keyword | ast.stmt) -> tuple[int, int]:
         """Where something stands in the file, in bytes."""
         end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self._starts[node.lineno - 1] + node.col_offset, self._starts[end_line - 1] + end
@@ -115,6 +123,22 @@ class RuleSource:
         """A further argument at the end of a call."""
         end = self.span(call)[1] - 1
         return TextChange(end, end, f", {text}" if call.args or call.keywords else text)
+
+    def captured(self, wanted: Sequence[str], annotation: str) -> tuple[str, TextChange]:
+        """A further capture by one of some names: what stands for it, and the change that makes it.
+
+        It is a field where the pattern has a record of its captures, else a parameter.
+        """
+        fields = [item for item in self.record.body if isinstance(item, ast.AnnAssign)] if self.record else []
+        if self.record is None or not fields:
+            free = self.free_name(*wanted)
+            return free, self.parameter(free, annotation)
+        used = {getattr(item.target, "id", "") for item in fields}
+        free = next((name for name in wanted if name not in used), f"{wanted[0]}_")
+        holder = next(item for item in self.pattern.args.args if getattr(item.annotation, "id", "") == self.record.name)
+        last = [item for item in fields if item.value is None][-1:] or fields[-1:]
+        end = self.span(last[0])[1]
+        return f"{holder.arg}.{free}", TextChange(end, end, f"\n{' ' * last[0].col_offset}{free}: {annotation}")
 
     def parameter(self, name: str, annotation: str, default: str = "") -> TextChange:
         """A further parameter of the pattern; its annotation may be followed by a default."""
@@ -149,15 +173,18 @@ class RuleSource:
         for kind, i, j, k, m in steps:
             if kind != "equal" and j - i == m - k:
                 found += (ChangedLine(self.file, i + at + 1, old[i + at], new[k + at]) for at in range(j - i))
+            elif kind == "insert" and i:
+                found.append(ChangedLine(self.file, i, old[i - 1], "\n".join([old[i - 1], *new[k:m]])))
             elif kind != "equal":
                 found.append(ChangedLine(self.file, i + 1, "\n".join(old[i:j]), "\n".join(new[k:m])))
         return tuple(found)
 
     def function_with(self, changes: Iterable[TextChange]) -> Callable[..., Any]:
         """The pattern with its changes.  Raises what Python raises where they make no such function."""
-        names = {item.name for item in self.definitions}
+        names = {item.name for item in self.definitions} | ({self.record.name} if self.record else set())
         module = ast.parse(self.text_with(changes))
-        body = [item for item in module.body if isinstance(item, ast.FunctionDef) and item.name in names]
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        body = [item for item in module.body if isinstance(item, kinds) and getattr(item, "name", "") in names]
         for item in body:
             item.decorator_list = []
         known = dict(self.function.__globals__)

@@ -59,7 +59,10 @@ def forms_of(word: str) -> tuple[ast.Call, ...]:
     if function is None:
         return ()
     parameters = list(inspect.signature(function).parameters)[1:]
-    texts = _forms(function(_Speller(), *((name,) for name in parameters)))
+    try:
+        texts = _forms(function(_Speller(), *((name,) for name in parameters)))
+    except (TypeError, ValueError):  # it looks at the numbers that it is given
+        return ()
     trees = (ast.parse(text, mode="eval").body for text in dict.fromkeys(texts))
     return tuple(tree for tree in trees if isinstance(tree, ast.Call))
 

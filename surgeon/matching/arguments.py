@@ -16,6 +16,7 @@ from surgeon.matching.captures import bind_nothing, bind_number, is_held
 from surgeon.matching.chain import Matcher, Next
 from surgeon.matching.pattern import Literal, Operation, Value, Var
 from surgeon.matching.state import Several, State, close, plain
+from surgeon.ops.attributes import AT_REST
 from surgeon.ops.records import BROADCASTING, COMMUTATIVE, record
 from surgeon.ops.schemas import moved, schema
 
@@ -159,7 +160,7 @@ def _match_parameter(state: State, node: Node, name: str, value: Value | None, t
 
 def raised_rank(state: State, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
     """The rank of a constant of shape [1] that may raise that of the result, else 0."""
-    constants = [state.index.constants.get(state.scope, inputs[place]) for place in literals if place < len(inputs)]
+    constants = [state.constant(inputs[place]) for place in literals if place < len(inputs)]
     rank = max((value.array.ndim for value in constants if value is not None), default=0)
     if not rank:
         return 0
@@ -233,8 +234,11 @@ def _is_default(node: Node, name: str, state: State) -> bool:
     domain, _, op = node.op.rpartition("::")
     entry = schema(domain, op, node.scope.versions.get(domain))
     spec = entry.attributes.get(name) if entry is not None else None
-    if not known or spec is None or spec.default is None:
+    if not known or spec is None:
         return False
+    if spec.default is None:
+        at_rest = AT_REST.get(name)
+        return not spec.required and at_rest is not None and all(item == at_rest for item in found)
     return _same_value(state, node, name, found, plain(spec.default))
 
 
@@ -261,7 +265,7 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
 
 def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:
     """Whether a constant input names the wanted axes."""
-    value = state.index.constants.get(state.scope, name) if isinstance(wanted, (Literal, Var)) else None
+    value = state.constant(name) if isinstance(wanted, (Literal, Var)) else None
     if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
         return False
     if isinstance(wanted, Var):

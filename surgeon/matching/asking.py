@@ -92,6 +92,11 @@ def _is_constant(item: Any) -> bool:
     return isinstance(item, type) and issubclass(item, gs.Constant)
 
 
+def stands_for_tensor(annotation: Any) -> bool:
+    """Whether a type says that a capture is a tensor."""
+    return any(isinstance(item, type) and issubclass(item, gs.Tensor) for item in _members(annotation))
+
+
 def may_be_none(annotation: Any) -> bool:
     """Whether a type has None among its values."""
     return type(None) in _members(annotation)

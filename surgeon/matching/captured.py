@@ -22,7 +22,8 @@ class Asked(Protocol):
     scope: Scope
     inspected: bool
     asked_dtype: bool
-    asked_last: tuple[str, str] | None
+    asked_shape: bool
+    asked_last: tuple[str, tuple[str, int]] | None
 
 
 class Captured(gs.Variable):
@@ -50,7 +51,7 @@ class Captured(gs.Variable):
     def dtype(self) -> np.dtype[Any] | None:
         """The element type, or None where it is unknown."""
         self._match.asked_dtype = True
-        self._match.asked_last = ("dtype", self._name)
+        self._match.asked_last = ("dtype", self.key)
         found = shapes_of(self._match.index).dtype(self._match.scope, self._name)
         return None if found is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(found))
 
@@ -65,7 +66,8 @@ class Captured(gs.Variable):
         Sizes are equal that are equal whatever the free dims are; one that nothing tells is equal to itself alone.
         None where the rank is unknown.
         """
-        self._ask("shape")
+        self._match.asked_shape = True
+        self._match.asked_last = ("shape", self.key)
         return shapes_of(self._match.index).shape(self._match.scope, self._name)
 
     @shape.setter
@@ -93,7 +95,7 @@ class Captured(gs.Variable):
 
     def _ask(self, what: str) -> None:
         self._match.inspected = True
-        self._match.asked_last = (what, self._name)
+        self._match.asked_last = (what, self.key)
 
     @property
     def values(self) -> np.ndarray[Any, np.dtype[Any]]:

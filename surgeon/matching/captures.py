@@ -19,7 +19,7 @@ def var_matcher(var: Var) -> Matcher:
         if key in bound:
             held = bound[key]
             return (held == name or (isinstance(held, str) and state.same(held, name))) and then()
-        if kind == "constant" and not state.index.constants.is_constant(state.scope, name):
+        if kind == "constant" and not state.is_constant(name):
             return False
         return _bind(state, key, name, then)
 
@@ -46,7 +46,7 @@ def _captured_number(var: Var) -> Matcher:
 
 def number_of(state: State, var: Var, name: str) -> Any:
     """The number or the list of numbers that a constant has for a variable; None where it is no such constant."""
-    value = state.index.constants.get(state.scope, name)
+    value = state.constant(name)
     if value is None or (var.kind == "scalar" and value.scalar is None):
         return None
     found = value.array.reshape(-1).tolist()

@@ -8,7 +8,6 @@ from surgeon.matching.chain import Chain, Folded, Term
 from surgeon.matching.flatten import DIVISIONS, NEGATIONS, PRODUCT, SIGNS, SUM
 from surgeon.matching.state import State, least_rtol
 from surgeon.ops.records import TRANSPARENT
-from surgeon.shapes.indexed import shapes_of
 
 CANCELS = 100.0
 
@@ -64,8 +63,7 @@ def divides_as_floats(
         return True
     if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op in DIVISIONS:
         return True
-    shapes = shapes_of(state.index)
-    return any(shapes.is_float(state.scope, name) for name, _ in leaves)
+    return any(state.is_float(name) for name, _ in leaves)
 
 
 def raises_rank(state: State, leaves: tuple[tuple[str, int], ...], rank: int) -> str:

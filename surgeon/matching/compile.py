@@ -125,7 +125,8 @@ def compile_search(search: Search) -> Compiled:
 
 def _spelling(compiler: "Compiler") -> Spelling:
     """What a pattern asks for as it is written, without the laws of algebra."""
-    plain, outputs = Needs(compiler.pattern, compiler), compiler.pattern.outputs
+    outputs, operations = compiler.pattern.outputs, (item for item in compiler.values if isinstance(item, Output))
+    plain = Needs(compiler.pattern, compiler) if any(map(compiler.laws, operations)) else compiler
     return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 

@@ -12,6 +12,7 @@ from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
+from surgeon.matching.memory import Memory, Recorder
 from surgeon.matching.pattern import Named, Pattern, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
@@ -25,15 +26,32 @@ _SLOT = attrgetter("slot")
 
 @dataclass(eq=False, slots=True)
 class Match:
-    """A place where a pattern fits.
+    """What a pattern found at a site.
 
-    nodes: the nodes it replaces, in file order; none where outputs are initializers.  outputs: the tensors it makes
-    that others use; none where nobody reads what it makes.
-    bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input left
-    out.  kept: nodes that it rests on and that stay.  asked_dtype, inspected: whether somebody looked at the dtype, or
-    at more, of a captured tensor; asked_last: at what, and of which, the last time.  template: of a place
-    that looks exactly like it, by which it was found.  sizes: who reads inner tensors for their sizes alone, which
-    others have too.
+    `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of
+    tensors, or None.
+
+    Attributes:
+        index: the model.
+        scope: the graph, body or function it lies in.
+        pattern: what was found.
+        nodes: the nodes it replaces, in file order; none where outputs are initializers.
+        outputs: the tensors it makes that others use; none where nobody reads what it makes.
+        bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input
+            that is left out.
+        kept: nodes that it rests on and that stay.
+        inspected: whether somebody looked at more than the dtype and shape of a captured tensor.
+        asked_dtype: whether somebody looked at the dtype of one.
+        asked_shape: whether somebody looked at the shape of one.
+        asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
+        template: of a site that looks exactly like it, by which it was found.
+        sizes: who reads inner tensors for their sizes alone, which others have too.
+
+    Examples:
+        >>> import surgeon
+        >>> match = next(iter(surgeon.find("models/tiny_distilbert.onnx", "gelu")))
+        >>> match.root.label, [node.op for node in match.nodes], match["x"].name
+        ('node_gelu', ['Div', 'Erf', 'Add', 'Mul', 'Mul'], 'linear_4')
     """
 
     index: Index
@@ -45,7 +63,8 @@ class Match:
     kept: tuple[Node, ...] = ()
     inspected: bool = False
     asked_dtype: bool = False
-    asked_last: tuple[str, str] | None = None
+    asked_shape: bool = False
+    asked_last: tuple[str, tuple[str, int]] | None = None
     template: Template | None = None
     sizes: tuple[SizesAsked, ...] = ()
 
@@ -105,7 +124,9 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
-    for anchor in anchors(compiled, scope):
+    starts = anchors(compiled, scope)
+    memory = Memory(compiled, index) if starts else None
+    for anchor in starts:
         if not anchor.alive:
             continue
         if template is not None:
@@ -124,7 +145,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
                 tried.add(root)
                 continue
             attempt = _Attempt(compiled, State(index, scope), accept, anchor)
-            attempt.run(root)
+            attempt.run(root, memory)
             if attempt.strayed:
                 elsewhere[root] = attempt.nodes
             else:
@@ -167,12 +188,34 @@ class _Attempt:
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
 
-    def run(self, root: Node) -> None:
-        """Try to match with the first output made by this node."""
+    def run(self, root: Node, memory: Memory | None = None) -> None:
+        """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
         name = first_output(self.compiled, root)
-        if name:
-            self.compiled.outputs[0](self.state, name, partial(self.finish, (name,)))
+        if name and (memory is None or not self._again(root, name, memory)):
+            self._search(root, name, memory)
         self.state.count()
+
+    def _search(self, root: Node, name: str, memory: Memory | None) -> None:
+        """Search from an output on.  memory: where to put what is to be said of that for the next time."""
+        index, scope = self.state.index, self.state.scope
+        finish = partial(self.finish, (name,))
+        if memory is None or memory.has_enough(root):
+            self.state = State(index, scope)
+            self.compiled.outputs[0](self.state, name, finish)
+            return
+        self.state = recorder = Recorder(index, scope)
+        self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
+        memory.add(root, recorder, name, self.found is not None)
+
+    def _again(self, root: Node, name: str, memory: Memory) -> bool:
+        """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
+        for earlier, names in memory.fitting(self.state, root, name):
+            for end in earlier.ends:
+                end.enter(self.state, names)
+                if self.finish((name,)):
+                    return True
+            return not earlier.found
+        return False
 
     def try_template(self, template: Template, tried: set[Node]) -> None:
         """Try the quick road around the anchor; what comes of it has the last words of any match."""

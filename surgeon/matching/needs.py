@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from surgeon.indexing.scope import qualified
@@ -167,6 +168,7 @@ class Needs:
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
 
 
+@cache
 def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
     """Sorts groups of ops by how many there are to choose from; the same for equal groups in any order."""
     return len(group), sorted(group)

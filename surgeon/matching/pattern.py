@@ -102,7 +102,8 @@ class Pattern:
     outputs: the tensors it returns.  captures: every name it binds; inner: those of g.capture; loose: these and
     what may be anything, which a match may make itself.  claims: what else must
     hold of a match that binds their names.  said: how a word says a value, by the value's id.  record: the
-    `surgeon.matching.records.Captures` that the function takes.
+    `surgeon.matching.records.Captures` that the function takes.  returned: how many outputs the function returns;
+    exposed: which tensors of g.exposed are outputs behind them; can_expose: how many there are.
     """
 
     name: str
@@ -115,6 +116,9 @@ class Pattern:
     claims: tuple[Claim, ...] = field(default=(), compare=False)
     said: "Mapping[int, Said]" = field(default_factory=dict, compare=False, repr=False)
     record: type[Any] | None = field(default=None, compare=False)
+    returned: int = field(default=1, compare=False)
+    exposed: tuple[int, ...] = ()
+    can_expose: int = field(default=0, compare=False)
 
 
 def walk(

@@ -18,8 +18,9 @@ A parameter annotated as a record (`surgeon.matching.records`) stands for all of
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from surgeon.matching.pattern import (
     walk,
 )
 from surgeon.matching.records import Captures, record_of, recorded
-from surgeon.ops.schemas import bind
+from surgeon.ops.schemas import bind, schema
 
 OTHERS = "__others__"
 OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "values", "is_constant"})
@@ -105,16 +106,22 @@ Symbol.__neg__ = _no_operator("neg")
 
 
 class PatternGraph(Graph):
-    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made."""
+    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made.
+
+    exposable: what others may read too.
+    """
 
     def __init__(self, *, home: str = "") -> None:
         self.claims: list[Claim] = []
+        self.exposable: list[Value] = []
         self.said: dict[int, Said] = {}
         super().__init__(home=home)
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word, and remember that it was one."""
         found = word(self, *args)
+        if not isinstance(found, Symbol):  # several tensors: no one value that the word says
+            return found
         given = tuple(item.value if isinstance(item, Symbol) else item for item in args)
         self.said.setdefault(id(found.value), Said(name, given, found.value))
         return found
@@ -135,6 +142,12 @@ class PatternGraph(Graph):
         if op == "CastLike" and args and isinstance(args[0], Symbol) and args[0].as_input is not args[0].value:
             return args[0]  # it may be cast anyway
         bound = bind(domain, op, args, named, None)
+        left_out = () if others is not None else _left_out(domain, op, bound.attributes)
+        if left_out:
+            raise RuleError(
+                f"{caller()}: every {op} has {left_out[0]!r}, which the pattern leaves out, so it would match none; "
+                f"give it, capture it ({left_out[0]}=a parameter), or take all that no name mentions (**attributes)."
+            )
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
         found = self.emit(domain, op, bound.inputs, attributes, bound.outputs)
         return tuple(found) if bound.several else found[0]
@@ -189,6 +202,15 @@ class PatternGraph(Graph):
                 raise RuleError(f"{where}: shared wants a node, such as g.shared(g.transpose(x)); inputs stay anyway.")
             if isinstance(value, Output):
                 value.operation.is_shared = True
+        return tensor
+
+    def exposed(self, tensor: Tensor) -> Tensor:
+        """An inner tensor that is a further output where others read it too."""
+        where = caller()
+        value = self._required(tensor, where)
+        if isinstance(value, (Var, Literal)):
+            raise RuleError(f"{where}: exposed wants a node, such as g.exposed(g.add(x, y)); inputs stay anyway.")
+        self.exposable.append(value)
         return tensor
 
     def named(self, tensor: Tensor) -> Tensor:
@@ -267,17 +289,30 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
     first, *further = [item.value for item in results]
     patterns = []
-    for root in _roots(first):
+    for root, exposed in product(_roots(first), _choices(graph.exposable)):
         if isinstance(root, (Var, Literal)):
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
-        outputs = (root, *further)
+        outputs = (root, *further, *(graph.exposable[place] for place in exposed))
         values = list(walk(outputs))
         names = frozenset(captured(values))
         inner = frozenset(value.name for value in values if isinstance(value, Named))
         loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
-        more = (tuple(graph.claims), graph.said, record)
+        more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable))
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
     return tuple(patterns)
+
+
+def _left_out(domain: str, op: str, given: Mapping[str, Any]) -> list[str]:
+    """The attributes that a node of an op must have, and that a pattern does not name."""
+    known = schema(domain, op, None)
+    required = [] if known is None else [name for name, spec in known.attributes.items() if spec.required]
+    return [name for name in required if name not in given]
+
+
+def _choices(exposable: Sequence[Value]) -> list[tuple[int, ...]]:
+    """Which of the tensors that others may read are read: none of them first, all of them last."""
+    places = range(len(exposable))
+    return [chosen for count in range(len(exposable) + 1) for chosen in combinations(places, count)]
 
 
 def caller() -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from surgeon.errors import Refused, RuleError, require
-from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning
+from surgeon.matching.asking import NONE, LooksAtModel, Parameter, meaning, stands_for_tensor
 from surgeon.matching.match import Match
 from surgeon.shapes.symbols import Size, parse, substitute
 
@@ -83,8 +83,11 @@ class Captures:
     In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
     captures an inner tensor.  In conditions and replacements it is what was found.
 
+    Args:
+        match: the match whose captures these are.
+
     Raises:
-        RuleError: a field is read that the pattern does not bind, and that has no default.
+        RuleError: a field is read that the pattern does not bind, and that has no default; two things have one name.
 
     Examples:
         >>> from surgeon import Captures, Graph, Tensor, rule
@@ -105,7 +108,13 @@ class Captures:
 
     def __init_subclass__(cls) -> None:
         """Read the fields of a subclass, behind those of what it builds on."""
-        fields, axes, parts = dict(cls._fields), dict(cls._dims), dict(cls._parts)
+        fields: dict[str, Parameter] = {}
+        axes: dict[str, Dims] = {}
+        parts: dict[str, type[Captures]] = {}
+        for base in reversed(cls.__mro__[1:]):
+            fields |= vars(base).get("_fields", {})
+            axes |= vars(base).get("_dims", {})
+            parts |= vars(base).get("_parts", {})
         space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
         for name, annotation in inspect.get_annotations(cls).items():
             if name in _OWN:
@@ -126,9 +135,9 @@ class Captures:
         cls._axes = frozenset(
             found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
         )
-        both = sorted(cls._axes & {*axes, *parts})
-        if both:
-            raise RuleError(f"{cls.__qualname__}.{both[0]} is a tensor, and an axis too; rename one of them.")
+        for name in cls._axes & {*fields, *parts}:
+            if name in axes or name in parts or stands_for_tensor(fields[name].type):
+                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis is called so, too; rename one.")
 
     def __init__(self, match: Match, prefix: str = "") -> None:
         """The captures of a match.  prefix: of their names there, where the record is a field of another."""
@@ -137,7 +146,9 @@ class Captures:
     @property
     def match(self) -> Match:
         """The match itself: where it is, which nodes it takes, the opset there."""
-        found: Match = self.__dict__["_match"]
+        found: Match | None = self.__dict__.get("_match")
+        if found is None:
+            raise LooksAtModel(f"a pattern is traced before there is a model, so {type(self).__name__} has no match")
         found.inspected = True
         return found
 
@@ -208,8 +219,11 @@ class Captures:
                 sizes[said], first[said] = size, name
             elif not unknown:  # else one of its names is of a tensor that is absent
                 wanted = substitute(parse(said), sizes)
-                where = f"that of {first[said]} is" if said in first else "what fits is"
-                require(size == wanted, f"the {said} of {name} is {size}, where {where} {wanted}")
+                where = f"where that of {first[said]} is" if said in first else "where what fits is"
+                what = f"the {said} of {name} is {size}, {where}"
+                if said.isdecimal():
+                    what = f"{name} has an axis of size {size} in the place of"
+                require(size == wanted, f"{what} {wanted}")
         for axis, size in sizes.items():
             field = self._fields.get(axis)
             require(

@@ -1,6 +1,7 @@
 """Where the search for a pattern begins: at nodes of the op that is rarest, and from there up to possible roots."""
 
 from fnmatch import fnmatchcase
+from functools import partial
 from operator import attrgetter
 
 from surgeon.indexing.index import Index
@@ -35,13 +36,14 @@ def fitting(scope: Scope, domain: str, op: str) -> list[Node]:
 def climb(index: Index, scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
     """Nodes from which a match through the anchor may start: its readers, as the pattern has them, nearest first."""
     heads, ways, consumers, work = compiled.heads[0], compiled.ways, scope.consumers, Work.of(index)
+    scalar = partial(index.constants.scalar, scope)
     if compiled.depth == SINGLE and heads is not None:
         return [anchor]
 
     def likely(node: Node, places: Places) -> Places:
         """The places without those of products, where a node is a sum of which algebra makes none."""
         sums = ways.without_laws(places) if places and node.op in SUMS else places
-        return places if sums is places or promises(index, scope, scope.producers, node) else sums
+        return places if sums is places or promises(scope.producers, scalar, node) else sums
 
     found: dict[Node, None] = {}
     level = [(anchor, likely(anchor, ways.start(anchor.op)))]

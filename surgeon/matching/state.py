@@ -78,7 +78,7 @@ class State:
             target = node.attribute("to")
             if target is None or target.ref_attr_name:
                 return False
-            return shapes_of(self.index).dtype(node.scope, node.inputs[0]) == target.i
+            return self.dtype(node.inputs[0]) == target.i
         return when == "inference" and name == node.outputs[0] and self._inference(node)
 
     def _inference(self, node: Node) -> bool:
@@ -119,6 +119,18 @@ class State:
         """A constant by value, else None."""
         return self.index.constants.get(self.scope, name)
 
+    def is_constant(self, name: str) -> bool:
+        """Whether the value of a tensor is fixed, of whatever size."""
+        return self.index.constants.is_constant(self.scope, name)
+
+    def dtype(self, name: str) -> int | None:
+        """The dtype of a tensor, or None."""
+        return shapes_of(self.index).dtype(self.scope, name)
+
+    def is_float(self, name: str) -> bool:
+        """Whether a tensor is known to be of floats."""
+        return shapes_of(self.index).is_float(self.scope, name)
+
     def same(self, a: str, b: str) -> bool:
         """Whether two tensors hold the same values, see `surgeon.indexing.equality`."""
         return a == b or are_equal(self, a, b)
@@ -130,7 +142,7 @@ class State:
 
     def equals(self, name: str, literal: Literal) -> bool:
         """Whether a tensor is this constant, up to the precision of its dtype; a scalar may have any rank."""
-        value = self.index.constants.get(self.scope, name)
+        value = self.constant(name)
         if value is None:
             return False
         return close(value.array, literal.value, literal.rtol, value.eps)

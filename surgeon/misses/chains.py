@@ -71,9 +71,9 @@ def _made_by(state: State, name: str) -> str:
 def namesake(chain: Chain, node: Node) -> Finding:
     """A node of an op of the chain, but of another domain."""
     domain, op = split_op(node.op)
-    wanted, spot = f"{op} in {spelled(chain)}", f"at {node.label!r}"
-    told = f"wanted {wanted}, found {node.op} {spot}, whose domain is {domain}"
-    return Finding("domain", wanted, node.op, spot, told, other_domain(node, ""), op=op, at=node.label)
+    wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
+    told = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
+    return Finding("domain", wanted, node.op, seen, told, other_domain(node, ""), op=op, at=node.label)
 
 
 def number_of_operands(state: State, chain: Chain, leaves: Leaves) -> Finding:

@@ -42,7 +42,7 @@ class Finding:
     """One thing that stands against a match.
 
     where: file:line of the pattern; op: what that line asks for.  wanted, found: in words that hold for all equal
-    misses; spot: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
+    misses; seen: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
     told: the sentence, where it is not `wanted ..., found ...`.  change: what would mend it, as a command; empty where
     that is not obvious.  opset: the version of ai.onnx at which it would be mended, 0 where that is no help.
     """
@@ -50,7 +50,7 @@ class Finding:
     kind: Kind
     wanted: str
     found: str
-    spot: str = ""
+    seen: str = ""
     told: str = ""
     change: str = ""
     where: str = ""
@@ -61,7 +61,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The finding as people read it."""
-        return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.spot else ''}{self.spot}"
+        return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,34 @@ class RuleEdit:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a pattern does not fit somewhere.
+    """Why a pattern does not fit somewhere.  It prints as the command line shows it.
 
-    rule, pattern: by name.  node: the last node of the place, "" where the model as a whole lacks something; scope: the
-    body or function it lies in, "" for the main graph.  reason: the sentence; also: what else stands against it.
-    where: file:line of the pattern; op: what that line asks for.  kind, wanted, found: the same in fields; at: the node
-    where it was found.  matched of total: nodes of the pattern that fit, and those of the form that came furthest.
-    change: the smallest change to the model that would make the rule fire, "" where it is not obvious.  others: the
-    further nodes with an equal miss.  opset: the version of ai.onnx with which the rule would fire, 0 where that is no
-    help.  near: whether the rule came so near that who reads of a rewrite should know.  edits: of the rule, where it is
-    the user's own and `explain` was asked: each makes it fire here.
+    Attributes:
+        rule: the rule's name.
+        pattern: the pattern's name.
+        node: the last node of the site, "" where the model as a whole lacks something.
+        reason: the sentence.
+        where: file:line of the pattern.
+        matched: how many nodes of the pattern fit.
+        total: how many nodes the form has that came furthest, 0 where all of it fits.
+        kind: what is wrong: "value", "op", "attribute", "dtype", "escape", "absent", ...
+        wanted: what the pattern asks for, in words that hold for all equal misses.
+        found: what is there.
+        change: the smallest change to the model that would make the rule fire, "" where it is not obvious.
+        op: what the line of the pattern asks for.
+        at: the node or tensor where it was found.
+        also: what else stands against it.
+        scope: the body or function that the site lies in, "" for the main graph.
+        others: the further nodes with an equal miss.
+        opset: the version of ai.onnx with which the rule would fire, 0 where that is no help.
+        near: whether the rule came so near that who reads of a rewrite should know.
+        edits: changes of the rule, where it is the user's own and `explain` was asked: each makes it fire here.
+
+    Examples:
+        >>> import surgeon
+        >>> miss = surgeon.explain("models/tiny_distilbert.onnx", "skip_layer_norm")[0]
+        >>> miss.node, miss.kind, miss.matched, miss.total, miss.found
+        ('node_layer_norm', 'shape condition', 2, 2, 'float[1, min(64, sequence), 32]')
     """
 
     rule: str
@@ -124,7 +142,7 @@ class Mismatch:
 
     @property
     def count(self) -> int:
-        """At how many places it is missed so."""
+        """At how many sites it is missed so."""
         return 1 + len(self.others)
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,7 +174,9 @@ def further_lines(miss: Mismatch) -> Iterator[str]:
         yield f"  and: {miss.also}"
     for number, edit in enumerate(miss.edits):
         yield f"  {'or' if number else 'change the rule'}: {edit.what}"
-        yield from (f"    {Path(item.file).name}:{item.line}: {item.new}" for item in edit.lines)
+        for item in edit.lines:
+            lines = enumerate(item.new.splitlines(), start=item.line)
+            yield from (f"    {Path(item.file).name}:{at}: {text}" for at, text in lines)
     if miss.change:
         yield f"  {'or change the model' if miss.edits else 'change'}: {miss.change}"
 

@@ -61,13 +61,13 @@ def sighting(state: State, name: str) -> tuple[str, str]:
 def wrong_op(state: State, operation: Operation, name: str) -> Finding:
     """A tensor that another op makes, perhaps one of the same name in another domain."""
     wanted = label_of(operation)
-    what, spot = sighting(state, name)
+    what, seen = sighting(state, name)
     node = state.producers.get(name)
     domain, op = split_op(node.op) if node is not None else ("", "")
     if node is None or op != operation.op:
-        return Finding("op", wanted, what, spot, at=node.label if node else "")
-    told = f"wanted {wanted}, found {what} {spot}, whose domain is {domain or 'ai.onnx'}"
-    return Finding("domain", wanted, what, spot, told, other_domain(node, operation.domain), at=node.label)
+        return Finding("op", wanted, what, seen, at=node.label if node else "")
+    told = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
+    return Finding("domain", wanted, what, seen, told, other_domain(node, operation.domain), at=node.label)
 
 
 def other_output(state: State, operation: Operation, position: int, name: str) -> Finding:
@@ -146,9 +146,9 @@ def different(operation: Operation, node: Node, found: Difference, reader: str) 
 def another(state: State, key: str, held: Any, name: str, reader: str) -> Finding:
     """A variable stands for another tensor already."""
     wanted = found_at(state, held) if isinstance(held, str) else str(held)
-    what, spot = sighting(state, name)
-    told = f"wanted {key!r} to be {wanted} again, found {what} {spot}".rstrip()
-    return Finding("operand", f"{key!r} again", what, spot, told, at=reader)
+    what, seen = sighting(state, name)
+    told = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
+    return Finding("operand", f"{key!r} again", what, seen, told, at=reader)
 
 
 def another_number(key: str, held: Any, number: Any, reader: str) -> Finding:
@@ -165,14 +165,14 @@ def another_value(state: State, nodes: list[Node], literal: Literal, name: str) 
     """Another constant than is wanted, or none, and whether all else may fit."""
     is_number = literal.value.size == 1 and literal.value.dtype.kind in "biuf"
     text = f"{float(literal.value.reshape(-1)[0]):.10g}" if is_number else str(literal.value.tolist())
-    what, spot = sighting(state, name)
+    what, seen = sighting(state, name)
     value = state.index.constants.get(state.scope, name)
     is_alike = value is not None and (
         value.array.shape == literal.value.shape or value.array.size == literal.value.size == 1
     )
     kind: Kind = "value" if value is not None else "operand"
     change, at = (other_value(state, nodes, name, text), name) if is_alike else ("", "")
-    return Finding(kind, f"the constant {text}", what, spot, change=change, where=literal.where, at=at), is_alike
+    return Finding(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at), is_alike
 
 
 def no_output(compiled: Compiled, place: int) -> Finding:

@@ -142,8 +142,8 @@ class _Walk(Trail):
         forms = [form for form, ops in zip(value.forms, heads, strict=True) if ops is None or op in ops]
         if not forms:
             label = sentences.label(value)
-            what, spot = sentences.sighting(fit, name)
-            self.missed([fit], Finding("op", label, what, spot, where=value.where, op=label), line)
+            what, seen = sentences.sighting(fit, name)
+            self.missed([fit], Finding("op", label, what, seen, where=value.where, op=label), line)
         return self.kept([grown for form in forms or value.forms for grown in self._value(form, name, [fit], line)])
 
     def _operation(self, value: Output, name: str, fit: NearFit) -> list[NearFit]:

@@ -20,14 +20,21 @@ class CheckOptions:
         dims: sizes of symbolic dims by name.
         seed: of the random inputs.
         custom_ops: libraries that ONNX Runtime registers, and Python files that implement ops.
-        rtol: relative tolerance in place of that by dtype.
-        atol: absolute tolerance in place of that by dtype.
-        inputs: for the check of the whole model, files of the user's own data (.npz, or folders of them) in place of
-            random ones.
+        rtol: relative tolerance, where that by dtype will not do.
+        atol: absolute tolerance, where that by dtype will not do.
+        inputs: for the check of the whole model, files of the user's own data (.npz, or folders of them), where random
+            ones will not do.
         layers: compare inner tensors of the whole models too.
         proof_time: seconds of processor time that the proof of one site may take.
-        run_time: the same of one run of a whole model.
+        run_time: seconds of processor time that one run of a whole model may take.
         jobs: how many proofs are made at once, each in a process; None for as many as there are cores, at most four.
+
+    Examples:
+        >>> import surgeon
+        >>> options = surgeon.CheckOptions(seed=7, dims={"sequence": 12})
+        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx", options=options)
+        >>> report.outcome
+        'proved'
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)

@@ -25,6 +25,9 @@ _DTYPES: Mapping[str, int] = MappingProxyType(
     | {"fp16": TensorProto.FLOAT16, "fp32": TensorProto.FLOAT, "fp64": TensorProto.DOUBLE, "bf16": TensorProto.BFLOAT16}
 )
 
+AT_REST: Mapping[str, int] = MappingProxyType({"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0})
+"""What is in each place of a list where it is left out: schemas cannot say so, as its length is that of the windows."""
+
 _WORDS: Mapping[int, str] = MappingProxyType(
     {
         AttributeProto.FLOAT: "a number",

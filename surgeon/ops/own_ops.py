@@ -12,10 +12,19 @@ from surgeon.ops.schema_tables import Schema, converted, plain_domain, spelled_d
 class OwnOps:
     """Ops by `onnx.defs.OpSchema`; several of one name are versions, as in onnx.  What `Target(ops=)` takes.
 
-    OwnOps(OpSchema("HardGelu", "acme", 1, inputs=[OpSchema.FormalParameter("x", "T")], outputs=...,
-                    type_constraints=[("T", ["tensor(float)", "tensor(float16)"], "")]))
-
     Every op of a domain has to be there: others of it are told as misspelt.
+
+    Args:
+        schemas: those of the ops.
+
+    Examples:
+        >>> from onnx.defs import OpSchema
+        >>> from surgeon import OwnOps
+        >>> floats = [("T", ["tensor(float)", "tensor(float16)"], "")]
+        >>> x, y = OpSchema.FormalParameter("x", "T"), OpSchema.FormalParameter("y", "T")
+        >>> ops = OwnOps(OpSchema("HardGelu", "acme", 1, inputs=[x], outputs=[y], type_constraints=floats))
+        >>> ops.has("acme", "HardGelu"), ops.has("", "Relu")
+        (True, False)
     """
 
     def __init__(self, *schemas: onnx.defs.OpSchema) -> None:

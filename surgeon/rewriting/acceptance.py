@@ -6,7 +6,7 @@ The rewrite and its explanation accept by this one function.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from surgeon.edit.fragment import Fragment, call_with_captures
+from surgeon.edit.fragment import Fragment
 from surgeon.edit.splice import Splicer, import_version
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
@@ -94,7 +94,7 @@ class Acceptance:
             _require_dtype(rule, compiled, match)
             match.require_claims()
             for condition in rule.conditions:
-                call_with_captures(condition, match)
+                self.workshop.require(condition, compiled, match)
             if plan.needs is not None:
                 raise self._too_old(match, plan.needs)
             is_of_form = True
@@ -162,7 +162,8 @@ def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:
     asked, found, at = match.asked_last, "", match.root.label
     if asked is not None and kind == "condition":
         kind = KINDS.get(asked[0], kind)
-        found, at = _type_text(match, asked[1]), asked[1]
+        at = match.tensor(asked[1])
+        found = _type_text(match, at)
     return Finding(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
 
 

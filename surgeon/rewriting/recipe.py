@@ -14,7 +14,7 @@ from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.result import Site
 
 NOT_AGAIN = "what another rule wrote here was rolled back"
-OWN_NOT_AGAIN = "it shares nodes with a place where this rule was rolled back"
+OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"
 
 
 class Recipe:

@@ -8,6 +8,9 @@ from surgeon.edit.fragment import Ref, build
 from surgeon.edit.splice import Step, import_version
 from surgeon.errors import Refused, RuleError
 from surgeon.indexing.scope import Node, split_op
+from surgeon.matching.match import Match
+from surgeon.matching.pattern import captured
+from surgeon.rules.embedding import first_forms
 from surgeon.rules.rule import Rule
 from surgeon.running.inlining import PRIVATE_DOMAIN
 
@@ -46,7 +49,19 @@ def _captures_read(node: Node, step: Step) -> list[Ref | None]:
     return [keys.get(name) for name in node.inputs]
 
 
+def _lacks_captures(rule: Rule, match: Match) -> bool:
+    """Whether the reference is a pattern that reads what the match does not bind: a record has None for that."""
+    traced = rule.compiled(rule.reference)[:1] if rule.reference in rule.patterns else ()
+    for pattern in (compiled.pattern for compiled in traced):
+        fields = pattern.record.fields() if pattern.record is not None else ()
+        absent = {field.name for field in fields if field.default is None} - match.bound.keys()
+        return not absent.isdisjoint(captured(first_forms(pattern)))
+    return False
+
+
 def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> FunctionProto | None:
+    if _lacks_captures(rule, step.match):
+        return None
     try:
         reference = build(rule.reference, step.match)
     except (Refused, RuleError):

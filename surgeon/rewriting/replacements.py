@@ -1,58 +1,97 @@
 """Makes replacements, once for all matches that are alike, and holds them against the schemas."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import onnx
 
-from surgeon.edit.fragment import Fragment, Ref, build
+from surgeon.edit.fragment import Fragment, Ref, build, call_with_captures
 from surgeon.edit.splice import import_version
 from surgeon.errors import Refused, RuleError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match
+from surgeon.matching.state import Several
 from surgeon.ops.node_check import check_node
 from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
 from surgeon.rewriting.runnable import NoKernel, lacking_kernel
 from surgeon.rules.rule import Plan
 from surgeon.shapes.indexed import shapes_of
 
+T = TypeVar("T")
+NOTHING, DTYPES, SHAPES = range(3)
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(slots=True)
+class _Sayings:
+    """What a function said, and what it asked last, by the facts that it may ask for; asks: how far it went for them.
+
+    What it said before it went further is not found any more: the facts are others.
+    """
+
+    asks: int = NOTHING
+    by_facts: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+
 
 class Workshop:
     """The fragments of one run.
 
-    One that its rule builds without a look at shapes or values serves every match that binds the same captures (and,
-    if it asked for dtypes, the same dtypes).
+    What a rule's function says of one match, and the fragment that it builds, serve every match that gives it the same
+    answers: the same numbers bound and, if it asked for them, the same dtypes and shapes.  Of one that looked at more,
+    at the values of a weight, say, nothing is kept.
     """
 
     def __init__(self, index: Index, provider: str | None = None) -> None:
         """provider: the execution provider that is to run what is made, None for any."""
         self._index, self._provider = index, provider
-        self._built: dict[Any, Fragment] = {}
-        self._by_dtype: set[Any] = set()
+        self._said: dict[Any, _Sayings] = {}
         self._run: dict[Any, NoKernel | None] = {}
         self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
 
+    def require(self, condition: Callable[..., Any], compiled: Compiled, match: Match) -> None:
+        """Hold a match against a condition of its rule.  Raises Refused where it does not hold."""
+        why = self._once(condition, compiled, match, lambda: _refused(condition, match))
+        if why is not None:
+            raise Refused(why)
+
     def build(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
         """The replacement of a match.  Raises what the rule's own code raises, Refused among it."""
-        captures = tuple([(name,) if held is None else name for name, held in match.bound.items()])
-        kind = (plan.form.function, compiled.pattern, match.scope.opset, id(match.scope.versions), captures)
-        key = (kind, self._dtypes(match) if kind in self._by_dtype else ())
-        if key in self._built:
-            return self._built[key]
-        match.inspected = match.asked_dtype = False
-        fragment = build(plan.form.function, match)
-        numbers = any(isinstance(held, tuple) for held in match.bound.values())
-        if not match.inspected and not numbers:
-            if match.asked_dtype:
-                self._by_dtype.add(kind)
-                key = (kind, self._dtypes(match))
-            self._built[key] = fragment
-        return fragment
+        function = plan.form.function
+        return self._once(function, compiled, match, lambda: build(function, match))
 
-    def _dtypes(self, match: Match) -> tuple[int | None, ...]:
+    def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
+        """What a rule's function says of a match, asked for only where no match with the same answers was before."""
+        bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
+        kind = (function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound)
+        said = self._said.get(kind)
+        known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
+        if known is not None:
+            match.asked_last = known[1] or match.asked_last
+            found: T = known[0]
+            return found
+        before, match.asked_last = match.asked_last, None
+        match.inspected = match.asked_dtype = match.asked_shape = False
+        try:
+            found = call()
+        finally:
+            asked, match.asked_last = match.asked_last, match.asked_last or before
+        if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
+            said = self._said.setdefault(kind, _Sayings())
+            said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
+            said.by_facts[self._facts(match, said.asks)] = found, asked
+        return found
+
+    def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
+        """What there is to be asked of the captured tensors, so far as this goes."""
+        if asks == NOTHING:
+            return ()
         shapes, scope = shapes_of(self._index), match.scope
-        return tuple([shapes.dtype(scope, held) for held in match.bound.values() if isinstance(held, str)])
+        ask = shapes.facts if asks == SHAPES else shapes.dtype
+        names = [held if isinstance(held, Several) else (held,) for held in match.bound.values()]
+        return tuple([ask(scope, name) for held in names for name in held if isinstance(name, str)])
 
     def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited.
@@ -95,6 +134,29 @@ class Workshop:
         if key not in self._run:
             self._run[key] = lacking_kernel(self._provider, nodes, known, scope.versions)
         return self._run[key]
+
+
+def _refused(condition: Callable[..., Any], match: Match) -> str | None:
+    """Why a condition does not let a match pass; None where it does."""
+    try:
+        call_with_captures(condition, match)
+    except Refused as refusal:
+        return str(refusal)
+    return None
+
+
+def _written(held: Any) -> Any:
+    """What a name is bound to, but for which tensors these are."""
+    if isinstance(held, str):
+        return ""
+    return len(held) if isinstance(held, Several) else repr(held)
+
+
+def _is_plain(held: Any) -> bool:
+    """Whether what a name is bound to is said in full by how it is written: not a dict of tensors, say."""
+    if isinstance(held, tuple) and not isinstance(held, Several):
+        return all(isinstance(item, PLAIN) for one in held for item in (one if isinstance(one, list) else (one,)))
+    return True
 
 
 def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:

@@ -41,11 +41,21 @@ class NodeInfo(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """One region: the net change between nodes of the source and final nodes, of one rule or of several that chained.
+    """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
-    steps: its part of the edit log.  proof: of this site alone, None when it was not asked for; sites that are equal
-    share one.  check: of the whole model with it, None when it was not asked for.  undone: why the site was rolled
-    back, empty when it stands.  guilty: the whole model is wrong with it, whatever its own proof says.
+    Attributes:
+        steps: its part of the edit log.
+        proof: of this site alone, None when it was not asked for; sites that are equal share one.
+        check: of the whole model with it, None when it was not asked for.
+        undone: why the site was rolled back, empty when it stands.
+        guilty: the whole model is wrong with it, whatever its own proof says.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> site = report.sites[0]
+        >>> site.rule, site.root, site.outcome, [node.op for node in site.added]
+        ('gelu', 'node_gelu', 'proved', ['com.microsoft::Gelu'])
     """
 
     steps: Sequence[Step]
@@ -82,7 +92,7 @@ class Site:
 
     @property
     def rule(self) -> str:
-        """What to call the place by: the rule at fault where its proof fails, else the one that made most of it.
+        """What to call the site by: the rule at fault where its proof fails, else the one that made most of it.
 
         At fault is what last wrote the output that differs.  Most is made by the rule whose nodes stand for most nodes
         of the source, those among them for which nodes stood that it replaced in turn.
@@ -121,7 +131,7 @@ class Site:
 
     @property
     def fired(self) -> dict[str, int]:
-        """How often each of these rules fired here: more than once where places depend on each other."""
+        """How often each of these rules fired here: more than once where sites depend on each other."""
         if len(self.steps) == 1:
             return {self.steps[0].rule: 1}
         return dict(Counter(step.rule for step in self.steps if not step.is_for_sizes))
@@ -163,7 +173,7 @@ class Site:
 
     @property
     def shared(self) -> dict[str, str]:
-        """Initializers that went, and those of the same bytes that are read in their place."""
+        """Initializers that went, and those of the same bytes that are read instead."""
         steps = [step for step in self.steps if not step.removed]
         return {old: new for step in steps for old, new in (step.renamed or {}).items()}
 
@@ -173,7 +183,7 @@ class Site:
         return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
 
     def to_dict(self, proof: int | None = None) -> dict[str, Any]:
-        """Return the site as JSON can hold it.  proof: the place of its proof in the report's list."""
+        """Return the site as JSON can hold it.  proof: the index of its proof in the report's list."""
         return {
             "rule": self.rule,
             "rules": list(self.rules),
@@ -194,12 +204,29 @@ class Site:
 class Report:
     """What one rewrite did.
 
-    selection: names of the rules run, by the name they were asked for.  sites: what stands.  rolled_back: what was
-    taken back, as it failed or was not proved.  nodes: counts over all scopes.  check: the comparison of the whole
-    models, None when it was not asked for.  written: whether a file was.  misses: for each rule
-    that found nothing, or nearly matched, why.  seconds: by phase.  ep: the execution provider that was asked for.
-    constants: Constant nodes before and after, which `nodes` count too.  upgrade: of the opset, before the rules ran;
-    not_upgraded: why there was none although it was asked for, "" where that is not so.
+    Attributes:
+        source: the model that was read, by its path.
+        output: the file that was to be written, "" for none.
+        target: what the rules wrote for.
+        selection: names of the rules run, by the name they were asked for.
+        sites: what stands.
+        rolled_back: what was taken back, as it failed or was not proved.
+        misses: for each rule that found nothing, or nearly matched, why.
+        nodes_before: how many nodes there were in all scopes, Constants left out.
+        nodes_after: how many there are.
+        check: the comparison of the whole models, None when it was not asked for.
+        written: whether a file was.
+        seconds: by phase: "read", "match", "prove", "check", "write".
+        ep: the execution provider that was asked for.
+        constants: Constant nodes before and after.
+        upgrade: of the opset, before the rules ran.
+        not_upgraded: why there was none although it was asked for, "" where that is not so.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> report.outcome, report.count("gelu"), report.nodes_before, report.nodes_after
+        ('proved', 4, 180, 164)
     """
 
     source: str

@@ -311,7 +311,7 @@ def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:
 
 
 def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:
-    """Yield the places where rules would fire, one by one, without rewriting; a node belongs to one match.
+    """Yield the sites where rules would fire, one by one, without rewriting; a node belongs to one match.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.

@@ -54,7 +54,7 @@ def traced(function: Function) -> tuple[Pattern, ...]:
         return ()
     try:
         return trace(function)
-    except (RuleError, Refused, AttributeError, TypeError, ValueError):
+    except (RuleError, Refused, AttributeError, TypeError, ValueError, ArithmeticError, LookupError):
         return ()
 
 

@@ -21,9 +21,13 @@ def is_found_in(pattern: Pattern, written: Pattern) -> bool:
 
     Sums and products are compared as they are nested: what is found is there, and more may be found in a model.
     """
-    made = [*walk([_plain(value) for value in written.outputs], _below_written)]
-    search = _Embedding([value for value in made if isinstance(value, Output)])
+    search = _Embedding([value for value in first_forms(written) if isinstance(value, Output)])
     return any(True for _ in search.outputs(pattern.outputs, {}))
+
+
+def first_forms(pattern: Pattern) -> list[Value]:
+    """What a function of a graph writes that is a pattern: the first of several forms."""
+    return list(walk([_plain(value) for value in pattern.outputs], _below_written))
 
 
 def _plain(value: Value) -> Value:

@@ -46,6 +46,19 @@ class LocalFunction(ABC):
     Called with a graph it adds one call: in a replacement the model gets the function too, in a pattern it is what to
     look for.  As a pattern itself (`patterns=[aten_add]`) it stands for its calls, and its `body` for the nodes written
     out.  As a rule (`surgeon.rewrite(model, aten_add)`) it becomes the body of the nodes of its name that have none.
+
+    Attributes:
+        signature: its domain, name, inputs and attributes.
+        where: file:line of its definition.
+
+    Examples:
+        >>> import surgeon
+        >>> from surgeon import Graph, Tensor
+        >>> @surgeon.function("acme::twice")
+        ... def twice(g: Graph, x: Tensor) -> Tensor:
+        ...     return g.add(x, x)
+        >>> twice.op
+        'acme::twice'
     """
 
     def __init__(self, signature: Signature, where: str, doc: str, module: str) -> None:

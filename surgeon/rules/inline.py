@@ -4,7 +4,8 @@ They run before all other rules.  A function that nobody calls any more afterwar
 """
 
 import difflib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from typing import Any
 
 from onnx import FunctionProto, NodeProto
@@ -19,18 +20,20 @@ from surgeon.matching.match import Match
 from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.node_check import check_node
-from surgeon.ops.walking import all_nodes, called_by, imports_of, key_of
+from surgeon.ops.walking import Key, all_nodes, called_by, imports_of, key_of
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
 from surgeon.target import ANY
 
 ALL = "all"
+MOST = 1 << 16  # nodes that one call may come to beyond those that the functions hold
 
 
 def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
     """One rule for each function to write out, named "inline domain::Name".
 
-    names: of functions of the model, or "all".  Raises UsageError for one that the model does not have.
+    names: of functions of the model, or "all".  Raises UsageError for one that the model does not have, and where
+    functions call one another so often that a call comes to far more nodes than they hold.
     """
     there = list(dict.fromkeys(qualified(*key[:2]) for key in index.local))
     for name in names:
@@ -39,7 +42,22 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there) or 'none'}."
             raise UsageError(f"The model has no local function {name!r} to inline; {hint}")
     wanted = [name for name in there if name in names or ALL in names]
+    _require_few({key: index.local.get(key) for key in index.local if qualified(*key[:2]) in wanted})
     return [_rule(name, frozenset(wanted), is_named=name in names) for name in wanted]
+
+
+def _require_few(functions: Mapping[Key, FunctionProto | None]) -> None:
+    """Refuse functions of which a call comes to too many nodes.  None calls itself: such models are refused before."""
+    called = {key: [called_by(node) for node in all_nodes(one.node)] for key, one in functions.items() if one}
+    most, found = MOST + sum(map(len, called.values())), dict[Key, int]()
+    for key in TopologicalSorter(called).static_order():
+        found[key] = sum(map(found.__getitem__, called[key])) if key in called else 1
+        if found[key] > most:
+            name = qualified(*key[:2])
+            raise UsageError(
+                f"Written out, a call of {name} comes to {found[key]:,} nodes, as its functions call one another many "
+                "times over: name fewer functions to inline."
+            )
 
 
 def drop_uncalled(index: Index) -> None:

@@ -68,7 +68,28 @@ class Plan:
 
 @dataclass(eq=False)
 class Rule:
-    """One operation.  Made by the `rule` decorator."""
+    """One operation.  Made by the `rule` decorator.
+
+    Attributes:
+        name: what it is called by.
+        patterns: what it looks for; the first is what the operation means.
+        forms: what it writes, for each kind of target.
+        conditions: what must hold of a match beside the pattern.
+        approximate: how far it may change outputs on purpose, 0 for rounding only.
+        doc: its docstring, which is its manual.
+        module: the Python module that defines it.
+        where: file:line of its definition.
+        search: what finds its sites, for a rule that no pattern can say.
+        differs: the kinds of inputs for which it changes outputs on purpose, and how.
+        ep: the only execution provider for which it is worth its while.
+        unsuited: targets that take a kind of form that it has, but not this one, and why.
+        dtypes: names of the dtypes that the first output of a match may have; empty for all.
+
+    Examples:
+        >>> from surgeon.patterns.gelu import gelu
+        >>> gelu.name, gelu.is_exact, [form.kind for form in gelu.forms]
+        ('gelu', True, ['ort', 'onnx'])
+    """
 
     name: str
     patterns: tuple[Function, ...]
@@ -247,7 +268,7 @@ def rule(
 
     Args:
         patterns: functions that build what to look for; the first is what the operation means.
-        search: what finds the places instead, for a rule that no pattern can say (see `surgeon.searches`); the
+        search: what finds the sites instead, for a rule that no pattern can say (see `surgeon.searches`); the
             conditions and the replacement ask for what it binds.
         conditions: functions of captured tensors (by name, or of the whole `match`) that call `require`.
         target: the kind of form that the decorated function writes.  One function may write for several kinds: {"onnx":

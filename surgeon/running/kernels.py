@@ -145,8 +145,8 @@ class Kernels:
         what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
         others = [one.name for one in self.others() if Kernels(one.name, _shipped(one.name)).suits(*asked)]
         hint = f"; choose --ep {' or '.join(others)}" if others else ""
-        spot = "" if domain else f" at opset {opset}"
-        return f"{self.full_title} has no kernel for {what}{spot}{hint}"
+        at = "" if domain else f" at opset {opset}"
+        return f"{self.full_title} has no kernel for {what}{at}{hint}"
 
     def others(self) -> list[Provider]:
         """The providers that may be chosen in the place of this one."""

@@ -191,7 +191,7 @@ class Reference:
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))
-            raise SessionError(f"Nothing runs the region in float64 ({why}).", missing=True)
+            raise SessionError(f"Nothing runs the site in float64 ({why}).", missing=True)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, numpy_helper
 
+from surgeon.ops.attributes import AT_REST
 from surgeon.ops.records import likened, likened_node
 from surgeon.ops.walking import GRAPHS
 from surgeon.shapes.symbols import Size
@@ -21,7 +22,7 @@ from surgeon.sites.sizes import KEPT
 Form = bytes
 MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
 # Attributes that say how large a window is and how it moves, each with the number that says nothing.
-_OF_WINDOWS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 0, "output_padding": 0, "group": 1}
+_OF_WINDOWS = {"kernel_shape": 1, "group": 1, **AT_REST}
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 

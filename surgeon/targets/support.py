@@ -152,17 +152,17 @@ def missing_op(node: Node, opset: int, found: Diagnostics) -> None:
     """Note an op that its domain does not have, at this opset or at all."""
     domain, name = split_op(node.op)
     versions = history(domain, name)
-    spot = f"{domain or 'ai.onnx'} {opset}"
+    at = f"{domain or 'ai.onnx'} {opset}"
     if versions:
         since = versions[0].since_version
-        reason = f"no op of this name in {spot}; {name} exists from opset {since}"
+        reason = f"no op of this name in {at}; {name} exists from opset {since}"
         helps = [raise_opset(node, since, is_missing=True)]
         found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
         return
     near = difflib.get_close_matches(name, operators(domain), NEAREST)
     helps = [f"did you mean {' or '.join(near)}?"] if near else []
     helps.append("a local function of that name may stand for it, in a domain of its own")
-    reason = f"no op of this name in {spot}"
+    reason = f"no op of this name in {at}"
     found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
 
 

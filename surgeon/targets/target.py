@@ -22,24 +22,33 @@ if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and
 class Target(BaseTarget):
     """Where a model is to run.  Found by its name through an entry point of the group `surgeon.targets`.
 
-    name          as `--target` has it
-    title         as sentences have it
-    writes        the kinds of form that it takes, best first: what `Rule.on` names; "any" is less of what is there
-    runs          the kinds that it leaves as they are
-    like          the target that it is the same as for a rule without a form of its own kind
-    providers     what may run it there, with their kernels; the first is asked where no other is named
-    ops           its own: `OwnOps`, or another `surgeon.target.OpSet`; own_word: what one of them is called
-    limits        what it does not take of the ops that it has, by op ("TopK", "acme::HardGelu"): functions of
-                  `NodeFacts` that yield what is wrong and what helps, a clause each; or what gives the whole table
-    opsets        the versions of ai.onnx that it is documented for, None if any; version: its own, of which all is true
-    also          targets whose forms the same runtime runs too
-    takes_libraries  custom ops may be brought to it
-    knows_imports    it does without imports of domains that ONNX and ONNX Runtime have
-    wants_shapes     inputs and outputs of the graph must have a shape
-    check_header  notes what it does not read of a model's versions
-    examine       notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.support`)
-    reads         whether it has the op of a node that a rule would write; None: by kernels
-    load          loads a model against which nothing else stands: what its first provider says against it, else None
+    Attributes:
+        name: as `--target` has it.
+        title: as sentences have it.
+        writes: the kinds of form that it takes, best first: what `Rule.on` names; "any" is less of what is there.
+        runs: the kinds that it leaves as they are.
+        like: the target that it is the same as for a rule without a form of its own kind.
+        providers: what may run it there, with their kernels; the first is asked where no other is named.
+        ops: its own: `OwnOps`, or another `surgeon.target.OpSet`.
+        own_word: what one of its own ops is called ("a plugin").
+        limits: what it does not take of the ops that it has, by op ("TopK", "acme::HardGelu"): functions of `NodeFacts`
+            that yield what is wrong and what helps, a clause each; or what gives the whole table.
+        version: its own, of which all is true.
+        opsets: the versions of ai.onnx that it is documented for, None if any.
+        also: targets whose forms the same runtime runs too.
+        takes_libraries: custom ops may be brought to it.
+        knows_imports: it does without imports of domains that ONNX and ONNX Runtime have.
+        wants_shapes: inputs and outputs of the graph must have a shape.
+        check_header: notes what it does not read of a model's versions.
+        examine: notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.support`).
+        reads: whether it has the op of a node that a rule would write; None: by kernels.
+        load: loads a model against which nothing else stands: what its first provider says against it, else None.
+
+    Examples:
+        >>> from surgeon import Provider, Target
+        >>> npu = Provider.listing("npu", "Acme's NPU", {"ai.onnx::Relu": ("float",)})
+        >>> Target("acme", "Acme", ("acme", "onnx", "any"), ("acme", "onnx"), like="onnx", providers=(npu,)).title
+        'Acme'
     """
 
     limits: "Callable[[], Mapping[str, Limit]] | Mapping[str, Limit]" = field(default_factory=dict)

@@ -114,21 +114,34 @@ def compare(
 ) -> TorchComparison:
     """Run a module under torch and a model under ONNX Runtime on the same arguments, and compare every output.
 
-        surgeon.torch.compare(module, "out.onnx", (x,))
+    Outputs are compared in order, lists, tuples and dicts being taken apart: their number, dtypes, shapes and values.
 
-    module: as it is, in the mode that it is in; no gradients.  model: a path, a ModelProto, or what
-    `surgeon.torch.export` returned.  args, kwargs: what the module is called with; their tensors are the model's
-    inputs, by name where `forward` names them alike, else in order.  Outputs are compared in order, lists, tuples and
-    dicts being taken apart: their number, dtypes, shapes and values.
+    Args:
+        module: as it is, in the mode that it is in; no gradients.
+        model: a path, a ModelProto, or what `surgeon.torch.export` returned.
+        args: what the module is called with; its tensors are the model's inputs, by name where `forward` names them
+            alike, else in order.
+        kwargs: the same, by name.
+        rtol: relative tolerance: |model - torch| may be atol + rtol * |torch|; that of torch.testing.assert_close,
+            which depends on the dtype, by default.  NaN is close to NaN.
+        atol: absolute tolerance, as for rtol.
+        custom_ops: libraries for ONNX Runtime, and Python files of implementations; what has an implementation (see
+            `surgeon.implements`, `surgeon.torch.implement`) runs by that where ONNX Runtime has no kernel.
 
-    rtol, atol: in place of those of torch.testing.assert_close, which depend on the dtype: |model - torch| may be
-    atol + rtol * |torch|.  NaN is close to NaN.
+    Returns:
+        The comparison: for each output how far it is off, and where.
 
-    custom_ops: libraries for ONNX Runtime, and Python files of implementations; what has an implementation (see
-    `surgeon.implements`, `surgeon.torch.implement`) runs by that where ONNX Runtime has no kernel.
+    Raises:
+        CheckFailed: outputs differ (its `report` is the comparison), in one sentence that names the worst; or nothing
+            runs the model.
+        UsageError: arguments that do not fit the model.
 
-    Raises CheckFailed, in one sentence that names the worst output, where outputs differ (its `report` is the
-    comparison) and where nothing runs the model; UsageError for arguments that do not fit the model.
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> module, x = torch.nn.Softmax(-1), torch.randn(2, 3)
+        >>> exported = surgeon.torch.export(module, (x,), exporter="torchscript")
+        >>> len(surgeon.torch.compare(module, exported, (x,)).outputs)
+        1
     """
     require_tolerances(rtol, atol)
     libraries = require_libraries([str(path) for path in custom_ops])

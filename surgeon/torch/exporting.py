@@ -32,8 +32,18 @@ lock = threading.RLock()  # torch's exporters share state and fail side by side
 class Exported:
     """What `export` wrote.
 
-    path: where, None if nowhere.  model: the ModelProto.  placeholders: how many nodes each has, by `domain::Name`;
-    nodes that a registered symbolic has replaced are not among them.  exporter, opset: how it was exported.
+    Attributes:
+        path: where, None if nowhere.
+        model: the ModelProto.
+        placeholders: how many nodes each has, by `domain::Name`; nodes that a registered symbolic has replaced are not
+            among them.
+        exporter: "dynamo" or "torchscript".
+        opset: of ai.onnx.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> surgeon.torch.export(torch.nn.ReLU(), (torch.randn(2, 3),), exporter="torchscript", opset=17)
+        <exported in memory: opset 17 by torchscript, placeholders: none>
     """
 
     path: Path | None
@@ -68,22 +78,39 @@ def export(
 ) -> Exported:
     """Export a module, with operators of your choice as nodes of their own.
 
-        surgeon.torch.export(module, (x,), "out.onnx", placeholders=["mylibrary::addandround_op"])
-        surgeon.torch.export(module, (x,), "out.onnx", placeholders={"aten::add.Tensor": "custom.aten::my_add"})
+    The module is left as it is, also when the export fails; exports run one at a time.
 
-    placeholders: operators that become one node each: "ns::name", with or without overload, a torch.ops operator, an
-    autograd.Function or an nn.Module class, whose whole call is then one node with its parameters and buffers as
-    inputs after its arguments.  A mapping names the nodes `domain::Name`; in a list they keep the operators' names.  Of
-    such a node tensors are inputs in the order of the operator's schema, all else are attributes by name.  Operators
-    of `register` are placeholders too, and are replaced by what was registered for them.
+    Args:
+        module: what to export, in the mode that it is in.
+        args: example arguments of `forward`, in order; a single tensor needs no tuple.
+        path: the file to write, None for none.
+        kwargs: further arguments of `forward`, by name.
+        placeholders: operators that become one node each: "ns::name", with or without overload, a torch.ops operator,
+            an autograd.Function or an nn.Module class, whose whole call is then one node with its parameters and
+            buffers as inputs after its arguments.  A mapping names the nodes `domain::Name`; in a list they keep the
+            operators' names.  Of such a node tensors are inputs in the order of the operator's schema, all else are
+            attributes by name.  Operators of `register` are placeholders too, and are replaced by what was registered
+            for them.
+        exporter: "dynamo" (torch.export) or "torchscript".
+        opset: of ai.onnx; None: the exporter's own.
+        version: of the placeholders' domains.
+        dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by input name, or
+            ({0: "batch"},) in the order of the arguments.
+        input_names: of the model's inputs, in order; as `forward` calls them by default.
+        output_names: of the model's outputs, in order.
 
-    exporter: "dynamo" (torch.export) or "torchscript".  opset: of ai.onnx; None: the exporter's own.  version: of the
-    placeholders' domains.  dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by
-    input name, or ({0: "batch"},) in the order of the arguments.  input_names, output_names: in order; inputs are
-    called as `forward` calls them by default.
+    Returns:
+        The Exported: the model, its path, and how often each placeholder is in it.
 
-    The module is left as it is, also when the export fails; exports run one at a time.  Raises UsageError for arguments
-    that do not fit, ExportError where the exporter cannot write the model, and where a placeholder is in no node.
+    Raises:
+        UsageError: arguments that do not fit.
+        ExportError: the exporter cannot write the model, or a placeholder is in no node.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> x = torch.randn(2, 3)
+        >>> surgeon.torch.export(torch.nn.GELU(), (x,), "out.onnx", placeholders=["aten::gelu"], exporter="torchscript")
+        <exported out.onnx: opset 20 by torchscript, placeholders: aten::gelu ×1>
     """
     _require(module, exporter, opset, version)
     if path is not None and not Path(os.fspath(path)).parent.is_dir():

@@ -20,20 +20,28 @@ Function = Callable[..., Any]
 def implement(op: Named, name: str | None = None) -> Function:
     """Let torch compute the nodes of a placeholder, wherever no runtime does: in proofs of sites, and in `compare`.
 
-        surgeon.torch.implement("mylibrary::addandround_op")
-        surgeon.rewrite("model.onnx", "./my_rule.py", output="out.onnx")   # each site proved against torch
-
-    op: "ns::name", with or without overload, an OpOverload or OpOverloadPacket, a torch.library custom op, or an
-    autograd.Function.  name: `domain::Name` of the nodes, by default that of the operator; give the name that the
-    placeholder was exported by.
-
     A node's inputs are the operator's tensors in the order of its schema, its attributes all else by name, as
     `surgeon.torch.export` and the rule `named_arguments` write them; what that rule reads is known too.  Where
     overloads differ, that is taken which has the node's attributes and as many tensors.  torch runs in this process, so
-    that also what a notebook has defined is found.  Returns the function: numpy arrays and attributes in, numpy arrays
-    out.
+    that also what a notebook has defined is found.
 
-    Raises UsageError for an operator that torch does not have, and for a module class: its weights are a module's.
+    Args:
+        op: "ns::name", with or without overload, an OpOverload or OpOverloadPacket, a torch.library custom op, or an
+            autograd.Function.
+        name: `domain::Name` of the nodes, by default that of the operator; give the name that the placeholder was
+            exported by.
+
+    Returns:
+        The function: numpy arrays and attributes in, numpy arrays out.
+
+    Raises:
+        UsageError: an operator that torch does not have, or a module class: its weights are a module's.
+
+    Examples:
+        >>> import numpy as np, surgeon.torch
+        >>> relu = surgeon.torch.implement("aten::relu", "acme::my_relu")
+        >>> relu(np.array([-1.0, 2.0])).tolist()
+        [0.0, 2.0]
     """
     found = placeholder(op, name)
     if found.is_function:

@@ -44,22 +44,31 @@ _registered: dict[Any, Registration] = {}
 def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = None, opset: int = 1) -> Any:
     """Let every export write an operator as a function says, whichever the exporter.
 
-        @surgeon.torch.register("aten::asinh", opset=9)
-        def asinh(g, self):
-            return g.asinh(self)
+    It holds at `opset` of ai.onnx and above, until one that is registered for a higher opset; an export below raises
+    ExportError.  A later registration for the same opset replaces the earlier.
 
-        surgeon.torch.register("aten::asinh", lambda g, self: g.asinh(self), opset=9)
+    Args:
+        op: "ns::name", a torch.ops operator, an autograd.Function or an nn.Module class.
+        symbolic: builds the nodes with the helpers of `surgeon.Graph`; its parameters after the graph are arguments of
+            the operator, by their names in torch's schema or, where it has none of that name, by position, as torch's
+            own symbolic functions take them: tensors (None where left out), and plain values for all else.  A parameter
+            by keyword alone that the schema does not have stays at its default (out=None).  Without a symbolic the
+            operator becomes a placeholder, and what is returned decorates one.
+        name: `domain::Name` of the placeholder; the operator's own by default.
+        opset: from which it holds.
 
-    op: "ns::name", a torch.ops operator, an autograd.Function or an nn.Module class.  symbolic: builds the nodes with
-    the helpers of `surgeon.Graph`; its parameters after the graph are arguments of the operator, by their names in
-    torch's schema or, where it has none of that name, by position, as torch's own symbolic functions take them: tensors
-    (None where left out), and plain values for all else.  A parameter by keyword alone that the schema does not have
-    stays at its default (out=None).  It holds at `opset` of ai.onnx and
-    above, until one that is registered for a higher opset; an export below raises ExportError.  A later registration
-    for the same opset replaces the earlier.  Without a symbolic the operator becomes a placeholder, `name` or its own
-    name, and what is returned decorates one.
+    Returns:
+        The symbolic, or a decorator for one.
 
-    Raises UsageError for an operator that torch does not have, and for parameters that it does not have.
+    Raises:
+        UsageError: an operator that torch does not have, or parameters that it does not have.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> @surgeon.torch.register("aten::asinh", opset=9)
+        ... def asinh(g, self):
+        ...     return g.asinh(self)
+        >>> surgeon.torch.unregister("aten::asinh")
     """
     if isinstance(opset, bool) or not isinstance(opset, int) or opset < 1:
         raise UsageError(f"An operator is registered from an opset on, a number from 1, not {opset!r}.")
@@ -83,7 +92,20 @@ def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = 
 
 
 def unregister(op: Named, opset: int | None = None) -> None:
-    """Take back what `register` did for an operator, at one opset or at all.  Raises UsageError where there is none."""
+    """Take back what `register` did for an operator.
+
+    Args:
+        op: as for `register`.
+        opset: for which it was registered; None for all.
+
+    Raises:
+        UsageError: there is none.
+
+    Examples:
+        >>> import surgeon.torch
+        >>> _ = surgeon.torch.register("aten::asinh", lambda g, self: g.asinh(self), opset=9)
+        >>> surgeon.torch.unregister("aten::asinh", opset=9)
+    """
     one = placeholder(op, asked=False)
     entry = _registered.get(_key(one))
     if entry is None or (opset is not None and opset not in entry.symbolics):

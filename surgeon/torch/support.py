@@ -80,19 +80,26 @@ class Unsupported:
 def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None) -> ExporterSupport:
     """Whether an exporter of torch can write an operator at an opset.
 
-        support = surgeon.torch.is_supported("aten::i0")
-        bool(support), support.since, support.reason
-
-    op: "ns::name" or "ns::name.overload", an OpOverload or OpOverloadPacket, a torch.library custom op.  Without an
-    overload it counts as supported if one of its overloads on tensors is.  exporter: "dynamo" or "torchscript".  opset:
-    20 by default, as torch's.
-
     What is registered by surgeon.torch.register is supported.  An operator that torch takes apart is supported if all
-    its pieces are, which is found out with made-up arguments; where none do, it counts as unsupported.
+    its pieces are, which is found out with made-up arguments; where none do, it counts as unsupported.  An operator
+    that torch does not have is not supported either, and the reason says which it may mean.
 
-    An operator that torch does not have is not supported either, and the reason says which it may mean.
+    Args:
+        op: "ns::name" or "ns::name.overload", an OpOverload or OpOverloadPacket, a torch.library custom op.  Without an
+            overload it counts as supported if one of its overloads on tensors is.
+        exporter: "dynamo" or "torchscript".
+        opset: of ai.onnx; 20 by default, as torch's.
 
-    Raises UsageError for what names no operator, and an opset that the exporter cannot write.
+    Returns:
+        The answer, which is true or false; `since` is the opset from which it is, `reason` why it is not.
+
+    Raises:
+        UsageError: what names no operator, or an opset that the exporter cannot write.
+
+    Examples:
+        >>> import surgeon.torch
+        >>> bool(surgeon.torch.is_supported("aten::relu")), bool(surgeon.torch.is_supported("aten::nope"))
+        (True, False)
     """
     opset = require_exporter(exporter, opset)
     if isinstance(op, type):
@@ -121,10 +128,26 @@ def unsupported(
 ) -> list[Unsupported]:
     """The operators of a module that an exporter cannot write, in the order in which they are called.
 
-    args, kwargs: what the module is called with.  A module whose operators all have a mapping gives an empty list; that
-    a mapping refuses the arguments it gets (a window that is no constant, say) is found by the export alone.
+    A module whose operators all have a mapping gives an empty list; that a mapping refuses the arguments it gets (a
+    window that is no constant, say) is found by the export alone.
 
-    Raises UsageError where torch cannot capture the module, and as `is_supported` does.
+    Args:
+        module: what to look at.
+        args: what it is called with, in order; a single tensor needs no tuple.
+        kwargs: the same, by name.
+        exporter: "dynamo" or "torchscript".
+        opset: of ai.onnx; 20 by default, as torch's.
+
+    Returns:
+        For each operator its name, where it is called, and why it cannot be written.
+
+    Raises:
+        UsageError: torch cannot capture the module, or as `is_supported` does.
+
+    Examples:
+        >>> import torch, surgeon.torch
+        >>> surgeon.torch.unsupported(torch.nn.GELU(), torch.randn(2, 3))
+        []
     """
     opset = require_exporter(exporter, opset)
     args = (args,) if isinstance(args, torch.Tensor) else args

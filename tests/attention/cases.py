@@ -118,25 +118,17 @@ def table() -> tuple[Case, ...]:
 
 SAMPLE = (
     "bert-eager-ts14-fp32",
-    "roberta-eager-ts17-fp32-fixed",
-    "distilbert-sdpa-ts14-fp16-fixed",
-    "vit-sdpa-ts17-fp32",
     "gpt2-eager-past-ts14-fp16-fixed",
     "t5-sdpa-past-ts17-fp32",
-    "bart-sdpa-past-ts17-fp32",
-    "whisper-eager-past-ts14-fp16",
     "llama-sdpa-ts14-fp16",
     "qwen2-eager-ts14-fp32",
-    "phi3-sdpa-ts14-fp32",
     "sdpa_bool_mask-ts17-fp16",
     "sdpa_cross-dynamo18-fp32",
     "sdpa_causal-dynamo20-fp32",
     "scale_on_q-dynamo23-fp16",
-    "scale_by_div-ts17-fp16",
     "class_softmax-ts14-fp16",
     "expert_routing-ts17-fp16",
     "query_axis-ts14-fp16",
-    "weights_given-dynamo20-fp16",
 )
 """The cases that run by default."""
 NOT_LOADED = ("gpt2-eager-past-ts14-fp16-fixed",)

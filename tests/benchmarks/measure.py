@@ -83,10 +83,14 @@ def rounds(contenders: Sequence[Contender], count: int, gelus: Callable[[Path], 
 
 
 def measure(command: Sequence[str]) -> Run:
-    """Run a command to its end; a command that fails ends the benchmark with its last words."""
+    """Run a command to its end; a command that fails ends the benchmark with its last words.
+
+    It may keep compiled modules, whatever this process is told: else each run would compile its own sources again.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,15 +1,26 @@
 """Operators, functions and modules that the exporters do not know, for the tests of exports."""
 
 import contextlib
+from collections import Counter
 
 import onnx
+import pytest
 import torch
 from torch import Tensor
 
 import surgeon.torch
 from surgeon.torch.torchscript import symbolics
+from tests import sampling
 
 EXPORTERS = ("dynamo", "torchscript")
+_asked: Counter[str] = Counter()
+
+
+def both(test):
+    """Run a test with each exporter.  That of dynamo takes ten times as long: by default every other test of a file."""
+    _asked[test.__module__] += 1
+    is_sampled = not sampling.is_whole() and _asked[test.__module__] % 2 == 0
+    return pytest.mark.parametrize("exporter", EXPORTERS[1:] if is_sampled else EXPORTERS)(test)
 
 
 @contextlib.contextmanager

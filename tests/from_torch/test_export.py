@@ -19,6 +19,7 @@ from tests.from_torch.operators import (
     Two,
     addandround,
     attributes,
+    both,
     export,
     module,
     nodes,
@@ -30,7 +31,6 @@ from tests.from_torch.operators import (
 )
 
 X = torch.arange(6.0).reshape(2, 3)
-both = pytest.mark.parametrize("exporter", EXPORTERS)
 
 
 def sums(x, y):

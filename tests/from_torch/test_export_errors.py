@@ -9,11 +9,10 @@ import torch
 import surgeon
 import surgeon.torch
 from surgeon.errors import ExportError, UsageError
-from tests.from_torch.operators import EXPORTERS, Block, MyAdd, addandround, blind, export, module
+from tests.from_torch.operators import Block, MyAdd, addandround, blind, both, export, module
 from tests.versions import NEWEST_OF_DYNAMO
 
 X = torch.arange(6.0).reshape(2, 3)
-both = pytest.mark.parametrize("exporter", EXPORTERS)
 
 
 def refused(kind, function, names="x", args=(X,), exporter="dynamo", **options):

@@ -38,9 +38,9 @@ def custom_op():
 
 
 def exporters_of(operation):
-    """Which exporters an operation is learned from: by default one in turn, but that of free sizes from both."""
+    """Which exporters an operation is learned from: by default one, every third time dynamo's; of free sizes both."""
     both = sampling.is_whole() or operation.title == "SwiGLU"
-    return EXPORTERS if both else (EXPORTERS[OPERATIONS.index(operation) % 2],)
+    return EXPORTERS if both else (EXPORTERS[min(OPERATIONS.index(operation) % 3, 1)],)
 
 
 @cache
@@ -190,13 +190,13 @@ def test_sizes_worked_out_from_a_shape():
         half = x.shape[-1] // 2
         return torch.cat((-x[..., half:], x[..., :half]), -1)
 
-    runs = {"exporters": ["dynamo", "torchscript"], "opsets": [18]}
-    found = surgeon.torch.learn(rotate_half, torch.randn(2, 5, 8), free_sizes=True, **runs)
-    assert [form.labels for form in found.forms] == [
-        ["dynamo 18", "torchscript 18"],
-        ["dynamo with free sizes 18"],
-        ["torchscript with free sizes 18"],
-    ]
+    exporters = sampling.chosen(lambda: ["torchscript"], lambda: ["dynamo", "torchscript"])
+    found = surgeon.torch.learn(
+        rotate_half, torch.randn(2, 5, 8), free_sizes=True, exporters=exporters, opsets=[18]
+    )
+    fixed, *free_ones = [form.labels for form in found.forms]
+    assert fixed == [f"{exporter} 18" for exporter in exporters]
+    assert free_ones == [[f"{exporter} with free sizes 18"] for exporter in exporters]
     free = {"inputs": [{2: "width"}]}
     made = surgeon.torch.export(
         Wrapped(rotate_half), (torch.randn(3, 4, 6),), exporter="torchscript", opset=18, dynamic_shapes=free
@@ -206,9 +206,10 @@ def test_sizes_worked_out_from_a_shape():
 
 def test_several_outputs():
     """A pattern returns what the operation returns."""
-    found = surgeon.torch.learn(torch.topk, torch.randn(3, 8), arguments={"k": 2}, exporters=["dynamo"], opsets=[18])
+    runs = {"exporters": ["torchscript"], "opsets": [18]}
+    found = surgeon.torch.learn(torch.topk, torch.randn(3, 8), arguments={"k": 2}, **runs)
     assert "top_k, top_k_2 = g.top_k(x, k=k)\n    return top_k, top_k_2" in found.text()
-    model = exported((TopK(), ((4, 9),)), "dynamo")
+    model = exported((TopK(), ((4, 9),)), "torchscript")
     (match,) = surgeon.find(model, found.rule)
     assert match["k"] == 3
 

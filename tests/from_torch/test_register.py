@@ -8,10 +8,9 @@ import torch
 import surgeon
 import surgeon.torch
 from surgeon.errors import ExportError, UsageError
-from tests.from_torch.operators import EXPORTERS, MyAdd, addandround, export, nodes, rows, types
+from tests.from_torch.operators import MyAdd, addandround, both, export, nodes, rows, types
 
 X = torch.arange(6.0).reshape(2, 3) / 3
-both = pytest.mark.parametrize("exporter", EXPORTERS)
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ import surgeon.torch
 from surgeon import CheckFailed, Graph, Tensor, UsageError, rule
 from surgeon.errors import ExportError
 from tests.from_torch.beside_notebooks import load
-from tests.from_torch.operators import EXPORTERS, module
+from tests.from_torch.operators import both, module
 from tests.models import ops
 
 NODE = "mylib::MyAdd"
 BUILD = "torch_ops/build"
 A, B = torch.arange(6.0).reshape(2, 3), torch.tensor([[1.0, -2.0, 0.5]])
-both = pytest.mark.parametrize("exporter", EXPORTERS)
 pytestmark = pytest.mark.usefixtures("forget_implementations")
 
 

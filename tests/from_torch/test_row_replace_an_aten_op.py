@@ -6,11 +6,10 @@ import torch
 import surgeon
 import surgeon.torch
 from surgeon import Graph, Tensor, rule
-from tests.from_torch.operators import EXPORTERS, module
+from tests.from_torch.operators import both, module
 from tests.models import ops
 
 ADD = "custom.aten::custom_aten_add"
-both = pytest.mark.parametrize("exporter", EXPORTERS)
 pytestmark = pytest.mark.usefixtures("forget_implementations")
 
 

@@ -6,10 +6,9 @@ import torch
 import surgeon
 import surgeon.torch
 from surgeon.errors import ExportError
-from tests.from_torch.operators import EXPORTERS, export, nodes
+from tests.from_torch.operators import both, export, nodes
 
 X = torch.tensor([[0.3, -1.2, 2.5, 0.9], [-0.4, 1.1, 0.2, -2.0]])
-both = pytest.mark.parametrize("exporter", EXPORTERS)
 
 
 class Ranked(torch.nn.Module):

@@ -35,7 +35,7 @@ SPARES = [
 
 
 @pytest.mark.parametrize("case", FIRES, ids=str)
-def test_fires(case):
+def test_fires_within_its_tolerance(case):
     report = check_fires(case)
     assert 1e-5 < report.sites[0].proof.worst.rewritten.max_abs < 5e-4
 

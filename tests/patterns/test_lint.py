@@ -30,12 +30,11 @@ class TestEachRule:
 
     def test_patterns_compile_and_bind_what_the_forms_ask_for(self, rule):
         """The first pattern is the reference of the operation: it can be built, too."""
-        for pattern in rule.patterns:
-            assert rule.compiled(pattern)
+        rule.require_sense()
         for form in rule.forms:
             assert any(takers(form.kind))
-            if form.pattern is not None:
-                assert rule.compiled(form.pattern)
+            for pattern in rule.recognised(form):
+                assert rule.compiled(pattern)
 
     def test_is_tested_both_ways(self, rule):
         """Its file of tests has cases that fire and cases that are spared."""

@@ -82,9 +82,9 @@ FIRES = [
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [
-    Case(rotary_embedding, "cut elsewhere than in the middle", why="not cut in the middle",
+    Case(rotary_embedding, "cut elsewhere than in the middle", why="not one of 2 equal parts",
          model=graph(PLAIN, constants=CONSTANTS.replace("middle = {4}", "middle = {3}"))),
-    Case(rotary_embedding, "every other number", why="leaves numbers out",
+    Case(rotary_embedding, "every other number", why="steps",
          model=graph(PLAIN.replace("last, one) lo", "last, two) lo").replace("last, one) ne", "last, two) ne"),
                      constants=CONSTANTS.replace("int64[1] one", "int64[1] two = {2}, int64[1] one"))),
     Case(rotary_embedding, "the halves in their order", why="wanted",

@@ -61,12 +61,12 @@ FIRES = [
       for title, model in STANDARD),
 ]
 SPARES = [
-    Case(rotary_halves, "uneven parts", why="not a half of the last axis",
+    Case(rotary_halves, "uneven parts", why="no 2 equal parts",
          model=graph(f"{SPLIT.replace('halves', 'uneven')} {END}", HEADS.replace("s, 4]", "s, 1]"))),
-    Case(rotary_halves, "halves in the other order", why="wanted 'middle' to be [8] again",
+    Case(rotary_halves, "halves in the other order", why="does not begin where part 1 of 2 does",
          model=graph(f"{SLICED.replace('zero, four', 'FOUR').replace('four, eight', 'zero, four')} {END}"
                      .replace("FOUR", "four, eight"))),
-    Case(rotary_halves, "halves of the rows", why="not a half of the last axis",
+    Case(rotary_halves, "halves of the rows", why="wanted the constant -1",
          model=graph(f"{SLICED.replace('last', 'first')} {END}", HEADS.replace("4, s, 8]", "4, 8, 4]")
                      .replace("1, s, 4]", "1, 4, 4]"), output="float[b, 4, 4, 8]")),
     Case(rotary_halves, "a sign that differs", why="wanted",

@@ -69,7 +69,7 @@ SPARES = [
 
 
 @pytest.mark.parametrize("case", FIRES, ids=str)
-def test_fires(case):
+def test_fires_but_for_what_it_names(case):
     """The operation is found, and agrees for all inputs but those that the rule names."""
     report = check_fires(case)
     assert all("extreme and non_finite" in site.proof.reason for site in report.sites)

@@ -1,0 +1,29 @@
+"""A batch of several axes before rows and columns as one axis, and as several again."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+
+
+def parted(g: Graph, x: Tensor, ahead: list[Any]) -> Tensor:
+    """What is added to scores, with these axes in the place of its first; computed from its own shape alone."""
+    require(x.shape is not None and x.rank <= 3, "what is added has more axes, or nobody knows which")
+    if x.rank < 3 or x.shape[0] == 1:
+        return x
+    free = [axis for axis, size in enumerate(ahead) if not isinstance(size, int)]
+    known = prod(size for size in ahead if isinstance(size, int))
+    require(len(free) < 2 and known > 0, "the sizes of several axes that become one are free")
+    shape = g.shape(x)
+    first = g.div(g.slice(shape, [0], [1], [0]), np.array([known], np.int64))
+    sizes = [first if axis in free else np.array([size], np.int64) for axis, size in enumerate(ahead)]
+    return g.reshape(x, g.concat(*sizes, g.slice(shape, [1], [3], [0]), axis=0))
+
+
+def with_one_batch(g: Graph, x: Tensor) -> Tensor:
+    """x with one axis for all before the last two."""
+    shape = g.shape(x)
+    ahead, own = g.slice(shape, [0], [-2], [0]), g.slice(shape, [-2], [np.iinfo(np.int64).max], [0])
+    return g.reshape(x, g.concat(g.reduce_prod(ahead, axes=[0], keepdims=1), own, axis=0))

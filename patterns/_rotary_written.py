@@ -1,0 +1,55 @@
+"""A rotary embedding as it is written: one node that takes the tables that were found."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from surgeon import Graph, Tensor, require
+from ._layouts import size_of
+from ._rotary import Tables
+
+Write = Callable[..., Tensor]
+
+
+def by_heads(write: Write) -> Write:
+    """What writes an op that takes [batch, head, row, column] or joined heads, for heads behind rows too."""
+
+    def for_both(g: Graph, x: Tensor, found: Tables, **attributes: int) -> Tensor:
+        if found.rows == 2:
+            return write(g, x, found, x.shape[3], **attributes)
+        heads, size = x.shape[2:]
+        require(isinstance(heads, int), "the number of heads is unknown")
+        rows = g.reshape(x, [0, 0, heads * size])
+        return g.reshape(write(g, rows, found, size, num_heads=heads, **attributes), [0, 0, heads, size])
+
+    return for_both
+
+
+@by_heads
+def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
+    """com.microsoft::RotaryEmbedding with these tables."""
+    if found.is_one:
+        places: Any = np.zeros(1, np.int64)
+    else:
+        rows = g.slice(g.shape(found.cos), [0], [2], [0])
+        count = g.reduce_prod(rows, axes=[0], keepdims=0)
+        places = g.reshape(g.range(np.int64(0), count, np.int64(1)), rows)
+    cosine, sine = (
+        item.reshape(-1, size // 2) if isinstance(item, np.ndarray) else g.reshape(item, [-1, size // 2])
+        for item in (found.cos, found.sin)
+    )
+    made: Tensor = g.ms_rotary_embedding(x, places, cosine, sine, **attributes)
+    return made
+
+
+@by_heads
+def standard(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
+    """RotaryEmbedding with these tables."""
+    cosine, sine = found.cos, found.sin
+    if found.is_one:
+        batch = size_of(g, x, 0)
+        shape = g.concat(batch, np.ones(2, np.int64), axis=0)
+        cosine, sine = g.expand(cosine, shape), g.expand(sine, shape)
+    made: Tensor = g.rotary_embedding(x, cosine, sine, **attributes)
+    return made

@@ -1,0 +1,254 @@
+"""An attempt that asks what an earlier one asked, and is told the same, ends as that did: it needs no search.
+
+Models repeat themselves: twelve layers, one normalisation each.  An attempt is deterministic, and all that it learns of
+the model it asks of its `State`.  So its questions are written down, with the answers, the tensors in them by place;
+where a later one, at another root, would get the same answers, it goes straight to what was found: the nodes and
+bindings that had the last word then have it again, for what that depends on (who else reads a tensor, what a rule says)
+is no part of the search.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from surgeon.indexing.constants import Value
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.matching.algebra import real
+from surgeon.matching.arguments import is_wildcard
+from surgeon.matching.compile import Compiled
+from surgeon.matching.pattern import Output, walk
+from surgeon.matching.state import VIRTUAL, Several, State
+from surgeon.ops.schemas import schema
+
+MOST = 8  # searches that are remembered of roots that look alike at first glance
+MAKER, SCALAR = "maker", "scalar"  # two questions: who makes it, and what number it is; others are named like them
+T = TypeVar("T")
+
+
+class Recorder(State):
+    """A state that writes down what it is asked.  asked: question and tensor -> answer, in order."""
+
+    __slots__ = ("asked", "ends")
+
+    def __init__(self, index: Index, scope: Scope) -> None:
+        super().__init__(index, scope)
+        self.asked: dict[tuple[str, str], Any] = {}
+        self.ends: list[tuple[list[Node], dict[str, Any], dict[int, Node]]] = []
+        self.producers = _Makers(scope.producers, self.asked)
+        self.scalars = {}  # numbers that algebra made up, alone: others are asked for
+
+    def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
+        return self.scalars[name] if name in self.scalars else self._noted(SCALAR, name, super().scalar)
+
+    def constant(self, name: str) -> Value | None:
+        return self._noted("constant", name, super().constant)
+
+    def is_constant(self, name: str) -> bool:
+        return self._noted("is_constant", name, super().is_constant)
+
+    def is_float(self, name: str) -> bool:
+        return self._noted("is_float", name, super().is_float)
+
+    def dtype(self, name: str) -> int | None:
+        return self._noted("dtype", name, super().dtype)
+
+    def rank(self, name: str) -> int | None:
+        return self._noted("rank", name, super().rank)
+
+    def _noted(self, question: str, name: str, ask: Callable[[str], T]) -> T:
+        key = question, name
+        if key not in self.asked:
+            self.asked[key] = ask(name)
+        answer: T = self.asked[key]
+        return answer
+
+    def end(self, finish: Any) -> bool:
+        """Let what is matched have the last word.  What that asks is no part of the search."""
+        known = len(self.asked)
+        self.ends.append((list(self.nodes), dict(self.bound), dict(self.made)))
+        is_found = bool(finish())
+        while len(self.asked) > known:
+            self.asked.popitem()
+        return is_found
+
+
+class _Makers(Mapping[str, Node]):
+    """Who makes which tensor, asked through a recorder."""
+
+    def __init__(self, makers: Mapping[str, Node], asked: dict[tuple[str, str], Any]) -> None:
+        self._makers, self._asked = makers, asked
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = self._asked[MAKER, name] = self._makers.get(name)
+        return default if found is None else found
+
+    def __getitem__(self, name: str) -> Node:
+        self._asked[MAKER, name] = self._makers.get(name)
+        return self._makers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class End(NamedTuple):
+    """What had the last word: nodes by the place of a tensor that they make, bindings, and where the state has nodes.
+
+    A bound tensor is its place, several are a list of places, and any other value is as it is.
+    """
+
+    nodes: tuple[int, ...]
+    bound: tuple[tuple[str, Any], ...]
+    made: tuple[tuple[int, int], ...]
+
+    def enter(self, state: State, names: list[str]) -> None:
+        """Put a state where the search was then.  names: the tensors by place."""
+        producers = state.producers
+        state.nodes = [producers[names[place]] for place in self.nodes]
+        state.made = {key: producers[names[place]] for key, place in self.made}
+        state.bound = {key: _named(held, names) for key, held in self.bound}
+
+
+class Remembered(NamedTuple):
+    """One search, its tensors by their places in a list: "", the output, then those of each node that it met.
+
+    answers: question, place of the tensor, and what was said; of a maker the kind of node.  firsts: for each place the
+    first one that has the same tensor.  found: whether the last end held.
+    """
+
+    answers: tuple[tuple[str, int, Any], ...]
+    firsts: list[int]
+    ends: tuple[End, ...]
+    found: bool
+
+    def fits(self, state: State, kinds: "Kinds", name: str) -> list[str] | None:
+        """The tensors by place where an attempt would be told the same, else None."""
+        names = ["", name]
+        producers, scalars = state.producers, state.scalars
+        for question, place, wanted in self.answers:
+            asked = names[place]
+            if question == MAKER:
+                node = producers.get(asked)
+                if node is None:
+                    if wanted is not None:
+                        return None
+                    continue
+                if kinds[node] != wanted:
+                    return None
+                names += node.inputs
+                names += node.outputs
+            elif question == SCALAR and asked in scalars:
+                if scalars[asked] != wanted:
+                    return None
+            elif _told(getattr(state, question)(asked)) != wanted:
+                return None
+        firsts: dict[str, int] = {}
+        return names if list(map(firsts.setdefault, names, range(len(names)))) == self.firsts else None
+
+
+class Kinds(dict[Node, int]):
+    """What an attempt can see of a node, but for its tensors, as a number: its op, what it says, and how many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[Any, int] = {}
+
+    def __missing__(self, node: Node) -> int:
+        key = (node.op, len(node.inputs), len(node.outputs), _attributes(node))
+        found = self[node] = self._numbers.setdefault(key, len(self._numbers))
+        return found
+
+
+def _told(answer: Any) -> Any:
+    """An answer as something to compare."""
+    return (answer.content, answer.eps) if isinstance(answer, Value) else answer
+
+
+def _named(held: Any, names: list[str]) -> Any:
+    if isinstance(held, int):
+        return names[held]
+    return Several([names[place] for place in held]) if isinstance(held, list) else held
+
+
+class Memory:
+    """The searches for one pattern in one scope, by what their roots look like at first glance.
+
+    is_off: nothing is remembered of patterns of several outputs, and of those that look at Constant nodes as such.
+    """
+
+    def __init__(self, compiled: Compiled, index: Index) -> None:
+        self._kinds = index.noted(Kinds, Kinds)
+        self._known: dict[Any, list[Remembered | None]] = {}
+        outputs = compiled.pattern.outputs
+        ops = (value.operation for value in walk(outputs) if isinstance(value, Output))
+        is_open = any(operation.op == "Constant" or is_wildcard(operation) for operation in ops)
+        self.is_off = is_open or len(outputs) != 1
+
+    def _like(self, root: Node) -> list[Remembered | None]:
+        producers = root.scope.producers
+        sources = [producers.get(name) for name in root.inputs]
+        return self._known.setdefault((root.op, *[None if node is None else node.op for node in sources]), [])
+
+    def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Remembered, list[str]]]:
+        """The searches that would go the same way from an output of this node on, and the tensors by place."""
+        for earlier in () if self.is_off else self._like(root):
+            names = None if earlier is None else earlier.fits(state, self._kinds, name)
+            if earlier is not None and names is not None:
+                yield earlier, names
+
+    def has_enough(self, root: Node) -> bool:
+        """Whether no more is to be remembered of roots that look like this one."""
+        return self.is_off or len(self._like(root)) >= MOST
+
+    def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> None:
+        """Remember a search that came to its end."""
+        self._like(root).append(self._said(recorder, name, found))
+
+    def _said(self, recorder: Recorder, name: str, found: bool) -> Remembered | None:
+        """None where something in a search has no place."""
+        names = ["", name]
+        places = {"": 0, name: 1}
+        makers: dict[Node, int] = {}
+        answers: list[tuple[str, int, Any]] = []
+        for (question, tensor), answer in recorder.asked.items():
+            if tensor[:1] == VIRTUAL:
+                continue  # whatever algebra makes up follows from what it asked before
+            if tensor not in places:
+                return None
+            wanted = _told(answer)
+            if isinstance(answer, Node):
+                wanted = self._kinds[answer]
+                makers.setdefault(answer, places[tensor])
+                for made in (*answer.inputs, *answer.outputs):
+                    places.setdefault(made, len(names))
+                    names.append(made)
+            answers.append((question, places[tensor], wanted))
+        try:
+            ends = tuple(
+                End(
+                    tuple(makers[node] for node in real(nodes)),
+                    tuple((key, _placed(held, places)) for key, held in bound.items()),
+                    tuple((key, makers[node]) for key, node in made.items()),
+                )
+                for nodes, bound, made in recorder.ends
+            )
+        except KeyError:
+            return None  # a node or a tensor that algebra made up
+        return Remembered(tuple(answers), [places[tensor] for tensor in names], ends, found)
+
+
+def _placed(held: Any, places: dict[str, int]) -> Any:
+    if isinstance(held, str):
+        return places[held]
+    return [places[name] for name in held] if isinstance(held, Several) else held
+
+
+def _attributes(node: Node) -> tuple[bytes, ...]:
+    """What a node says, as its bytes; nothing of a Constant: what it holds is asked for by other questions."""
+    domain, op = split_op(node.op)
+    known = schema(domain, op, node.scope.versions.get(domain))
+    if node.op == "Constant" or (known is not None and not known.attributes):
+        return ()
+    return tuple([item.SerializeToString(deterministic=True) for item in node.proto.attribute])
