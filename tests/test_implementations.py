@@ -135,6 +135,7 @@ FAULTS = {
     "ends": ("os._exit(3)", "ended its process (exit code 3): let it return its result"),
     "crashes": ("os.kill(os.getpid(), 11)", "crashed (SIGSEGV): correct it"),
     "raises": ("raise ValueError('no\\nway')", "raised ValueError at line 7 (no way): correct it"),
+    "raises in numpy": ("return np.split(x, len(x) + 1)", "raised ValueError at line 7 (array split does not"),
     "exits": ("sys.exit('enough')", "raised SystemExit at line 7 (enough): correct it"),
     "text": ("return 'a'", "returned a value of type str: let it return a numpy array of numbers, or a tuple of them"),
     "nothing": ("pass", "returned a value of type NoneType: let it return a numpy array"),

@@ -217,7 +217,14 @@ def test_a_record_may_be_a_field_of_another():
     [
         (lambda: type("Bad", (Captures,), {"__annotations__": {"match": Tensor}}), "cannot have a field 'match'"),
         (lambda: dims("a ... b ..."), '"..." once'),
-        (lambda: type("Bad", (Layout,), {"__annotations__": {"heads": Tensor}}), "Bad.heads is a tensor, and an axis"),
+        (lambda: type("Bad", (Layout,), {"__annotations__": {"heads": Tensor}}), "Bad.heads is a tensor"),
+        (lambda: type("Bad", (Captures,), {"__annotations__": {"a": Tensor}, "a": dims("a b")}), "and an axis too"),
+        (
+            lambda: type(
+                "Bad", (Captures,), {"__annotations__": {"x": Tensor, "width": int}, "x": dims("rows 2*width")}
+            ),
+            r'Bad.width is the size of no axis: .* as in dims\("... width"\)',
+        ),
         (lambda: surgeon.rules.rule.Rule.compiled(abs_blend, lambda g, m: g.relu(m.shape)), "no shape yet"),
     ],
 )

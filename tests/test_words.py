@@ -270,6 +270,12 @@ def summed_op(g, x, skip):
     return made, total
 
 
+@rule(patterns=[summed], target="tensorrt")
+def summed_there(g, x, skip):
+    made, total = g.op("my::AddRelu", x, skip, outputs=2)
+    return made, total
+
+
 @pytest.mark.parametrize(("further", "outputs"), [("z = Identity(r)", 0), ("z = Neg(t)", 1)])
 def test_an_exposed_tensor_is_an_output_where_others_read_it(further, outputs):
     model = parse(
@@ -282,6 +288,19 @@ def test_an_exposed_tensor_is_an_output_where_others_read_it(further, outputs):
     assert len(report.sites) == 1
     assert (len(node.output) > 1 and node.output[1] in read) is bool(outputs)
     assert "Add" not in [other.op_type for other in after.graph.node]
+
+
+def test_a_form_of_two_outputs_is_taken_apart_into_a_pattern_that_exposes_one():
+    """The pattern is written again with what it exposes as the further output."""
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 18, "my" : 1]> agraph (float[2] a, float[2] b) '
+        "=> (float[2] r, float[2] z) { r, t = my.AddRelu(a, b)  z = Neg(t) }"
+    )
+    after, _ = surgeon.rewrite(model, summed_there, target="decomposed", check="none")
+    assert sorted(node.op_type for node in after.graph.node) == ["Add", "Neg", "Relu"]
+    assert next(node for node in after.graph.node if node.op_type == "Neg").input[0] == next(
+        node for node in after.graph.node if node.op_type == "Add"
+    ).output[0]
 
 
 def test_exposed_is_for_what_the_pattern_makes():

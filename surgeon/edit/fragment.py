@@ -158,7 +158,13 @@ class _Replacement(Graph):
 
     def __init__(self, match: Match, home: str) -> None:
         self.matched = match
+        self.brought: list[gs.Tensor] = []
         super().__init__(opset=match.scope.opset, versions=match.scope.versions, home=home)
+
+    def exposed(self, tensor: gs.Tensor) -> gs.Tensor:
+        """A further output of a pattern that is written again, where what is matched has it as an output."""
+        self.brought.append(tensor)
+        return tensor
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
         """Add one node."""
@@ -179,6 +185,8 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if returned is None:
         raise RuleError(f"Replacement {function.__name__} returns None; end it with the tensor that it made.")
+    if len(results) < len(match.outputs):
+        results += graph.brought
     results = _asked_for(results, match)
     if len(results) != len(match.outputs) or not all(isinstance(item, gs.Tensor) for item in results):
         raise RuleError(

@@ -135,9 +135,16 @@ class Captures:
         cls._axes = frozenset(
             found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
         )
-        for name in cls._axes & {*fields, *parts}:
+        for name in sorted(cls._axes & {*fields, *parts}):
             if name in axes or name in parts or stands_for_tensor(fields[name].type):
-                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis is called so, too; rename one.")
+                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
+        alone = {axis.removesuffix("?") for one in axes.values() for layout in one.layouts for axis in layout}
+        for name in cls._axes - alone:
+            if name in fields and fields[name].default is NONE:
+                raise RuleError(
+                    f"{cls.__qualname__}.{name} is the size of no axis: dims computes with {name!r} and calls no axis "
+                    f'so, and sizes are not solved for. Capture a tensor that has it, as in dims("... {name}").'
+                )
 
     def __init__(self, match: Match, prefix: str = "") -> None:
         """The captures of a match.  prefix: of their names there, where the record is a field of another."""

@@ -117,7 +117,8 @@ def _result(
         with np.errstate(all="ignore"):
             result = function(*inputs, **settings)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]  # theirs, not numpy's
         where = f" at line {lines[-1]}" if lines else ""
         text = " ".join(str(error).split())
         return {"error": f"raised {type(error).__name__}{where} ({text}): correct it"}, []
