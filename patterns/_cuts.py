@@ -7,19 +7,14 @@ from ._layouts import HEADS_FIRST, joined, reshaped
 from ._projections import NAMES, OneProjection, parts_of
 
 
-def thirds(g: Graph, x: Tensor, axis: int, sizes: Any) -> list[Tensor]:
-    """Three parts of a tensor along an axis, cut by Split.  sizes: theirs, where they are told."""
-    given = g.split(x, sizes, axis=axis, outputs=3)
-    splits = (g.split(x, axis=axis, num_outputs=3, outputs=3), given, g.split(x, axis=axis, outputs=3))
-    return [g.any_of(*parts) for parts in zip(*splits, strict=True)]
-
-
 def cut_rows(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
     """Queries, keys and values, cut out of the last axis of one projection."""
-    for part, split in zip(parts_of(m), thirds(g, rows, -1, g.any_tensor()), strict=True):
+    told = g.split(rows, g.any_tensor(), axis=-1, outputs=3)
+    splits = (g.split(rows, axis=-1, num_outputs=3, outputs=3), told, g.split(rows, axis=-1, outputs=3))
+    for part, *own in zip(parts_of(m), *splits, strict=True):
         part.begin, end = g.any_tensor(), g.any_tensor()
         slices = [g.slice(rows, part.begin, end, [axis], step) for axis in (-1, 2) for step in (None, [1])]
-        part.made = g.any_of(split, *slices)
+        part.made = g.any_of(*own, *slices)
     return [part.made for part in parts_of(m)]
 
 
@@ -64,9 +59,7 @@ def drops_axis(y: Tensor, x: Tensor, axis: int) -> None:
 def _in_three(g: Graph, x: Tensor, axis: int) -> list[Tensor]:
     """What there is in three places along an axis, which goes."""
     found = []
-    for place, split in enumerate(thirds(g, x, axis, [1, 1, 1])):
-        slices = [g.slice(x, [place], g.any_tensor(), [axis], step) for step in (None, [1])]
-        kept = g.named(g.any_of(split, *slices))
+    for place, kept in enumerate(g.cut(x, 3, axis)):
         dropped = g.such_that(reshaped(g, kept), drops_axis, kept, axis)
         found.append(g.any_of(g.squeeze(kept, [axis]), dropped, g.gather(x, place, axis=axis)))
     return found

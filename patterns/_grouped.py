@@ -41,10 +41,10 @@ def grouped(
     also gives them with what comes behind.  numbers: `scale`, `softcap`, and `causal` where the future is hidden.
     """
     q, keys, values = parts
-    past_key, past_value = (None, None) if past is None else past
     rows = size_of(g, keys, 1) if past is None else g.add(size_of(g, past[0], 2), size_of(g, keys, 1))
     count = g.cast(rows, to="int32")
     last = g.expand(g.sub(count, np.array([1], np.int32)), size_of(g, keys, 0))
-    inputs = (q, keys, values, past_key, past_value, last, g.squeeze(count, [0]), None, None, None, bias)
+    told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
+    told |= {} if past is None else {"past_key": past[0], "past_value": past[1]}
     numbers = {"causal": 0, **numbers, "num_heads": heads, "kv_num_heads": groups}
-    return g.ms_group_query_attention(*inputs, outputs=3, **numbers)
+    return g.ms_group_query_attention(q, keys, values, **told, outputs=3, **numbers)

@@ -43,9 +43,9 @@ class Node(Whole):
     less: Tensor = ABSENT
 
     @property
-    def past(self) -> tuple[Tensor, Tensor] | None:
-        """The keys and values before these, if there are such."""
-        return None
+    def past(self) -> dict[str, Any]:
+        """The keys and values before these, if there are such, as arguments of a helper."""
+        return {}
 
 
 class NodeBehindPast(Node):
@@ -55,9 +55,9 @@ class NodeBehindPast(Node):
     past_value: Tensor
 
     @property
-    def past(self) -> tuple[Tensor, Tensor]:
-        """The keys and values before these."""
-        return self.past_key, self.past_value
+    def past(self) -> dict[str, Any]:
+        """The keys and values before these, with which the op has outputs for them, too."""
+        return {"past_key": self.past_key, "past_value": self.past_value, "outputs": 3}
 
 
 class Standard(Node):
@@ -66,18 +66,13 @@ class Standard(Node):
 
 def multi_head(g: Graph, m: Node, bias: Tensor | None = None, **more: Any) -> Any:
     """MultiHeadAttention; behind a past it gives keys and values for the next step too."""
-    if m.past is None:
-        return g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **{**m.attributes, **more})
-    parts = (m.q, m.k, m.v, None, None, bias, *m.past)
-    return g.ms_multi_head_attention(*parts, outputs=3, **{**m.attributes, **more})
+    return g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
 
 
 def group_query(g: Graph, m: Node, bias: Tensor | None = None, last: Tensor | None = None, **more: Any) -> Any:
     """GroupQueryAttention; behind a past it gives keys and values for the next step too."""
-    past_key, past_value = m.past or (None, None)
-    lasts = m.last if last is None else last
-    parts = (m.q, m.k, m.v, past_key, past_value, lasts, m.total, None, None, None, bias)
-    made = g.ms_group_query_attention(*parts, outputs=3, **{**m.attributes, **more})
+    told = {"seqlens_k": m.last if last is None else last, "total_sequence_length": m.total, "attention_bias": bias}
+    made = g.ms_group_query_attention(m.q, m.k, m.v, **{**told, "outputs": 3, **m.past, **m.attributes, **more})
     return made if m.past else made[0]
 
 

@@ -28,8 +28,9 @@ def attention_cache(g: Graph, m: BehindPast) -> Any:
     Numerics: rounding only.
     """
     require(m.attributes["num_heads"] == m.k.heads, "the past has other heads than the attention")
-    parts = (m.q, rows_of(g, m.k.new), rows_of(g, m.v.new), None, None, m.bias, m.k.past, m.v.past)
-    return g.ms_multi_head_attention(*parts, outputs=3, **m.attributes)
+    keys, values = rows_of(g, m.k.new), rows_of(g, m.v.new)
+    past: dict[str, Any] = {"past_key": m.k.past, "past_value": m.v.past}
+    return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **past, outputs=3, **m.attributes)
 
 
 @rule(patterns=[standard_with_a_past], conditions=[is_a_cache], target="onnx", opset=23)

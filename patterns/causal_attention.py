@@ -57,7 +57,7 @@ def hides_the_future(m: Node) -> None:
     steps = [list(bound.strides) for bound in choice.bounds]
     is_diagonal = bool(steps) and not any(steps[0][:-2]) and steps[0][-2:] == [1, -1]
     require(choice.inside == shows and is_diagonal, "the mask does not divide the keys at a diagonal")
-    start = 0 if m.past is None else m.past[0].shape[2]
+    start = m.past["past_key"].shape[2] if m.past else 0
     require(choice.bounds[0].offset == start, "the mask's diagonal does not begin behind the past, where the op's does")
 
 

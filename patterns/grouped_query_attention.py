@@ -18,11 +18,12 @@ def by_copies(g: Graph, m: OverCopies) -> Any:
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
-def grouped_by_copies(g: Graph, m: OverCopies) -> Tensor:
+def grouped_by_copies(g: Graph, m: OverCopies) -> Any:
     """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
     keys, values = (maybe_cast(g, joined(g, copied(g, x))) for x in (m.k, m.v))
-    parts = (m.q, g.shared(keys), values, None, None, g.any_tensor(), g.any_tensor())
-    return g.ms_group_query_attention(*parts, attention_bias=m.bias, outputs=3, **m.attributes)[0]
+    more: dict[str, Any] = {"attention_bias": m.bias, "outputs": 3, **m.attributes}
+    counts: dict[str, Any] = {"seqlens_k": g.any_tensor(), "total_sequence_length": g.any_tensor()}
+    return g.ms_group_query_attention(m.q, g.shared(keys), values, **counts, **more)[0]
 
 
 def standard_by_copies(g: Graph, m: OverCopies) -> Any:

@@ -58,6 +58,15 @@ def test_an_optional_input_is_written_and_left_out():
     assert "bias" in parameters(pattern, variants(pattern)[0])
 
 
+def test_what_an_op_needs_is_not_left_out():
+    """A capture may be absent as another form does without it, where the op of this form does not."""
+
+    def maybe_added(g: Graph, x: Tensor, other: Tensor | None = None) -> Tensor:
+        return g.relu(g.any_of(g.add(x, other), x))
+
+    assert not [variant for variant in variants(traced(maybe_added)) if variant.absent]
+
+
 def test_an_optional_node_is_written_and_left_out():
     pattern = traced(lambda g, x: g.neg(g.optional(g.relu(x))))
     assert sorted(map(tuple, written(pattern).values())) == [("Neg",), ("Neg", "Relu")]

@@ -1,10 +1,11 @@
 """The ways to write one pattern: which form of each `any_of`, which inputs left out, how many tensors in a `*rest`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.matching.pattern import AnyOf, Named, Operation, Output, Pattern, Value, Var, walk
+from surgeon.ops.schemas import schema
 
 MOST_VARIANTS = 24
 
@@ -53,10 +54,20 @@ def _variations(pattern: Pattern, base: Variant, known: frozenset[int] = frozens
     if known:
         return
     for var in (value for value in values if isinstance(value, Var)):
-        if var.optional:
+        if var.optional and not _is_needed(var, values):
             yield Variant(base.forms, base.absent | {var.name}, base.rest, _and(base.label, f"no {var.name}"))
         if var.kind == "rest":
             yield Variant(base.forms, base.absent, 1, _and(base.label, f"one in *{var.name}"))
+
+
+def _is_needed(var: Var, values: Iterable[Value]) -> bool:
+    """Whether an op that reads a capture cannot do without: it is optional only as other forms do not read it."""
+    for operation in (value.operation for value in values if isinstance(value, Output)):
+        known = schema(operation.domain, operation.op, None)
+        for item, formal in zip(operation.inputs, () if known is None else known.inputs, strict=False):
+            if isinstance(item, Var) and item.name == var.name and not (formal.optional or formal.variadic):
+                return True
+    return False
 
 
 def _merged(one: Variant, other: Variant) -> Variant:
