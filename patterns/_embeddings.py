@@ -28,7 +28,7 @@ class Embedding(Captures):
     counted: Constant | Any = None
     fixed: Constant | Any = None
     count: Tensor | Any = None
-    axis: list[int] | Any = None
+    axis: list[int] | Any = ()
 
 
 def has_vectors(m: Embedding) -> None:
@@ -50,7 +50,7 @@ def counted_table(m: Embedding, length: Any) -> Any:
         require(fixed.ndim in (2, 3) and fixed.shape[:-2] in ((), (1,)), "the places differ from batch to batch")
         require(fixed.shape[-1] == m.one.shape[1], "the tables have different columns")
         require(m.count is not None or fixed.shape[-2] == length, "it is not as many places as there are ids")
-        require(m.axis is None or m.axis[0] in (-2, fixed.ndim - 2), "another axis is cut")
+        require(m.axis == () or m.axis[0] in (-2, fixed.ndim - 2), "another axis is cut")
         require(m.count is None or fixed.shape[-2] > 1, "one place serves all ids")
         return fixed.reshape(fixed.shape[-2:])
     if m.counted is not None:

@@ -133,6 +133,8 @@ SPARES = [
     Case(embed_layer_norm, "batches that are cut off a parameter", why="another axis is cut",
          model=graph(f"{WORDS} {LENGTH} e = Slice(p, zero, n, zero) {TWO}",
                      constants=CONSTANTS.replace("float[6, 4] p", "float[1, 6, 4] p"))),
+    Case(embed_layer_norm, "a Slice of all axes that it can be of", why="wanted",
+         model=graph(f"{WORDS} {LENGTH} e = Slice(p, zero, n) {TWO}")),
     Case(embed_layer_norm, "one place for all", why="one place serves all",
          model=graph(f"{WORDS} {COUNTED} {TWO}", constants=CONSTANTS.replace(
              "[1, 6] places = {0, 1, 2, 3, 4, 5}", "[1, 1] places = {3}"))),
