@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Match, Tensor, require
+from surgeon import Tensor, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def over_named_axes(match: Match) -> None:
-    """A reduction that names no axes is over all of them (ONNX spec, ReduceMean)."""
-    require("axes" not in match.bound or bool(match["axes"]), "a reduction is over all axes, as it names none")
+def over_named_axes(axes: Sequence[int] | None = (-1,)) -> None:
+    """A reduction that names no axes is over all of them (ONNX spec, ReduceMean); some patterns have none to name."""
+    require(bool(axes), "a reduction is over all axes, as it names none")
 
 
 def first_axis(x: Tensor, axes: Sequence[int]) -> int:

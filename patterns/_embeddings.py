@@ -28,7 +28,7 @@ class Embedding(Captures):
     counted: Constant | Any = None
     fixed: Constant | Any = None
     count: Tensor | Any = None
-    axis: list[int] | Any = None
+    axis: list[int] | Any = ()
 
 
 def has_vectors(m: Embedding) -> None:
@@ -43,6 +43,7 @@ def has_vectors(m: Embedding) -> None:
 
 def counted_table(m: Embedding, length: Any) -> Any:
     """The table of which a row stands for each place.  Refuses places that are not 0, 1, 2, ... up to a length."""
+    axis = 0 if m.axis is None else m.axis[0] if m.axis else -2
     if m.count is not None:
         require(m.count.elements == [length], "it is not as many places as there are ids")
     if m.fixed is not None:
@@ -50,13 +51,13 @@ def counted_table(m: Embedding, length: Any) -> Any:
         require(fixed.ndim in (2, 3) and fixed.shape[:-2] in ((), (1,)), "the places differ from batch to batch")
         require(fixed.shape[-1] == m.one.shape[1], "the tables have different columns")
         require(m.count is not None or fixed.shape[-2] == length, "it is not as many places as there are ids")
-        require(m.axis is None or m.axis[0] in (-2, fixed.ndim - 2), "another axis is cut")
+        require(axis in (-2, fixed.ndim - 2), "another axis is cut")
         require(m.count is None or fixed.shape[-2] > 1, "one place serves all ids")
         return fixed.reshape(fixed.shape[-2:])
     if m.counted is not None:
         counted = m.counted.values
         require(counted.ndim in (1, 2), "the places have other axes than batch, row")
-        require(m.axis[0] in (-1, counted.ndim - 1), "another axis is cut")
+        require(axis in (-1, counted.ndim - 1), "another axis is cut")
         require(counted.size == counted.shape[-1] > 1, "one place serves all ids, or places differ from batch to batch")
         require(np.array_equal(counted.reshape(-1), np.arange(counted.size)), "the places do not count from 0")
     return m.two

@@ -44,7 +44,6 @@ def open_clips(match: Match) -> None:
     require(not clips or match.opset > 10, "below opset 11 Clip makes a finite number of infinity")
 
 
-def finite_numbers(match: Match) -> None:
+def finite_numbers(alpha: float | None = None, beta: float | None = None) -> None:
     """Refuse slopes that are no numbers: a graph divides by 0, and keeps its own NaN where one node has another."""
-    found = [match[name] for name in ("alpha", "beta") if match.bound.get(name) is not None]
-    require(all(isfinite(number) for number in found), "a slope is not finite")
+    require(all(isfinite(number) for number in (alpha, beta) if number is not None), "a slope is not finite")

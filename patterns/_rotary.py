@@ -24,8 +24,8 @@ class Rotary(Captures):
     sin_spread: Tensor | Any = None
     row_cos: Tensor | Any = dims("tables rows half", default=None)
     row_sin: Tensor | Any = dims("tables rows half", default=None)
-    whole_cos: Constant | Any = None
-    whole_sin: Constant | Any = None
+    whole_cos: Constant | Any = dims("_ _", "_ _ _", "_ _ _ _", default=None)
+    whole_sin: Constant | Any = dims("_ _", "_ _ _", "_ _ _ _", default=None)
     angles: Tensor | Any = dims("tables rows half", default=None)
     spread: Tensor | Any = None
     cos_factor: float = 1.0
@@ -50,7 +50,6 @@ class Tables(NamedTuple):
 def one_of_two(first: Array, second: Array) -> Array:
     """One of the two equal parts of a fixed table, as [batch, row, column]."""
     require(first.shape == second.shape and bool(np.all(first == second)), "unlike halves of a table")
-    require(first.ndim in (2, 3, 4), "the tables have other axes than batch, head, row, column")
     require(first.ndim == 2 or first.shape[-3] == 1, "the tables differ from head to head")
     return first.reshape(-1, *first.shape[-2:])
 

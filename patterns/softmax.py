@@ -17,10 +17,10 @@ def node(g: Graph, x: Tensor, axis: int) -> Tensor:
     return g.softmax(x, axis=axis)
 
 
-def one_axis(x: Tensor, match: Match, axes: Sequence[int] | None = None, axis: int = 0) -> None:
+def one_axis(x: Tensor, match: Match, axes: Sequence[int] | None = (), axis: int = 0) -> None:
     """Below opset 13, Softmax flattens x to a matrix at its axis, which is a softmax along it only where it is last."""
-    over_named_axes(match)
-    axes = [axis] if axes is None else axes
+    axes = [axis] if axes == () else axes or []
+    over_named_axes(axes)
     require(len(axes) == 1, "the sum must be over one axis")
     if match.opset < 13:
         require(from_end(x, axes) == [-1], "below opset 13 Softmax flattens all axes from its own on into one")

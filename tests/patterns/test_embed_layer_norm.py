@@ -101,6 +101,8 @@ FIRES = [
                constants=CONSTANTS.replace("<", "<float square = {2.0}, float eps = {1e-6}, ", 1)), sites=1),
     Case(RESIDUALS, "not on a CPU, where a sum is faster",
          graph(f"{WORDS} {TYPES} {COUNTED} {THREE}"), sites=1, ep="cuda"),
+    Case(embed_layer_norm, "places cut off a parameter, no axes named",
+         graph(f"{WORDS} {LENGTH} e = Slice(p, zero, n) {TWO}")),
 ]
 SPARES = [
     Case(embed_layer_norm, "no rows of a table", why="wanted a constant for",
