@@ -55,11 +55,21 @@ def _(g: Graph, x: Tensor) -> Tensor:
     return stable(g, x)
 
 
-@rule(patterns=[thresholded_beta], conditions=[needs_no_guard, is_steep], target="onnx")
+def without_threshold(g: Graph, x: Tensor, beta: float) -> Tensor:
+    """softplus(β · x)/β."""
+    return g.div(g.softplus(g.mul(x, beta)), beta)
+
+
+@rule(
+    patterns=[thresholded_beta],
+    conditions=[needs_no_guard, is_steep],
+    target="onnx",
+    form_patterns=[without_threshold],
+)
 def softplus_beta(g: Graph, x: Tensor, beta: float) -> Tensor:
     """Leave the threshold out of torch's softplus(β · x)/β, whose Softplus does not overflow in float32.
 
     What: x where β · x is above 20 and softplus(β · x)/β elsewhere, as torch's dynamo exporter writes nn.Softplus(β).
     Numerics: rounding only.
     """
-    return g.div(g.softplus(g.mul(x, beta)), beta)
+    return without_threshold(g, x, beta)
