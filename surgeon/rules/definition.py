@@ -37,12 +37,13 @@ def asked(function: Function, first: int) -> tuple[Parameter, ...]:
 def is_a_pattern(function: Function, reference: Function, wanted: dict[Function, frozenset[str]]) -> bool:
     """Whether what a form writes is recognised by the form itself.
 
-    It looks at nothing, binds what the others ask for, and has an op that the rule's reference has not, in which it
-    would be found again otherwise.  wanted: what the rule's conditions and forms ask for.
+    It looks at nothing, binds what the others ask for and what the rule's reference is written of, and has an op that
+    the reference has not, in which it would be found again otherwise.  wanted: what conditions and forms ask for.
     """
-    patterns = traced(function)
+    patterns, others = traced(function), traced(reference)
     needed = frozenset[str]().union(*(names for other, names in wanted.items() if other is not function))
-    own = frozenset[str]().union(*(ops_of(pattern) for pattern in traced(reference)))
+    needed |= frozenset[str]().union(*(surely_bound(pattern.outputs) - pattern.loose for pattern in others))
+    own = frozenset[str]().union(*(ops_of(pattern) for pattern in others))
     return bool(patterns) and all(
         needed <= surely_bound(pattern.outputs) and ops_of(pattern) - own for pattern in patterns
     )

@@ -162,7 +162,7 @@ class Rule:
             return Refusal(f"rule {self.name} tidies up for any target, so there is nothing to take apart")
         usable = [form for kind in wanted.writes for form in self._all_forms() if form.kind == kind]
         if not usable:
-            return Refusal(f"rule {self.name} has no form for target {target}{self._unknown_kinds()}")
+            return Refusal(f"rule {self.name} has no form for target {target}{self._kinds_told()}")
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form, *others = _ranked(fitting, wanted.writes) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs else list(self.patterns)
@@ -222,11 +222,14 @@ class Rule:
         """What the operation means: the decomposed form, by default the first pattern."""
         return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
 
-    def _unknown_kinds(self) -> str:
-        """Which of the rule's forms no target takes that is installed, as a clause: its name may be misspelt."""
+    def _kinds_told(self) -> str:
+        """Whose forms the rule has, as a clause: first one that no installed target takes; it may be misspelt."""
         unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
         near = "".join(f": did you mean {name!r}?" for name in difflib.get_close_matches(unknown, names(), 1))
-        return f", and one for {unknown!r}, which no installed target takes{near}" if unknown else ""
+        if unknown:
+            return f", and one for {unknown!r}, which no installed target takes{near}"
+        kinds = dict.fromkeys(form.kind for form in self.forms if form.kind != DECOMPOSED)
+        return f"; it has one for {' and '.join(kinds)}" if kinds else ""
 
     def _all_forms(self) -> list[Form]:
         if not self.patterns or any(form.kind == DECOMPOSED for form in self.forms):
