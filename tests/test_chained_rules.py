@@ -4,7 +4,7 @@ import pytest
 from surgeon.patterns.bias_gelu import bias_gelu
 from surgeon.patterns.gelu import gelu
 
-from surgeon import RewriteError, require
+from surgeon import RewriteError, RuleError, require
 from surgeon.validity.structure import check_structure
 from tests.models import graph, make, ops, opset, run
 from tests.test_splice import tanh_to_sin, transposes
@@ -32,9 +32,12 @@ def test_rules_that_undo_each_other_are_named():
 
 def test_a_rule_that_writes_what_it_looks_for_is_named():
     again = make(lambda g, x: g.relu(x), lambda g, x: g.relu(x), name="relu_again")
+    with pytest.raises(RuleError, match="relu_again .* is what the rule looks for"):
+        run(graph("y = Relu(x)"), again, check="none")
+    again = make(lambda g, x: g.relu(x), lambda g, x: g.relu(x), name="relu_again", conditions=[lambda x: None])
     with pytest.raises(RewriteError, match="relu_again"):
         run(graph("y = Relu(x)"), again, check="none")
-    grows = make(lambda g, x: g.relu(x), lambda g, x: g.relu(g.relu(x)), name="relu_grows")
+    grows = make(lambda g, x: g.relu(x), lambda g, x: g.relu(g.relu(x)), name="relu_grows", conditions=[lambda x: None])
     with pytest.raises(RewriteError, match="relu_grows"):
         run(graph("y = Relu(x)"), grows, check="none")
 

@@ -10,6 +10,7 @@ from surgeon.console.console import console_for
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.matching.recording import trace
 from surgeon.ops.schemas import knows_domain
+from surgeon.rules.definition import traced
 from surgeon.rules.rule import Form, Plan, Rule
 from surgeon.target import takers
 from surgeon.words import find_word
@@ -90,7 +91,7 @@ def manual_lines(rule: Rule) -> Iterator[str]:
     for target in rule.targets:
         yield from (f"  {line}" for line in _target_lines(rule, target))
     for form in (form for form in rule.forms if not any(takers(form.kind))):
-        yield f"  {form.kind:<11}{form_lines(rule, form)[-1]}  (no installed target takes it)"
+        yield f"  {form.kind:<11}{form_lines(form)[-1]}  (no installed target takes it)"
     spoken = sorted({said.word for function in rule.patterns for one in trace(function) for said in one.said.values()})
     if spoken:
         yield ""
@@ -158,7 +159,7 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
     forms = list(_forms(rule, target))
     for place, form in enumerate(forms):
         since = f"  (from opset {form.opset})" if form.opset > 1 else ""
-        lines = form_lines(rule, form)
+        lines = form_lines(form)
         label = f"{target if not place else '':<11}"
         yield f"{label}{lines[0]}{since}"
         yield from (" " * 11 + line for line in lines[1:])
@@ -169,9 +170,9 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
             yield " " * 11 + f"also in place of {', '.join(draw(pattern)[-1] for pattern in known)}"
 
 
-def form_lines(rule: Rule, form: Form) -> list[str]:
+def form_lines(form: Form) -> list[str]:
     """What a form writes, drawn; one that depends on the match is named by where it is written."""
-    if form.function not in rule.recognised(form):
+    if not traced(form.function):
         code = form.function.__code__
         return [f"written site by site ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"]
     return draw(trace(form.function)[0], written=True)

@@ -195,7 +195,10 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
         )
     fragment = freeze(graph, results)
     _refuse_inner(function, match, fragment)
-    return with_functions(graph, fragment, match) if graph.called else fragment
+    if not graph.called:
+        return fragment
+    match.inspected = True  # whether a call may be written depends on what stands there
+    return with_functions(graph, fragment, match)
 
 
 def _asked_for(results: list[Any], match: Match) -> list[Any]:

@@ -245,7 +245,7 @@ def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
             opening = TextChange(source.span(call.func)[0], source.span(call)[1], "")
             rest = source.text_of(call)[len(source.text_of(call.func)) + 1 :]
             text = f'{_graph(source, call)}.op("{missed.miss.found}", {rest}'
-            yield f"look for {missed.miss.found}", [opening._replace(text=text)]
+            yield f"look for {missed.miss.found}", [TextChange(opening.start, opening.end, text)]
 
 
 def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
@@ -272,5 +272,5 @@ def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
             given = [source.free_name(name.lower()) for name in names]
             changes = [source.argument(call, ", ".join(f"{a}={b}" for a, b in zip(names, given, strict=True)))]
             parameters = [source.parameter(name, "Tensor | None", "None") for name in given]
-            whole = parameters[0]._replace(text="".join(item.text for item in parameters))
+            whole = TextChange(parameters[0].start, parameters[0].end, "".join(item.text for item in parameters))
             yield f"take {' and '.join(given)} too", [*changes, whole]

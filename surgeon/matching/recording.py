@@ -18,7 +18,7 @@ A parameter annotated as a record (`surgeon.matching.records`) stands for all of
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, product
 from pathlib import Path
@@ -46,7 +46,7 @@ from surgeon.matching.pattern import (
     walk,
 )
 from surgeon.matching.records import Captures, record_of, recorded
-from surgeon.ops.schemas import bind, schema
+from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
 OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "values", "is_constant"})
@@ -142,12 +142,6 @@ class PatternGraph(Graph):
         if op == "CastLike" and args and isinstance(args[0], Symbol) and args[0].as_input is not args[0].value:
             return args[0]  # it may be cast anyway
         bound = bind(domain, op, args, named, None)
-        left_out = () if others is not None else _left_out(domain, op, bound.attributes)
-        if left_out:
-            raise RuleError(
-                f"{caller()}: every {op} has {left_out[0]!r}, which the pattern leaves out, so it would match none; "
-                f"give it, capture it ({left_out[0]}=a parameter), or take all that no name mentions (**attributes)."
-            )
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
         found = self.emit(domain, op, bound.inputs, attributes, bound.outputs)
         return tuple(found) if bound.several else found[0]
@@ -300,13 +294,6 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable))
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
     return tuple(patterns)
-
-
-def _left_out(domain: str, op: str, given: Mapping[str, Any]) -> list[str]:
-    """The attributes that a node of an op must have, and that a pattern does not name."""
-    known = schema(domain, op, None)
-    required = [] if known is None else [name for name, spec in known.attributes.items() if spec.required]
-    return [name for name in required if name not in given]
 
 
 def _choices(exposable: Sequence[Value]) -> list[tuple[int, ...]]:

@@ -303,7 +303,7 @@ class Way:
         self.scope = scope
         self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
         self.depth = min(compiled.depth, size(compiled.pattern) + SLACK)
-        first = compiled.pattern.outputs[0]
+        first = next(iter(compiled.pattern.outputs), None)  # what a search finds has none
         inputs = first.operation.inputs if isinstance(first, Output) else ()
         self.may_double = any(isinstance(value, Literal) for value in inputs)
 
