@@ -36,7 +36,6 @@ class Constant(gs.Constant, metaclass=_TellsConstants):
     """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also of a capture."""
 
 
-
 ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 _ours: dict[str, Callable[..., Any]] = {}

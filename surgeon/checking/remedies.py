@@ -8,9 +8,8 @@ from surgeon.diagnosis.finding import Diagnostic
 from surgeon.errors import SurgeonError
 from surgeon.explaining.explain import misses_at
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, qualified
-from surgeon.matching.compile import Compiled
-from surgeon.matching.pattern import Output, walk
+from surgeon.indexing.scope import Node
+from surgeon.matching.pattern import ops_of
 from surgeon.rewriting.driver import Driver
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Plan, Rule
@@ -111,14 +110,10 @@ def _ops(plan: Plan, wanted: set[str]) -> set[str]:
     for compiled in plan.sources:
         if compiled.search is unnamed_arguments:
             found.update(op for op in wanted if "::" in op)
-        said = {qualified(value.operation.domain, value.operation.op) for value in _outputs(compiled)}
+        said = ops_of(compiled.pattern)
         wild = [name for name in said if "*" in name]
         found.update(op for op in wanted if op in said or any(fnmatchcase(op, name) for name in wild))
     return found
-
-
-def _outputs(compiled: Compiled) -> list[Output]:
-    return [value for value in walk(compiled.pattern.outputs) if isinstance(value, Output)]
 
 
 def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:

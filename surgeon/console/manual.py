@@ -172,10 +172,11 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
 
 def form_lines(form: Form) -> list[str]:
     """What a form writes, drawn; one that depends on the match is named by where it is written."""
-    if not traced(form.function):
+    patterns = traced(form.function)
+    if not patterns:
         code = form.function.__code__
         return [f"written site by site ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"]
-    return draw(trace(form.function)[0], written=True)
+    return draw(patterns[0], written=True)
 
 
 def draw(pattern: Pattern, *, written: bool = False) -> list[str]:

@@ -207,8 +207,9 @@ def _asked_for(results: list[Any], match: Match) -> list[Any]:
     if len(results) <= len(match.outputs):
         return results
     behind = results[pattern.returned :]
-    is_whole = all(place < len(behind) for place in pattern.exposed) and pattern.can_expose == len(behind)
-    return [*results[: pattern.returned], *(behind[place] for place in pattern.exposed)] if is_whole else results
+    if len(behind) != pattern.can_expose:
+        return results
+    return [*results[: pattern.returned], *(behind[place] for place in pattern.exposed)]
 
 
 def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:

@@ -6,8 +6,7 @@ from functools import cache
 
 from surgeon.errors import SurgeonError
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import qualified
-from surgeon.matching.pattern import Output, walk
+from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Plan, Rule
@@ -48,8 +47,7 @@ def _whole(index: Index, rule: Rule) -> str:
     except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
         return ""
     for compiled in plan.sources if isinstance(plan, Plan) else ():
-        values = [value for value in walk(compiled.pattern.outputs) if isinstance(value, Output)]
-        ops = {qualified(value.operation.domain, value.operation.op) for value in values}
+        ops = ops_of(compiled.pattern)
         if len(ops) == 1 and any(scope.by_op.get(min(ops)) for scope in index.scopes):
             return min(ops)
     return ""

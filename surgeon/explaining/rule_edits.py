@@ -242,10 +242,9 @@ def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
         if missed.is_asked(call) and name_of(call) == "op":
             yield f"look for {missed.miss.found}", [source.replaced(call.args[0], f'"{missed.miss.found}"')]
         elif missed.is_asked(call):
-            opening = TextChange(source.span(call.func)[0], source.span(call)[1], "")
             rest = source.text_of(call)[len(source.text_of(call.func)) + 1 :]
             text = f'{_graph(source, call)}.op("{missed.miss.found}", {rest}'
-            yield f"look for {missed.miss.found}", [TextChange(opening.start, opening.end, text)]
+            yield f"look for {missed.miss.found}", [source.replaced(call, text)]
 
 
 def _shared(missed: _MissedPattern) -> Iterator[Candidate]:

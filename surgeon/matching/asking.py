@@ -97,11 +97,6 @@ def stands_for_tensor(annotation: Any) -> bool:
     return any(isinstance(item, type) and issubclass(item, gs.Tensor) for item in _members(annotation))
 
 
-def may_be_none(annotation: Any) -> bool:
-    """Whether a type has None among its values."""
-    return type(None) in _members(annotation)
-
-
 def _members(annotation: Any) -> tuple[Any, ...]:
     """The types of a union, or the one type."""
     if get_origin(annotation) is Annotated:

@@ -7,6 +7,8 @@ from typing import Literal as OneOf
 
 import numpy as np
 
+from surgeon.indexing.scope import qualified
+
 Kind = OneOf["tensor", "constant", "scalar", "list", "rest", "attributes"]
 
 
@@ -143,6 +145,15 @@ def below(value: Value) -> tuple[Value | None, ...]:
     if isinstance(value, AnyOf):
         return value.forms
     return (value.value,) if isinstance(value, Named) else ()
+
+
+def ops_of(pattern: Pattern) -> frozenset[str]:
+    """The ops that a pattern looks for, qualified; those of all its forms."""
+    return frozenset(
+        qualified(value.operation.domain, value.operation.op)
+        for value in walk(pattern.outputs)
+        if isinstance(value, Output)
+    )
 
 
 def surely_bound(values: Sequence[Value | None]) -> frozenset[str]:

@@ -182,8 +182,7 @@ class Captures:
             return part
         field = self._fields.get(name)
         if field is None:
-            known = ", ".join(self._fields)
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {known or 'none'}.")
+            raise _no_field(type(self), name)
         if name in self._axes:
             self.__dict__.update(self._sizes())
             value = self.__dict__.get(name, field.default)
@@ -262,6 +261,10 @@ def _fits(layout: tuple[str, ...], rank: int) -> bool:
     return len(layout) == rank if ANY_AXES not in layout else len(layout) - 1 <= rank
 
 
+def _no_field(record: type[Captures], name: str) -> AttributeError:
+    return AttributeError(f"{record.__name__} has no field {name!r}; it has {', '.join(record._fields) or 'none'}.")
+
+
 _OWN = ("match", "fields", "require_dims")
 
 
@@ -297,6 +300,6 @@ def _recording(record: type[Captures]) -> type[Captures]:
     def absent(self: Captures, field: str) -> Any:
         if field in record._axes:
             raise LooksAtModel(f"a pattern is traced before there is a model, so {record.__name__}.{field} has no size")
-        raise AttributeError(f"{record.__name__} has no field {field!r}; it has {', '.join(record._fields) or 'none'}.")
+        raise _no_field(record, field)
 
     return type(record.__name__, (record,), {"__setattr__": assign, "__getattr__": absent})

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.errors import Refused, RuleError
-from surgeon.indexing.scope import qualified
 from surgeon.matching.asking import NONE, Parameter, parameters_of
-from surgeon.matching.pattern import Output, Pattern, surely_bound, walk
+from surgeon.matching.pattern import Pattern, ops_of, surely_bound
 from surgeon.matching.recording import trace
 from surgeon.matching.records import record_of
 from surgeon.rules.embedding import is_found_in
@@ -57,15 +56,6 @@ def traced(function: Function) -> tuple[Pattern, ...]:
         return trace(function)
     except (RuleError, Refused, AttributeError, TypeError, ValueError, ArithmeticError, LookupError):
         return ()
-
-
-def ops_of(pattern: Pattern) -> frozenset[str]:
-    """The ops that a pattern looks for, qualified; those of all its forms."""
-    return frozenset(
-        qualified(value.operation.domain, value.operation.op)
-        for value in walk(pattern.outputs)
-        if isinstance(value, Output)
-    )
 
 
 def require_sense(who: str, conditions: Sequence[Function], forms: Mapping[Function, tuple[Pattern, ...]]) -> None:

@@ -184,17 +184,15 @@ class Rule:
         return Plan(sources, form, None if fitting else form.opset, tuple(others), tuple(newer))
 
     def compiled(self, function: Function) -> tuple[Compiled, ...]:
-        """A pattern function, traced and compiled once; nothing of a form that refuses whatever is matched."""
+        """A pattern function, traced and compiled once."""
         if function not in self._compiled:
             try:
                 self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
             except SurgeonError:
                 raise
             except Refused as refused:
-                if function in self.patterns:
-                    who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
-                    raise RuleError(f"{who} refuses every match ({refused}); call require in a condition.") from refused
-                self._compiled[function] = ()
+                who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
+                raise RuleError(f"{who} refuses every match ({refused}); call require in a condition.") from refused
             except Exception as error:
                 raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
         return self._compiled[function]
