@@ -24,7 +24,7 @@ FLOORS = (
     "implementations graph indexing",
     "shapes",
     "lending running inputs validity",
-    "verdicts matching opsets diagnosis",
+    "verdicts matching opsets diagnosis tensorrt",
     "models edit searches targets misses",
     "sites rules upgrading benching comparing",
     "rewriting",

@@ -1,6 +1,6 @@
 """The one function that says what stands between a model and its target; nothing is edited or printed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -10,7 +10,7 @@ from surgeon.checking.remedies import add_rules
 from surgeon.diagnosis.custom_ops import CustomOps
 from surgeon.diagnosis.data import check_data, without_echoes
 from surgeon.diagnosis.dtypes import InferredDtypes
-from surgeon.diagnosis.finding import Diagnostic, Diagnostics
+from surgeon.diagnosis.finding import Diagnostic, Diagnostics, Findings
 from surgeon.diagnosis.fitting import check_shapes
 from surgeon.diagnosis.header import check_header
 from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
@@ -27,7 +27,7 @@ from surgeon.running.runtime import require_libraries
 from surgeon.shapes.indexed import shapes_of
 from surgeon.target import names, target_of, targets
 from surgeon.targets import support
-from surgeon.targets.target import Examination, Target
+from surgeon.targets.target import Examination, Target, RuntimeWish
 
 
 def check(
@@ -38,22 +38,31 @@ def check(
     custom_ops: Sequence[str | Path] = (),
     load: bool = True,
     run_time: float = RUN_TIME,
-) -> list[Diagnostic]:
+    trt: str | None = None,
+    build: bool = False,
+    sm: str = "86",
+    dims: Mapping[str, int | tuple[int, int, int]] | None = None,
+) -> Findings:
     """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt" (as documented for version 11.1; nothing
-            of it is run), or another that is installed.
+        target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt" (its own parser where tensorrt-rtx is
+            installed, else tables of its documentation), or another that is installed.
         ep: the execution provider of ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told
             and does not count.
         custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them.
-        load: where nothing stands against ONNX Runtime's CPU provider, have it load the model and take its word.
-        run_time: seconds of processor time in which it has to load.
+        load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
+            Runtime's CPU provider, have that load it.
+        run_time: seconds of processor time in which it has to load, or to be built.
+        trt: which TensorRT is asked, "tensorrt-rtx" (by default) or "tensorrt".
+        build: for TensorRT, also build an engine, on any machine, and let go of it.
+        sm: the compute capability of the GPU to build for: "75", "80", "86", "89", "120" or "121".
+        dims: sizes of free dimensions in that build: one, or (least, best, largest).
 
     Returns:
         The findings, those that stop the model first; none, or none that `stops`, where the target runs it as far as
-        can be told.
+        can be told.  `runtime` of them is what TensorRT itself said.
 
     Raises:
         SurgeonError: bad input.
@@ -67,20 +76,42 @@ def check(
     if ep is not None and len(wanted.providers) < 2:
         raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
     provider = provider_of(target, ep)
+    wish = _wish(wanted, load, run_time, trt, build, sm, dims or {})
     libraries = require_libraries(custom_ops)
     custom = CustomOps(libraries)
     with Model.open(_exported(source) if isinstance(source, gs.Graph) else source) as model:
         with paused_collector():
-            found = _findings(model, wanted, provider, custom)
+            found = _findings(model, wanted, provider, custom, wish)
         is_first = any(one.name == provider for one in wanted.providers[:1])
         if load and wanted.load is not None and is_first and not any(one.stops for one in found):
             model.check_data(sums=True)
             refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
-            found += [] if refused is None else [refused]
+            found.extend([] if refused is None else [refused])
         is_of_torch = made_by_torch(model.skeleton)
     for one in found:
         _complete(one, is_of_torch)
-    return sorted(found, key=lambda one: not one.stops)
+    found.sort(key=lambda one: not one.stops)
+    return found
+
+
+def _wish(
+    target: Target,
+    load: bool,
+    run_time: float,
+    trt: str | None,
+    build: bool,
+    sm: str,
+    dims: Mapping[str, int | tuple[int, int, int]],
+) -> RuntimeWish:
+    """What is wanted of the target's own runtime.  Raises UsageError where that has none that can be asked."""
+    if target.name != "tensorrt" and (trt is not None or build or dims):
+        raise UsageError(f"Engines are TensorRT's, and the target is {target.name}; give target tensorrt, or no build.")
+    if build and not load:
+        raise UsageError("To build a model TensorRT has to read it; leave one of the two out.")
+    if dims and not build:
+        raise UsageError("Sizes are for a build; give build too.")
+    ranges = {name: size if isinstance(size, tuple) else (size, size, size) for name, size in dims.items()}
+    return RuntimeWish(load, run_time, trt, sm if build else None, ranges)
 
 
 def checked() -> list[str]:
@@ -96,7 +127,7 @@ def _wanted(name: str) -> Target:
     return found
 
 
-def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps) -> list[Diagnostic]:
+def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps, wish: RuntimeWish) -> Findings:
     found = Diagnostics()
     proto = model.skeleton
     check_header(proto, found, target.knows_imports)
@@ -111,8 +142,10 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
     _check_opset(target, index, found)
     limits = target.limits_of(index, shapes)
-    (target.examine or support.examine)(Examination(target, provider, index, shapes, dtypes, limits, custom, found))
-    findings = list(without_echoes(list(found), wrong))
+    examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, wish)
+    (target.examine or support.examine)(examination)
+    findings = Findings(without_echoes(list(found), wrong))
+    findings.runtime = found.runtime
     if _is_sound(index):
         add_rules(findings, index, target, provider)
     return findings

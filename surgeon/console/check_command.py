@@ -9,9 +9,9 @@ import click
 from surgeon.checking.check import check as run
 from surgeon.checking.check import checked
 from surgeon.console.console import console_for, print_json
-from surgeon.console.guard import CHECK_FAILED, reading, run_time
+from surgeon.console.guard import CHECK_FAILED, Range, Sizes, reading, run_time
 from surgeon.console.target_name import TargetName
-from surgeon.diagnosis.finding import Diagnostic
+from surgeon.diagnosis.finding import Diagnostic, RuntimeWord
 from surgeon.listing import first_of
 from surgeon.target import target_of
 
@@ -32,28 +32,46 @@ SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
     metavar="LIB",
     help="Library of custom ops, or a Python file that implements ops, that the target will have; repeatable.",
 )
-@click.option("--no-load", is_flag=True, help="Do not have ONNX Runtime load the model at the end.")
+@click.option("--no-load", is_flag=True, help="Do not have the runtime itself read the model.")
+@click.option(
+    "--trt", metavar="NAME", help="Which TensorRT is asked: tensorrt-rtx or tensorrt.  [default: tensorrt-rtx]"
+)
+@click.option("--build", is_flag=True, help="For TensorRT: build an engine too, which needs no GPU.")
+@click.option("--sm", default="86", show_default=True, help="Compute capability of the GPU that --build is for.")
+@click.option(
+    "--dim",
+    "dims",
+    type=Range(),
+    multiple=True,
+    help="Size of a named dimension in --build, or the least, best and largest; repeatable.",
+)
 @run_time
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @reading
-def check(source: str, target: str, no_load: bool, as_json: bool, **settings: Any) -> None:
+def check(
+    source: str, target: str, no_load: bool, as_json: bool, dims: Sequence[tuple[str, int | Sizes]], **settings: Any
+) -> None:
     """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
 
     Faults of the graph itself are told too, all in one go.  Nothing is written.  The exit code is 1 where something
     cannot run.  Example: surgeon check model.onnx --target tensorrt
     """
-    found = run(source, target, load=not no_load, **settings)
+    found = run(source, target, load=not no_load, dims=dict(dims), **settings)
     if as_json:
-        content = {"model": source, "target": target, "findings": [item.to_dict() for item in found]}
+        content: dict[str, Any] = {"model": source, "target": target, "findings": [item.to_dict() for item in found]}
+        if found.runtime is not None:
+            content["runtime"] = found.runtime.to_dict()
         print_json(content)
     else:
-        print_findings(found, target_of(target).title, sys.stdout)
+        print_findings(found, target_of(target).title, sys.stdout, found.runtime)
     if any(item.stops for item in found):
         click.get_current_context().exit(CHECK_FAILED)
 
 
-def print_findings(found: Sequence[Diagnostic], target: str, stream: TextIO) -> None:
-    """Print what stands against a target, then one line that sums up."""
+def print_findings(
+    found: Sequence[Diagnostic], target: str, stream: TextIO, runtime: RuntimeWord | None = None
+) -> None:
+    """Print what stands against a target, what its own runtime said, then one line that sums up."""
     from rich.text import Text
 
     console = console_for(stream)
@@ -63,11 +81,29 @@ def print_findings(found: Sequence[Diagnostic], target: str, stream: TextIO) -> 
         console.print(Text(title, style="bold red" if items[0].stops else "bold yellow"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.startswith("  help: ") else ""), soft_wrap=True)
+    for line in () if runtime is None else runtime_lines(runtime, target):
+        console.print(Text(line), soft_wrap=True)
     stopping = sum(items[0].stops for items in groups)
     if stopping:
         console.print(Text(summary(stopping, target), style="bold red"), soft_wrap=True)
     else:
         console.print(Text(f"{target} has all that this model needs, as far as can be told.", style="bold green"))
+
+
+def runtime_lines(runtime: RuntimeWord, target: str) -> Iterator[str]:
+    """What a target's own runtime said of a model."""
+    if not runtime.title:
+        yield f"{target} is told {runtime.silence}."
+        return
+    part = "" if runtime.is_whole else "; it could not look behind all that it refuses"
+    yield f"As {runtime.title} reads it: {runtime.layers:,} layers{part}."
+    if runtime.engine:
+        sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.sizes.items())
+        told = f" with {sizes}" if sizes else ""
+        yield (
+            f"It builds an engine for {runtime.device}{told}: {runtime.engine / 1e6:,.1f} MB, "
+            f"{runtime.seconds:.1f} s of processor time."
+        )
 
 
 def summary(count: int, target: str) -> str:

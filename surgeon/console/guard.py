@@ -18,6 +18,8 @@ from surgeon.console.console import make_printable
 from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
 from surgeon.limits import RUN_TIME
 
+Sizes = tuple[int, int, int]
+"""The least, the best and the largest size of a dimension."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
@@ -174,6 +176,23 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         if not name or not number.strip().isdecimal():
             self.fail(f"{value!r} is not of the form NAME=NUMBER", param, ctx)
         return name.strip(), int(number)
+
+
+class Range(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """NAME=NUMBER, or NAME=LEAST:BEST:LARGEST."""
+
+    name = "NAME=N[:N:N]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | Sizes]:
+        """Return the name, and one number or three."""
+        if isinstance(value, tuple):
+            return value
+        name, _, sizes = str(value).rpartition("=")
+        numbers = [text.strip() for text in sizes.split(":")]
+        if not name or len(numbers) not in (1, 3) or not all(text.isdecimal() for text in numbers):
+            self.fail(f"{value!r} is not of the form NAME=NUMBER or NAME=LEAST:BEST:LARGEST", param, ctx)
+        found = list(map(int, numbers))
+        return name.strip(), found[0] if len(found) == 1 else (found[0], found[1], found[2])
 
 
 class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on

@@ -1,8 +1,8 @@
 """One thing that keeps a model from running on a target, told once however often it occurs."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from surgeon.indexing.scope import Node
@@ -10,7 +10,7 @@ from surgeon.indexing.scope import Node
 SHOWN = 5  # nodes named for one finding
 _QUOTED, _ANY = re.compile(r"'[^']*'"), "'…'"
 Kind = Literal[
-    "mapping", "opset", "schema", "kernel", "plugin", "restriction", "dtype", "shape", "model", "load", "advice"
+    "mapping", "opset", "schema", "kernel", "plugin", "restriction", "dtype", "shape", "model", "load", "build", "advice"
 ]
 Link = Literal["mapping", "op", "kernel", ""]
 
@@ -22,7 +22,8 @@ class Diagnostic:
     kind: what it is about: "mapping" (no ONNX op stands for it), "opset" (the op is not there at the model's opset),
     "schema" (the node breaks its op's schema), "kernel" (the target does not run it), "plugin" and "restriction"
     (TensorRT's plugins, and a target's limits), "dtype" and "shape" (tensors that do not go together), "model" (the
-    graph or its header), "load" (ONNX Runtime's own word), "advice" (nothing stops the model).
+    graph or its header), "load" (the word of the runtime itself), "build" (it reads the model and makes no engine of
+    it), "advice" (nothing stops the model).
 
     op: "ai.onnx::Gelu", "" where it is about the model.  reason: what is wrong, a clause.  link: the missing one of
     *torch op → mapping → ONNX op (or kernel)*, "" where it is none of them.  torch_op: "" where nothing tells it.
@@ -72,11 +73,44 @@ class Diagnostic:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RuntimeWord:
+    """What a target's own runtime made of a model.
+
+    title: of the runtime, with its version; "" where it was not asked, and then why: `silence`.  layers: of the network
+    that it read.  is_whole: whether it could look at every node.  device: what an engine was built for, "" for none;
+    engine: its size in bytes; sizes: least, best and largest of each free dimension.  seconds: of processor time.
+    """
+
+    title: str = ""
+    silence: str = ""
+    layers: int = 0
+    is_whole: bool = True
+    device: str = ""
+    engine: int = 0
+    sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return asdict(self)
+
+
+class Findings(list[Diagnostic]):
+    """What `surgeon.check` found.
+
+    runtime: what the target's own runtime said of the model, None where the target has none that can be asked apart.
+    """
+
+    runtime: RuntimeWord | None = None
+
+
 class Diagnostics:
     """Findings in the order in which they are met; those of one cause become one with a count."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, ...], _Cause] = {}
+        self.runtime: RuntimeWord | None = None
 
     def add(
         self,

@@ -8,6 +8,7 @@ import onnx
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node
 from surgeon.ops.schemas import type_string
+from surgeon.shapes.facts import Shape
 from surgeon.shapes.shapes import Shapes
 
 
@@ -56,11 +57,15 @@ class NodeFacts:
         """Whether the output is asked for."""
         return position < len(self.node.outputs) and bool(self.node.outputs[position])
 
-    def rank(self, position: int) -> int | None:
-        """The number of axes of an input."""
+    def shape(self, position: int) -> Shape | None:
+        """The sizes of an input: numbers, and sizes that compare."""
         if not self.has(position) or self.node.scope.function is not None:
             return None
-        shape = self.limits.shapes.facts(self.node.scope, self.node.inputs[position]).shape
+        return self.limits.shapes.facts(self.node.scope, self.node.inputs[position]).shape
+
+    def rank(self, position: int) -> int | None:
+        """The number of axes of an input."""
+        shape = self.shape(position)
         return None if shape is None else len(shape)
 
     def dtype(self, position: int) -> str | None:

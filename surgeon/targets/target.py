@@ -71,6 +71,22 @@ class Target(BaseTarget):
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeWish:
+    """What is wanted of the target's own runtime, where it is installed.
+
+    load: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
+    it is to build the model for, None for no build.  dims: sizes of free dimensions as (least, best, largest).
+    run_time: seconds of processor time that it may take.
+    """
+
+    load: bool
+    run_time: float
+    library: str | None = None
+    device: str | None = None
+    dims: "Mapping[str, tuple[int, int, int]]" = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """What is known of a model when its nodes are looked at for a target, and where faults are noted.
 
@@ -85,3 +101,4 @@ class Examination:
     limits: "Limits"
     custom: "CustomOps"
     found: "Diagnostics"
+    wish: RuntimeWish

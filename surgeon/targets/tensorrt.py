@@ -1,4 +1,4 @@
-"""TensorRT as its documentation has it, for nothing of it is run: its plugins, then ONNX."""
+"""TensorRT: its plugins, then ONNX; by its own parser where that is installed, else as its documentation has it."""
 
 from typing import TYPE_CHECKING
 
@@ -23,9 +23,9 @@ def _limits() -> "Mapping[str, Limit]":
 
 
 def _examine(asked: Examination) -> None:
-    from surgeon.targets.tensorrt_checks import TensorrtSupport
+    from surgeon.targets.tensorrt_word import examine
 
-    TensorrtSupport(asked).check()
+    examine(asked)
 
 
 def _reads(node: "NodeProto") -> bool:

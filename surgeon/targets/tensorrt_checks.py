@@ -4,10 +4,12 @@ It goes by the name of an op and not by its domain: first the ops of ONNX that i
 then plugins; a node with the attribute `plugin_namespace` is a plugin before all else.
 """
 
-from onnx import NodeProto, TensorProto
+from dataclasses import dataclass
+
+from onnx import GraphProto, NodeProto, TensorProto
 
 from surgeon.diagnosis.dtypes import spelled
-from surgeon.diagnosis.finding import Kind, Link, place_of
+from surgeon.diagnosis.finding import Diagnostics, Kind, Link, place_of
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema, type_string
@@ -17,8 +19,10 @@ from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, tensorrt_ops, tensorrt_version
 from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
 
-# What no tensor in TensorRT may be.  float64 is read as float32.
-STRANGE = ("string", "int16", "uint16", "uint32", "uint64", "complex64", "complex128")
+# What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
+TAKEN = frozenset(
+    ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
+).union(("bool",))
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
 
@@ -28,14 +32,68 @@ def is_read(node: NodeProto) -> bool:
     return node.op_type in plugins() or (listed is not None and listed.supported)
 
 
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What the documentation has against a node: as a `Diagnostic` tells it.
+
+    is_mistaken: the parser reads the node, as another op.
+    """
+
+    kind: Kind
+    node: Node
+    reason: str
+    link: Link
+    helps: tuple[str, ...]
+    stops: bool
+    is_mistaken: bool
+
+    def note(self, found: Diagnostics) -> None:
+        """Put it among what was found."""
+        at, told = place_of(self.node), spelled(self.node)
+        found.add(self.kind, told, self.reason, link=self.link, at=at, node=self.node, helps=self.helps, stops=self.stops)
+
+
 class TensorrtSupport:
-    """What is asked of each node for the target TensorRT."""
+    """What is asked of each node for the target TensorRT.
+
+    found: what is wrong by ONNX itself.  complaints: what TensorRT does not take.  plugins: the nodes that are meant
+    for one.  ends: what is wrong with inputs, outputs and weights, and what helps.
+    """
 
     def __init__(self, asked: Examination) -> None:
         self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.found
+        self.complaints: list[Complaint] = []
+        self.plugins: set[Node] = set()
+        self.ends: list[tuple[str, tuple[str, ...]]] = []
 
     def check(self) -> None:
-        """Note every node that TensorRT does not read, as far as its documentation tells."""
+        """Collect what TensorRT does not read, as far as its documentation tells."""
+        self._check_ends()
+        self._check_nodes()
+
+    def _check_ends(self) -> None:
+        """Note the inputs, outputs and weights of the network that TensorRT has no dtype for."""
+        graph = self.index.main.proto
+        given = [tensor.name for tensor in graph.initializer] if isinstance(graph, GraphProto) else []
+        ends = [("input", value) for value in graph.input if value.name not in given]
+        for word, value in (*ends, *(("output", value) for value in graph.output)):
+            if not value.type.HasField("tensor_type"):
+                self._tell_end(f"{word} '{value.name}' is no tensor, and TensorRT has nothing else")
+            else:
+                self._check_end(f"{word} '{value.name}'", value.type.tensor_type.elem_type)
+        for tensor in graph.initializer:
+            self._check_end(f"initializer '{tensor.name}'", tensor.data_type)
+
+    def _check_end(self, what: str, dtype: int) -> None:
+        kind = type_string(dtype)[7:-1] if dtype else ""
+        if kind and kind not in TAKEN:
+            self._tell_end(f"{what} is {kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
+
+    def _tell_end(self, reason: str, *helps: str) -> None:
+        self.ends.append((f"the {reason}", helps))
+
+    def _check_nodes(self) -> None:
+        """Collect every node that TensorRT does not read, as far as its documentation tells."""
         local = local_functions(self.index)
         for scope in self.index.scopes:
             for node in scope.nodes:
@@ -54,8 +112,17 @@ class TensorrtSupport:
                 else:
                     self._tell_missing(node, listed)
 
-    def _note(self, kind: Kind, node: Node, reason: str, link: Link = "", *helps: str, stops: bool = True) -> None:
-        self.found.add(kind, spelled(node), reason, link=link, at=place_of(node), node=node, helps=helps, stops=stops)
+    def _note(
+        self,
+        kind: Kind,
+        node: Node,
+        reason: str,
+        link: Link = "",
+        *helps: str,
+        stops: bool = True,
+        is_mistaken: bool = False,
+    ) -> None:
+        self.complaints.append(Complaint(kind, node, reason, link, helps, stops, is_mistaken))
 
     def _is_mistaken(self, node: Node, local: object) -> bool:
         """Note a node that TensorRT would take for the op of ONNX that has the same name."""
@@ -64,7 +131,7 @@ class TensorrtSupport:
             return False
         what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
         reason = f"TensorRT goes by the name and reads it as ai.onnx::{name}, though it is {what}"
-        self._note("restriction", node, reason, "", f"rename it, so that it is not called {name}")
+        self._note("restriction", node, reason, "", f"rename it, so that it is not called {name}", is_mistaken=True)
         return True
 
     def _check_call(self, node: Node, inputs: int) -> None:
@@ -73,6 +140,7 @@ class TensorrtSupport:
             self._note("restriction", node, reason, "", "give every input of the function, or inline it")
 
     def _check_plugin(self, node: Node) -> None:
+        self.plugins.add(node)
         known = self.dtypes.around(node)
         for complaint in check_plugin(node.proto, known.get, node.scope.function is not None):
             self._note("plugin", node, complaint.rstrip("."))
@@ -123,7 +191,7 @@ class TensorrtSupport:
         for output in filter(None, node.outputs):
             made = self.dtypes.of(node.scope, output)
             kind = type_string(made)[7:-1] if made else ""
-            if kind in STRANGE:
+            if kind and kind not in TAKEN:
                 self._note("restriction", node, f"TensorRT has no tensors of {kind}", "", "cast to another type")
             elif kind == "uint8" and output not in outputs:
                 reason = "TensorRT takes uint8 for inputs and outputs of the network only, and here it is inside"

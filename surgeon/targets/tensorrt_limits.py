@@ -11,6 +11,7 @@ EXEMPT = WITH_BODIES.union(
     ("Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear", "NonZero", "OneHot", "QuantizeLinear"),
     ("Shape", "Size"),
 )
+HANDED_ON = ("Identity", "Cast")  # behind these the parser still knows a constant; behind all others it does not
 MOST_K = 3840
 RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 
@@ -19,8 +20,14 @@ Found = Iterator[tuple[str, str]]
 
 
 def _attention(site: NodeFacts) -> Found:
-    if any(site.rank(place) not in (None, 4) for place in range(4)):
-        yield "TensorRT takes Q, K, V and the mask with four axes only", "split the heads into an axis of their own"
+    if any(site.rank(place) not in (None, 4) for place in range(3)):
+        yield "TensorRT takes Q, K and V with four axes only", "split the heads into an axis of their own"
+    elif None not in (key := site.shape(1), value := site.shape(2)) and key != value:
+        yield "TensorRT wants keys and values of one shape", ""
+    if site.attribute("is_causal", 0) and site.has(3):
+        yield "TensorRT takes a mask or is_causal, not both", "put the causal mask into the mask"
+    if site.attribute("softmax_precision", 0):
+        yield "TensorRT has no softmax_precision", "leave it out where float32 is meant"
     if any(map(site.has, range(4, 7))) or any(map(site.makes, range(1, 4))):
         yield "TensorRT takes no past keys and values, and gives no present ones", "concatenate them outside"
     if site.attribute("softcap", 0.0):
@@ -69,6 +76,11 @@ def _resize(site: NodeFacts) -> Found:
         yield "TensorRT resizes in the modes nearest and linear only", ""
     if mode not in RESIZES:
         yield f"TensorRT does not know coordinate_transformation_mode={mode}", ""
+    if not site.fixed(2):
+        yield "TensorRT wants scales to be a constant", "give sizes instead"
+    axes = site.attribute("axes", None)
+    if axes and site.has(2) and list(axes) != list(range(site.rank(0) or len(axes))):
+        yield "TensorRT takes scales of all axes in order only", "write scales of 1 for the other axes"
     if site.attribute("antialias", 0):
         yield "TensorRT resizes without antialias only", ""
     if site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -78,6 +90,66 @@ def _resize(site: NodeFacts) -> Found:
 def _scatter_nd(site: NodeFacts) -> Found:
     if site.attribute("reduction", "none") != "none":
         yield "TensorRT scatters without a reduction only", ""
+
+
+def _scatter_elements(site: NodeFacts) -> Found:
+    if site.attribute("reduction", "none") == "mul":
+        yield "TensorRT does not scatter with the reduction mul", ""
+
+
+def _lp_pool(site: NodeFacts) -> Found:
+    yield from _pool(site)
+    if site.attribute("p", 2) not in (1, 2):
+        yield "TensorRT pools with p=1 and p=2 only", ""
+
+
+def _batch_norm(site: NodeFacts) -> Found:
+    if site.attribute("training_mode", 0) or any(map(site.makes, range(1, 5))):
+        yield "TensorRT has no training mode", "export the model after model.eval()"
+
+
+def _clip(site: NodeFacts) -> Found:
+    if site.dtype(0) == "int8":
+        yield "TensorRT clips floats, int32 and int64 only", "put Casts around it"
+
+
+def _mod(site: NodeFacts) -> Found:
+    if not site.attribute("fmod", 0) and site.dtype(0) in ("float", "float16", "bfloat16", "double", "int8"):
+        yield f"TensorRT takes fmod=0 for int32 and int64 only, and its data are {site.dtype(0)}", ""
+
+
+def _range(site: NodeFacts) -> Found:
+    if site.dtype(0) not in (None, "float", "int32", "int64"):
+        yield f"TensorRT counts in float32, int32 and int64 only, and here in {site.dtype(0)}", "put Casts around it"
+    elif site.dtype(0) == "float" and not all(map(site.fixed, range(3))):
+        yield "TensorRT counts in floats between constants only", "count in integers, and cast"
+
+
+def _stft(site: NodeFacts) -> Found:
+    if not site.fixed(1):
+        yield "TensorRT wants frame_step to be a constant", "fold what makes it"
+
+
+def _is_built_in(site: NodeFacts, position: int) -> bool:
+    """Whether an input is a constant as it stands in the file, or behind nodes that hand it on, or not given at all."""
+    name = site.node.inputs[position] if site.has(position) and site.node.scope.function is None else ""
+    while name:
+        home = site.node.scope.home(name)
+        maker = None if home is None else home.producers.get(name)
+        if home is None or maker is None:
+            return home is None or name in home.all_initializers
+        if maker.op not in HANDED_ON:
+            return maker.op == "Constant"
+        name = maker.inputs[0]
+    return True
+
+
+def _reduction(site: NodeFacts) -> Found:
+    if not _is_built_in(site, 1):
+        yield (
+            "TensorRT wants the axes to be a constant as it stands, not one that nodes compute",
+            "fold what makes them (surgeon rewrite --rules constant_folding --target tensorrt)",
+        )
 
 
 def _constant_input(position: int, name: str) -> Limit:
@@ -91,6 +163,15 @@ def _constant_input(position: int, name: str) -> Limit:
             )
 
     return limit
+
+
+def _dequantize(site: NodeFacts) -> Found:
+    if site.dtype(0) in ("uint8", "int32"):
+        yield f"TensorRT dequantizes no {site.dtype(0)}", "quantise to int8"
+    elif site.dtype(0) in ("int4", "float4e2m1") and (shape := site.shape(0)) and isinstance(shape[-1], int):
+        if shape[-1] % 2:
+            yield "TensorRT wants an even number of elements of four bits", ""
+    yield from _zero_point(site)
 
 
 def _zero_point(site: NodeFacts) -> Found:
@@ -118,6 +199,8 @@ def _dropout(site: NodeFacts) -> Found:
 def _tensor_scatter(site: NodeFacts) -> Found:
     if site.attribute("axis", -2) != -2 or site.rank(0) not in (None, 4):
         yield "TensorRT scatters along axis -2 of four axes only", ""
+    if site.attribute("mode", "linear") != "linear":
+        yield "TensorRT scatters in the mode linear only", ""
 
 
 def _if(site: NodeFacts) -> Found:
@@ -129,26 +212,33 @@ def _if(site: NodeFacts) -> Found:
 LIMITS: dict[str, Limit] = {
     "Attention": _attention,
     "AveragePool": _pool,
+    "BatchNormalization": _batch_norm,
+    "Clip": _clip,
     "Constant": _constant,
     "CumSum": _constant_input(1, "axis"),
     "DeformConv": _deform_conv,
-    "DequantizeLinear": _zero_point,
+    "DequantizeLinear": _dequantize,
     "Dropout": _dropout,
     "GridSample": _grid_sample,
     "If": _if,
     "LSTM": _lstm,
     "LayerNormalization": _layer_norm,
-    "LpPool": _pool,
+    "LpPool": _lp_pool,
     "MaxPool": _pool,
+    "Mod": _mod,
     "OneHot": _constant_input(1, "depth"),
     "QuantizeLinear": _zero_point,
+    "Range": _range,
     "Resize": _resize,
+    "STFT": _stft,
+    "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
     "Slice": _constant_input(3, "axes"),
     "Squeeze": _constant_input(1, "axes"),
     "TensorScatter": _tensor_scatter,
     "TopK": _topk,
     "Unsqueeze": _constant_input(1, "axes"),
-    **dict.fromkeys(named(lambda op: op.reduces), _constant_input(1, "axes")),
+    "Upsample": _constant_input(1, "scales"),
+    **dict.fromkeys(named(lambda op: op.reduces), _reduction),
 }
 LIMITS |= {f"com.microsoft::{name}": LIMITS[name] for name in sorted(READ_RIGHT & LIMITS.keys())}

@@ -1,0 +1,119 @@
+"""What is told of a model for TensorRT: its parser's own word where it is installed, else what its tables say.
+
+The parser says which nodes it refuses; the tables say why in words of their own, and what helps.  They speak alone for
+plugins, which the parser knows where their library is loaded, and for nodes that it would take for others.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from surgeon.diagnosis.dtypes import spelled
+from surgeon.diagnosis.finding import Kind, RuntimeWord, place_of
+from surgeon.indexing.scope import Node, Scope
+from surgeon.targets.target import Examination
+from surgeon.targets.tensorrt_checks import Complaint, TensorrtSupport
+from surgeon.targets.tensorrt_ops import tensorrt_version
+from surgeon.tensorrt.library import installed
+from surgeon.tensorrt.words import ENDS
+
+if TYPE_CHECKING:
+    from surgeon.tensorrt.asking import Objection
+    from surgeon.tensorrt.served import Dims, Made
+
+SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
+
+
+def examine(asked: Examination) -> None:
+    """Note what TensorRT does not take of a model."""
+    support = TensorrtSupport(asked)
+    support.check()
+    library = installed(asked.wish.library) if asked.wish.load else None
+    if library is None:
+        silence = SILENCE if asked.wish.load else "its parser was not asked"
+        asked.found.runtime = RuntimeWord(silence=f"by the tables of its documentation, {tensorrt_version()}: {silence}")
+        for complaint in support.complaints:
+            complaint.note(asked.found)
+        _note_ends(asked, support)
+        return
+    from surgeon.tensorrt.asking import Asking  # it brings what starts processes
+
+    wish = asked.wish
+    nodes = _numbered(asked)
+    outputs = {number: made for number, node in nodes.items() if (made := _outputs(asked, node)) is not None}
+    of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | support.plugins
+    aside = {number: made for number, made in outputs.items() if nodes[number] in of_tables}
+    asking = Asking(library, wish.run_time, wish.device, wish.dims)
+    said = asking.of(asked.index.model, aside, outputs)
+    _merge(asked, support, said.faults, nodes, of_tables)
+    title = f"{library.title} {said.version}".strip()
+    device = said.capability if said.engine else ""
+    asked.found.runtime = RuntimeWord(
+        title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds
+    )
+
+
+def _is_for_tables(complaint: Complaint) -> bool:
+    """Whether the parser may take a node against which this is said, and it stands all the same."""
+    return complaint.kind == "plugin" or complaint.is_mistaken
+
+
+def _numbered(asked: Examination) -> dict[int, Node]:
+    """The nodes by the numbers under which TensorRT knows them: in the order of `walking.nodes_of`."""
+    scopes = asked.index.scopes
+    roots = [scope for scope in scopes if scope.owner is None]
+    bodies: dict[Node, list[Scope]] = {}
+    for scope in scopes:
+        if scope.owner is not None:
+            bodies.setdefault(scope.owner, []).append(scope)
+
+    def walk(scope: Scope) -> Iterator[Node]:
+        for node in scope.nodes:
+            yield node
+            for body in bodies.get(node, ()):
+                yield from walk(body)
+
+    return dict(enumerate(node for scope in roots for node in walk(scope)))
+
+
+def _outputs(asked: Examination, node: Node) -> "Made | None":
+    """What a node of the main graph makes: names, dtypes and dims; None where they are not known."""
+    if node.scope is not asked.index.main:
+        return None
+    made: list[tuple[str, int, Dims]] = []
+    for name in filter(None, node.outputs):
+        facts = asked.shapes.facts(node.scope, name)
+        dtype = facts.dtype or asked.dtypes.of(node.scope, name)
+        if not dtype or facts.shape is None:
+            return None
+        made.append((name, dtype, [size if isinstance(size, int) else str(size) for size in facts.shape]))
+    return made
+
+
+def _merge(
+    asked: Examination,
+    support: TensorrtSupport,
+    faults: Sequence["Objection"],
+    nodes: dict[int, Node],
+    of_tables: set[Node],
+) -> None:
+    """Note the parser's faults in the words of the tables, where these have some."""
+    refused = {nodes[one.node]: one for one in faults if one.node in nodes}
+    for complaint in support.complaints:
+        if not complaint.stops or complaint.node in refused or complaint.node in of_tables:
+            complaint.note(asked.found)
+    told = {complaint.node for complaint in support.complaints if complaint.stops}
+    for node, fault in refused.items():
+        if node not in told and node not in support.plugins:
+            kind: Kind = "build" if fault.stage == "build" else "restriction"
+            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node)
+    unplaced = [fault for fault in faults if fault.node not in nodes]
+    if unplaced:
+        _note_ends(asked, support)
+    for fault in unplaced:
+        if fault.reason != ENDS or not support.ends:
+            asked.found.add("build" if fault.stage == "build" else "load", "", fault.reason)
+
+
+def _note_ends(asked: Examination, support: TensorrtSupport) -> None:
+    for reason, helps in support.ends:
+        asked.found.add("restriction", "", reason, helps=helps)

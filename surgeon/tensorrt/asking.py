@@ -1,0 +1,181 @@
+"""A model before TensorRT: what its parser says of each node, and whether its builder makes an engine of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from surgeon.errors import UsageError
+from surgeon.file.model import Model
+from surgeon.inputs.dims import evaluate, free_dims, input_dims, require_known, size_sets, wanted_inputs
+from surgeon.running.children import WHOLE, Answer, Failure, Task, left, memory_limit, taken
+from surgeon.tensorrt.library import Library
+from surgeon.tensorrt.served import Build, Made, Shapes, Source
+from surgeon.tensorrt.words import plain
+
+MODULE = "surgeon.tensorrt.served"
+MOST_ROUNDS = 64
+"""So often a model is parsed anew without the nodes that were refused, so that what stands behind them is told too."""
+CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
+Range = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What TensorRT does not take.
+
+    node: its number in `surgeon.ops.walking.nodes_of`, None where it is about the network.  reason: a clause.  stage:
+    "parse" or "build".  calls: the nodes that call the functions in which it stands, outermost first.
+    """
+
+    node: int | None
+    reason: str
+    stage: str
+    calls: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Hearing:
+    """What TensorRT said of a model.
+
+    faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.  engine:
+    the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability, sizes: of the GPU
+    and of the free dimensions for which it was built.
+    """
+
+    library: Library
+    version: str = ""
+    faults: list[Objection] = field(default_factory=list)
+    is_whole: bool = True
+    layers: int = 0
+    engine: int = 0
+    seconds: float = 0.0
+    capability: str = ""
+    sizes: dict[str, Range] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What TensorRT is asked with.
+
+    run_time: seconds of processor time that it may take for a model.  capability: of the GPU to build for, "SM86"; None
+    to parse only.  dims: sizes of free dimensions as (least, best, largest).
+    """
+
+    library: Library
+    run_time: float
+    capability: str | None = None
+    dims: Mapping[str, Range] = field(default_factory=dict)
+
+    def of(self, model: Model, aside: Mapping[int, Made], outputs: Mapping[int, Made]) -> Hearing:
+        """Ask.
+
+        Args:
+            model: as it is to be parsed.
+            aside: nodes that are left out from the start, by number, with what they make.
+            outputs: what may be left out where it is refused, that the parser sees what stands behind it: as `aside`.
+
+        Returns:
+            What it said.  A library that ends its process, or takes too long or too much, is told as a fault.
+
+        Raises:
+            UsageError: the capability is none that TensorRT builds for, or a size is of no dimension of the model.
+        """
+        said, left_out = Hearing(self.library), dict(aside)
+        for _ in range(MOST_ROUNDS):
+            told = self._run(said, "parse", self._source(model, left_out))
+            if told is None or not told["faults"]:
+                break
+            new = [_fault(one, "parse") for one in told["faults"]]
+            said.faults += new
+            behind = {one.node: outputs[one.node] for one in new if one.node is not None and one.node in outputs}
+            if not behind or len(behind) < len(new):
+                said.is_whole = False
+                break
+            left_out |= behind
+        if self.capability is not None and not said.faults and not left_out:
+            self._build(said, model)
+        return said
+
+    def _build(self, said: Hearing, model: Model) -> None:
+        said.capability = _capability(self.capability or "")
+        profile, said.sizes = profile_of(model, self.dims)
+        told = self._run(said, "build", Build(self._source(model, {}), profile, said.capability))
+        if told is not None:
+            said.faults += [_fault(one, "build") for one in told["faults"]]
+            said.engine = told.get("engine", 0)
+
+    def _source(self, model: Model, aside: Mapping[int, Made]) -> Source:
+        module = self.library.module
+        assert module is not None, "a library that is installed"
+        return Source(module, model.path if model.path is not None else bytes(model.data), aside)
+
+    def _run(self, said: Hearing, function: str, argument: Any) -> dict[str, Any] | None:
+        """The answer to one question; None where there is none, which is then a fault."""
+        child = taken()
+        result = child.run(Task(f"{MODULE}:{function}", argument, self.run_time, WHOLE))
+        left(child)
+        if isinstance(result, Answer):
+            said.seconds += result.seconds
+            said.version, said.layers = result.value["version"], result.value["layers"]
+            return result.value
+        said.faults.append(self._ended(result, function))
+        said.is_whole = False
+        return None
+
+    def _ended(self, failure: Failure, function: str) -> Objection:
+        noted = failure.noted or {}
+        at = noted.get("node", -1)
+        what = "parser" if noted.get("stage") == "parse" else "builder"
+        if failure.why in ("time", "clock"):
+            told = f"TensorRT's {what} takes more than {self.run_time:g} s: give it more, as in --run-time"
+            return Objection(None, f"{told} {5 * self.run_time:g}", function)
+        if failure.why == "memory":
+            return Objection(None, f"TensorRT's {what} takes more than {memory_limit(WHOLE) / 1e9:.1f} GB of memory", function)
+        how = f" ({failure.how})" if failure.how else ""
+        return Objection(at if at >= 0 else None, f"TensorRT's {what} ends its process{how}", function)
+
+
+def profile_of(model: Model, dims: Mapping[str, Range]) -> tuple[dict[str, Shapes], dict[str, Range]]:
+    """The shapes of each input with free sizes: least, best, largest; and the sizes of the free dimensions.
+
+    Those that are not given have one size, the first of those that surgeon makes inputs of.
+
+    Raises:
+        UsageError: a size is of no dimension of the model, or out of order.
+    """
+    inputs = wanted_inputs(model.skeleton.graph)
+    free = free_dims(list(inputs.values()))
+    require_known(free, {name: sizes[1] for name, sizes in dims.items()})
+    for name, sizes in dims.items():
+        if list(sizes) != sorted(sizes) or sizes[0] < 0:
+            raise UsageError(f"The sizes of {name!r} are out of order: give the least, the best and the largest.")
+    points = [size_sets(free, {name: sizes[place] for name, sizes in dims.items()})[0] for place in range(3)]
+    profile: dict[str, Shapes] = {}
+    for name, value in inputs.items():
+        shape = input_dims(value)
+        if any(isinstance(size, str) for size in shape):
+            least, best, largest = ([_size(size, point) for size in shape] for point in points)
+            profile[name] = (least, best, largest)
+    return profile, {name: (points[0][name], points[1][name], points[2][name]) for name in free}
+
+
+def _size(size: int | str, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    known = sizes.get(size)
+    return known if known is not None else evaluate(size, sizes) or 1
+
+
+def _capability(name: str) -> str:
+    """The name as TensorRT has it, of one written "86" or "SM86"."""
+    found = f"SM{name.upper().removeprefix('SM')}"
+    if found not in CAPABILITIES:
+        told = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)
+        raise UsageError(f"TensorRT builds for no GPU of compute capability {name!r}; choose one of {told}.")
+    return found
+
+
+def _fault(told: Mapping[str, Any], stage: str) -> Objection:
+    node = told["node"]
+    return Objection(node if node >= 0 else None, plain(told["text"]), stage, tuple(told.get("calls", ())))

@@ -1,0 +1,65 @@
+"""Which TensorRT is installed: nothing of it is loaded to find out."""
+
+from dataclasses import dataclass
+from importlib import metadata, util
+
+from surgeon.errors import UsageError
+
+EXTRA = "surgeon[tensorrt]"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A TensorRT that can be installed.
+
+    name: as `--trt` has it.  title: as sentences have it.  modules: that it may be imported as.  distributions: of
+    which one holds the modules, and tells its version.
+    """
+
+    name: str
+    title: str
+    modules: tuple[str, ...]
+    distributions: tuple[str, ...]
+
+    @property
+    def module(self) -> str | None:
+        """The module to import, None where it is not installed."""
+        return next((name for name in self.modules if util.find_spec(name) is not None), None)
+
+    @property
+    def version(self) -> str:
+        """Its version, "" where nothing tells it."""
+        for name in self.distributions:
+            try:
+                return metadata.version(name)
+            except metadata.PackageNotFoundError:
+                continue
+        return ""
+
+
+def _named(name: str, title: str, module: str) -> Library:
+    parts = [f"{name}{kind}" for kind in ("", "-cu13-bindings", "-cu12-bindings")]
+    return Library(name, title, (module, f"{module}_bindings"), tuple(parts))
+
+
+LIBRARIES = (
+    _named("tensorrt-rtx", "TensorRT-RTX", "tensorrt_rtx"),
+    _named("tensorrt", "TensorRT", "tensorrt"),
+)
+
+
+def installed(name: str | None = None) -> Library | None:
+    """The library of a name, or TensorRT-RTX where nothing is said; None where that is not installed.
+
+    Raises:
+        UsageError: no library has the name, or the one that was asked for is not installed.
+    """
+    wanted = name or LIBRARIES[0].name
+    found = next((library for library in LIBRARIES if library.name == wanted), None)
+    if found is None:
+        raise UsageError(f"There is no TensorRT {name!r}; choose {' or '.join(one.name for one in LIBRARIES)}.")
+    if found.module is not None:
+        return found
+    if name is not None:
+        raise UsageError(f"{found.title} is not installed; pip install {found.name}.")
+    return None

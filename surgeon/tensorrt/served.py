@@ -1,0 +1,221 @@
+"""What a child does with TensorRT: it has a model parsed, and built.  The only module that imports TensorRT.
+
+A library that ends its process, as its parser does on some models, ends the child alone.
+"""
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto
+
+from surgeon.file import external
+from surgeon.file.model import Model
+from surgeon.ops.walking import nodes_of
+from surgeon.running.child import Note
+
+MARK = "surgeon-node-"
+"""Each node goes to TensorRT under this name and its number, as an error names it by its name alone."""
+_MARKED = re.compile(rf"{MARK}(\d+)(?!\d)")
+# Of numbers of four bits the parser wants two in a byte, which the values of a tensor are not.
+_PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1})
+
+# What the parser logs before it takes up a node.
+_PARSING = ("Static check for parsing node", "Parsing node")
+
+Dims = Sequence[int | str | None]
+Made = Sequence[tuple[str, int, Dims]]
+"""The outputs of a node: name, `TensorProto.DataType`, dims."""
+Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""The least, the best and the largest shape of an input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What TensorRT is to read.
+
+    library: the module to import.  aside: nodes of the main graph that are left out, by number, each with its outputs,
+    which become inputs of the model.
+    """
+
+    library: str
+    model: Path | bytes
+    aside: Mapping[int, Made] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is to be built of it.
+
+    profile: for each input with free sizes the least, the best and the largest shape.  capability: that of the GPU it
+    is for ("SM86"); "" where the library builds for the one that is there.
+    """
+
+    source: Source
+    profile: Mapping[str, Shapes]
+    capability: str
+
+
+def parse(source: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Parse a model: its faults, the number of layers, and the names of the inputs that TensorRT sees."""
+    with Model.open(source.model) as model:
+        parsed = _Parsed(source, model, note)
+        return parsed.told(), []
+
+
+def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Parse and build a model: as `parse`, and the size of the engine in bytes, 0 where there is none, and why."""
+    with Model.open(asked.source.model) as model:
+        parsed = _Parsed(asked.source, model, note)
+        told = parsed.told()
+        if not told["faults"]:
+            note({"stage": "build"})
+            told |= parsed.build(asked)
+        return told, []
+
+
+def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """The version of a library, and whether its parser has each op."""
+    trt, log = _loaded(asked[0])
+    builder = trt.Builder(log)
+    parser = trt.OnnxParser(builder.create_network(0), log)
+    return {"version": trt.__version__, "ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
+
+
+class _Parsed:
+    """A model in the hands of TensorRT."""
+
+    def __init__(self, source: Source, model: Model, note: Note) -> None:
+        self._trt, self._log = _loaded(source.library)
+        self._log.lines.clear()
+        self._log.note = note
+        self._builder = self._trt.Builder(self._log)
+        self._network = self._builder.create_network(_flags(self._trt))
+        self._parser = self._trt.OnnxParser(self._network, self._log)
+        self._kept: list[np.ndarray] = []  # the parser wants them as long as it lives
+        note({"stage": "parse"})
+        proto = ModelProto()
+        proto.CopyFrom(model.skeleton)
+        _mark(proto)
+        _set_aside(proto, source.aside)
+        fed = dict(_fed(model, proto))
+        if self._parser.load_model_proto(proto.SerializeToString()):
+            for name, array in fed.items():
+                self._kept.append(array)
+                self._parser.load_initializer(name, array.ctypes.data, array.nbytes)
+            self._parser.parse_model_proto()
+
+    def told(self) -> dict[str, Any]:
+        """What the parser says."""
+        faults = [self._fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
+        inputs = [self._network.get_input(place) for place in range(self._network.num_inputs)]
+        return {
+            "version": self._trt.__version__,
+            "faults": faults,
+            "layers": self._network.num_layers,
+            "free": [one.name for one in inputs if -1 in tuple(one.shape) and not one.is_shape_tensor],
+            "shape_inputs": [one.name for one in inputs if one.is_shape_tensor],
+        }
+
+    def build(self, asked: Build) -> dict[str, Any]:
+        """Build an engine, and let go of it."""
+        config = self._builder.create_builder_config()
+        if asked.capability:
+            config.num_compute_capabilities = 1
+            config.set_compute_capability(getattr(self._trt.ComputeCapability, asked.capability), 0)
+        if asked.profile:
+            profile = self._builder.create_optimization_profile()
+            for name, shapes in asked.profile.items():
+                profile.set_shape(name, *map(tuple, shapes))
+            config.add_optimization_profile(profile)
+        self._log.lines.clear()
+        engine = self._builder.build_serialized_network(self._network, config)
+        if engine is not None:
+            return {"engine": engine.nbytes}
+        return {"engine": 0, "faults": [{"code": "BUILD", **_located(text)} for text in self._log.lines]}
+
+    def _fault(self, error: Any) -> dict[str, Any]:
+        stack = [found for text in error.local_function_stack() for found in _MARKED.findall(text)]
+        told = _located(error.desc())
+        named = _MARKED.search(error.node_name())
+        number = int(named[1]) if named else told["node"]
+        is_static = error.func().startswith("check")  # the parser goes on behind such a fault
+        at = {"node": number, "op": error.node_operator(), "calls": [int(one) for one in stack]}
+        return {"code": error.code().name, **told, **at, "is_static": is_static}
+
+
+@cache
+def _loaded(library: str) -> tuple[Any, Any]:
+    """The library, and what it tells its errors to: it keeps to the first that it is given."""
+    trt = importlib.import_module(library)
+
+    class Log(trt.ILogger):  # type: ignore[name-defined]
+        """Keeps errors, and notes the node that is parsed: should it end the process, that is the one."""
+
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+            self.lines: list[str] = []
+            self.note: Note | None = None
+
+        def log(self, severity: Any, message: str) -> None:
+            """Keep what is an error."""
+            if severity.name in ("ERROR", "INTERNAL_ERROR"):
+                self.lines.append(message)
+            elif self.note is not None and message.startswith(_PARSING):
+                self.note({"stage": "parse", **_located(message)})
+
+    log = Log()
+    trt.init_libnvinfer_plugins(log, "")  # those that the library brings itself
+    return trt, log
+
+
+def _flags(trt: Any) -> int:
+    """Networks are strongly typed: since TensorRT 11 there are no others."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return 0 if flag is None else 1 << int(flag)
+
+
+def _mark(proto: ModelProto) -> None:
+    for number, node in enumerate(nodes_of(proto)):
+        node.name = f"{MARK}{number}"
+
+
+def _set_aside(proto: ModelProto, aside: Mapping[int, Made]) -> None:
+    """Take nodes out of the main graph, and make inputs of what they made, as far as it is read."""
+    if not aside:
+        return
+    graph, names = proto.graph, {f"{MARK}{number}" for number in aside}
+    kept = [node for node in graph.node if node.name not in names]
+    del graph.node[:]
+    graph.node.extend(kept)
+    gone = {name for outputs in aside.values() for name, _, _ in outputs}
+    outputs = [value for value in graph.output if value.name not in gone]
+    del graph.output[:]
+    graph.output.extend(outputs)
+    read = {name for node in nodes_of(proto) for name in node.input}
+    for outputs_of in aside.values():
+        graph.input.extend(onnx.helper.make_tensor_value_info(*one) for one in outputs_of if one[0] in read)
+
+
+def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
+    """The weights of the main graph whose data lie elsewhere, by name; those of other places are put in."""
+    weights = [one for one in proto.graph.initializer if one.data_location == TensorProto.EXTERNAL]
+    apart = [one for one in weights if one.data_type not in _PACKED]
+    for tensor in apart:
+        yield tensor.name, np.ascontiguousarray(model.value(tensor))
+    rest = [one for one in external.tensors_of(proto) if one.data_location == TensorProto.EXTERNAL]
+    for tensor in rest:
+        if not any(tensor is one for one in apart):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(model.value(tensor), tensor.name))
+
+
+def _located(text: str) -> dict[str, Any]:
+    """A message, and the number of the first node that it names, -1 where it names none."""
+    found = _MARKED.search(text)
+    return {"text": text, "node": int(found[1]) if found else -1}

@@ -1,0 +1,51 @@
+"""What TensorRT says, as a clause that a person can read."""
+
+import re
+
+_TOO_LONG = 300
+# "(condition) && "reason"", "Assertion failed: condition: reason"
+_QUOTED = re.compile(r'&&\s*"(?P<reason>.*)"\s*$', re.DOTALL)
+_ASSERTED = re.compile(r"Assertion failed: .*?: (?P<reason>[A-Z`].*)$", re.DOTALL)
+_CODED = re.compile(r"Error Code \d+: (?P<kind>[A-Z][\w ]*?) ?\((?P<reason>.*?)(?: In \S+ at /.*)?\)?$")
+_DRIVER = re.compile(r"Cuda Runtime|CUDA driver|catchCudaError", re.IGNORECASE)
+_NODE = re.compile(r"\(?surgeon-node-\d+\w*\)?[:\]]? ?")
+# What the parser says of an op that it has no importer for, and of one that may be a plugin.
+NO_IMPORTER = "TensorRT's parser does not read this op"
+ENDS = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
+_KNOWN = (
+    (re.compile(r"^false$"), NO_IMPORTER),
+    (re.compile(r"[Pp]lugin(?: creator.*?)?(?: was)? not found|failed to load \w+ plugin"), NO_IMPORTER),
+    (re.compile(r"convertDtype\(onnxDtype\.elem_type|importInitializers"), ENDS),
+    (
+        re.compile(r"Ax(?:is|es) input must resolve|axis is not a constant"),
+        "TensorRT wants the axes to be known when the network is built",
+    ),
+    (re.compile(r"doesn't support mo\w+ than (\d+) outputs"), r"TensorRT gives the first \1 of its outputs only"),
+    (
+        re.compile(r"is a shape tensor and must have type.*?Type is (\w+)"),
+        r"a size is computed from an input of \1, and TensorRT computes sizes in integers",
+    ),
+)
+
+
+def plain(message: str) -> str:
+    """The reason in a message of TensorRT's, a clause without a full stop, and without the names that nodes have here.
+
+    What is known to mean something is said so; of the rest the conditions of the source and its lines are cut off.
+    """
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Invalid Node - ")]
+    told = [line for line in lines if not _DRIVER.search(line)] or lines or [message]
+    text = " ".join(told)
+    for pattern, words in _KNOWN:
+        found = pattern.search(text)
+        if found is not None:
+            return found.expand(words)
+    for pattern in (_QUOTED, _ASSERTED, _CODED):
+        found = pattern.search(told[0].strip())
+        if found is not None:
+            text = found["reason"]
+            break
+    else:
+        text = told[0]
+    text = " ".join(_NODE.sub("", text).split()).rstrip(".!")
+    return text if len(text) <= _TOO_LONG else f"{text[:_TOO_LONG]}…"
