@@ -1,6 +1,7 @@
 """What children are asked to do in tests."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -91,3 +92,9 @@ def public_names(argument, note):
     import surgeon
 
     return {"all": len(surgeon.__all__), "name": surgeon.rule.__name__}, []
+
+
+def parse(argument, note):
+    """Ends its process as a parser may, at the second node."""
+    note({"stage": "parse", "node": 1})
+    os.kill(os.getpid(), signal.SIGSEGV)

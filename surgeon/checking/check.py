@@ -27,7 +27,7 @@ from surgeon.running.runtime import require_libraries
 from surgeon.shapes.indexed import shapes_of
 from surgeon.target import names, target_of, targets
 from surgeon.targets import support
-from surgeon.targets.target import Examination, Target, RuntimeWish
+from surgeon.targets.target import Examination, RuntimeWish, Target
 
 
 def check(
@@ -140,10 +140,10 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
     dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
-    _check_opset(target, index, found)
     limits = target.limits_of(index, shapes)
     examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, wish)
     (target.examine or support.examine)(examination)
+    _check_opset(target, index, found)
     findings = Findings(without_echoes(list(found), wrong))
     findings.runtime = found.runtime
     if _is_sound(index):
@@ -158,7 +158,8 @@ def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:
     if opsets and version and version not in opsets:
         title = f"{target.title} {target.version}".strip()
         told = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, the model's is {version}"
-        found.add("advice", "", told, stops=version < opsets[0])
+        is_read = found.runtime is not None and found.runtime.title != ""  # by the runtime itself, whatever it promises
+        found.add("advice", "", told, stops=version < opsets[0] and not is_read)
 
 
 def _complete(found: Diagnostic, is_of_torch: bool) -> None:

@@ -10,7 +10,18 @@ from surgeon.indexing.scope import Node
 SHOWN = 5  # nodes named for one finding
 _QUOTED, _ANY = re.compile(r"'[^']*'"), "'…'"
 Kind = Literal[
-    "mapping", "opset", "schema", "kernel", "plugin", "restriction", "dtype", "shape", "model", "load", "build", "advice"
+    "mapping",
+    "opset",
+    "schema",
+    "kernel",
+    "plugin",
+    "restriction",
+    "dtype",
+    "shape",
+    "model",
+    "load",
+    "build",
+    "advice",
 ]
 Link = Literal["mapping", "op", "kernel", ""]
 

@@ -16,7 +16,7 @@ from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.targets.support import check_schema, local_functions, missing_op
 from surgeon.targets.target import Examination
 from surgeon.targets.tensorrt_limits import EXEMPT
-from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, tensorrt_ops, tensorrt_version
+from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
 from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
 
 # What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
@@ -49,8 +49,16 @@ class Complaint:
 
     def note(self, found: Diagnostics) -> None:
         """Put it among what was found."""
-        at, told = place_of(self.node), spelled(self.node)
-        found.add(self.kind, told, self.reason, link=self.link, at=at, node=self.node, helps=self.helps, stops=self.stops)
+        found.add(
+            self.kind,
+            spelled(self.node),
+            self.reason,
+            link=self.link,
+            at=place_of(self.node),
+            node=self.node,
+            helps=self.helps,
+            stops=self.stops,
+        )
 
 
 class TensorrtSupport:
@@ -172,6 +180,8 @@ class TensorrtSupport:
             return
         if check_schema(node, opset, self.dtypes, self.found):
             return
+        if not listed.rtx:
+            self._note("advice", node, f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does", stops=False)
         for reason, help_ in self.limits.of(node):
             self._note("restriction", node, reason, "", *filter(None, [help_]))
         self._check_types(node, listed)

@@ -93,8 +93,8 @@ def _scatter_nd(site: NodeFacts) -> Found:
 
 
 def _scatter_elements(site: NodeFacts) -> Found:
-    if site.attribute("reduction", "none") == "mul":
-        yield "TensorRT does not scatter with the reduction mul", ""
+    if site.attribute("reduction", "none") != "none":
+        yield "TensorRT scatters without a reduction only", "the plugin ScatterElements has reductions"
 
 
 def _lp_pool(site: NodeFacts) -> Found:
@@ -168,9 +168,9 @@ def _constant_input(position: int, name: str) -> Limit:
 def _dequantize(site: NodeFacts) -> Found:
     if site.dtype(0) in ("uint8", "int32"):
         yield f"TensorRT dequantizes no {site.dtype(0)}", "quantise to int8"
-    elif site.dtype(0) in ("int4", "float4e2m1") and (shape := site.shape(0)) and isinstance(shape[-1], int):
-        if shape[-1] % 2:
-            yield "TensorRT wants an even number of elements of four bits", ""
+    last = (site.shape(0) or (0,))[-1]
+    if site.dtype(0) in ("int4", "float4e2m1") and isinstance(last, int) and last % 2:
+        yield "TensorRT wants an even number of elements of four bits", ""
     yield from _zero_point(site)
 
 

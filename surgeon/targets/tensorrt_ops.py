@@ -1,7 +1,8 @@
 """The ops of ONNX that TensorRT reads, as its parser's documentation lists them (TensorRT 11.1, opsets 9 to 24).
 
 A list of names and of the types that the data may have; it does not speak of opsets one by one, and so it tells what
-is documented, which is no proof.
+is documented, which is no proof.  Beside it stands where TensorRT-RTX differs, as its parser said when it was asked
+(`tests/make_tensorrt_tables.py`).
 """
 
 import json
@@ -21,17 +22,27 @@ READ_RIGHT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TensorrtOp:
-    """One op.  types: of its data, as schemas spell them ("float"); since: the first version that reads it."""
+    """One op.
+
+    types: of its data, as schemas spell them ("float"); since: the first version that reads it; rtx: whether
+    TensorRT-RTX reads it.
+    """
 
     name: str
     supported: bool
     types: frozenset[str]
     since: str
+    rtx: bool
 
 
 def tensorrt_version() -> str:
     """The version of TensorRT that the list is of."""
     return str(_table()["tensorrt"])
+
+
+def rtx_version() -> str:
+    """The version of TensorRT-RTX that was asked where it differs."""
+    return str(_table()["tensorrt_rtx"]["version"])
 
 
 def tensorrt_opsets() -> range:
@@ -43,8 +54,15 @@ def tensorrt_opsets() -> range:
 @cache
 def tensorrt_ops() -> Mapping[str, TensorrtOp]:
     """All ops of the list by name; those that are not in it are unknown."""
+    rtx: Mapping[str, bool] = _table()["tensorrt_rtx"]["differs"]
     return {
-        name: TensorrtOp(name, row["supported"], frozenset(row.get("types", ())), row.get("since", ""))
+        name: TensorrtOp(
+            name,
+            row["supported"],
+            frozenset(row.get("types", ())),
+            row.get("since", ""),
+            rtx.get(name, row["supported"]),
+        )
         for name, row in _table()["ops"].items()
     }
 

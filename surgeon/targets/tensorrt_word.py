@@ -24,19 +24,21 @@ SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
 def examine(asked: Examination) -> None:
-    """Note what TensorRT does not take of a model."""
+    """Note what TensorRT does not take of a model.  Raises ModelFileError where it cannot be given the weights."""
     support = TensorrtSupport(asked)
     support.check()
     library = installed(asked.wish.library) if asked.wish.load else None
     if library is None:
         silence = SILENCE if asked.wish.load else "its parser was not asked"
-        asked.found.runtime = RuntimeWord(silence=f"by the tables of its documentation, {tensorrt_version()}: {silence}")
+        tables = f"by the tables of its documentation, {tensorrt_version()}"
+        asked.found.runtime = RuntimeWord(silence=f"{tables}: {silence}")
         for complaint in support.complaints:
             complaint.note(asked.found)
         _note_ends(asked, support)
         return
     from surgeon.tensorrt.asking import Asking  # it brings what starts processes
 
+    asked.index.model.check_data()
     wish = asked.wish
     nodes = _numbered(asked)
     outputs = {number: made for number, node in nodes.items() if (made := _outputs(asked, node)) is not None}
@@ -45,7 +47,7 @@ def examine(asked: Examination) -> None:
     asking = Asking(library, wish.run_time, wish.device, wish.dims)
     said = asking.of(asked.index.model, aside, outputs)
     _merge(asked, support, said.faults, nodes, of_tables)
-    title = f"{library.title} {said.version}".strip()
+    title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine else ""
     asked.found.runtime = RuntimeWord(
         title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds
@@ -99,7 +101,7 @@ def _merge(
     """Note the parser's faults in the words of the tables, where these have some."""
     refused = {nodes[one.node]: one for one in faults if one.node in nodes}
     for complaint in support.complaints:
-        if not complaint.stops or complaint.node in refused or complaint.node in of_tables:
+        if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
             complaint.note(asked.found)
     told = {complaint.node for complaint in support.complaints if complaint.stops}
     for node, fault in refused.items():

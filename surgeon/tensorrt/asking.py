@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from surgeon.errors import UsageError
@@ -44,7 +43,6 @@ class Hearing:
     """
 
     library: Library
-    version: str = ""
     faults: list[Objection] = field(default_factory=list)
     is_whole: bool = True
     layers: int = 0
@@ -117,7 +115,7 @@ class Asking:
         left(child)
         if isinstance(result, Answer):
             said.seconds += result.seconds
-            said.version, said.layers = result.value["version"], result.value["layers"]
+            said.layers = result.value["layers"]
             return result.value
         said.faults.append(self._ended(result, function))
         said.is_whole = False
@@ -131,7 +129,8 @@ class Asking:
             told = f"TensorRT's {what} takes more than {self.run_time:g} s: give it more, as in --run-time"
             return Objection(None, f"{told} {5 * self.run_time:g}", function)
         if failure.why == "memory":
-            return Objection(None, f"TensorRT's {what} takes more than {memory_limit(WHOLE) / 1e9:.1f} GB of memory", function)
+            limit = f"{memory_limit(WHOLE) / 1e9:.1f} GB"
+            return Objection(None, f"TensorRT's {what} takes more than {limit} of memory", function)
         how = f" ({failure.how})" if failure.how else ""
         return Objection(at if at >= 0 else None, f"TensorRT's {what} ends its process{how}", function)
 

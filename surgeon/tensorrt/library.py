@@ -28,10 +28,10 @@ class Library:
 
     @property
     def version(self) -> str:
-        """Its version, "" where nothing tells it."""
+        """Its version, three numbers; "" where nothing tells it."""
         for name in self.distributions:
             try:
-                return metadata.version(name)
+                return ".".join(metadata.version(name).split(".")[:3])
             except metadata.PackageNotFoundError:
                 continue
         return ""

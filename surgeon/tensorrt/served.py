@@ -29,6 +29,8 @@ _PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1
 # What the parser logs before it takes up a node.
 _PARSING = ("Static check for parsing node", "Parsing node")
 
+DECIDES = "tells sizes or axes, and TensorRT wants to know them when it builds"
+
 Dims = Sequence[int | str | None]
 Made = Sequence[tuple[str, int, Dims]]
 """The outputs of a node: name, `TensorProto.DataType`, dims."""
@@ -74,6 +76,9 @@ def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
     with Model.open(asked.source.model) as model:
         parsed = _Parsed(asked.source, model, note)
         told = parsed.told()
+        told["faults"] += [
+            {"code": "BUILD", "node": -1, "text": f"input '{name}' {DECIDES}"} for name in told["shape_inputs"]
+        ]
         if not told["faults"]:
             note({"stage": "build"})
             told |= parsed.build(asked)
@@ -81,11 +86,11 @@ def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
 
 
 def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any], list[Any]]:
-    """The version of a library, and whether its parser has each op."""
+    """Whether the parser of a library has each op."""
     trt, log = _loaded(asked[0])
     builder = trt.Builder(log)
     parser = trt.OnnxParser(builder.create_network(0), log)
-    return {"version": trt.__version__, "ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
+    return {"ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
 
 
 class _Parsed:
@@ -116,10 +121,8 @@ class _Parsed:
         faults = [self._fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
         inputs = [self._network.get_input(place) for place in range(self._network.num_inputs)]
         return {
-            "version": self._trt.__version__,
             "faults": faults,
             "layers": self._network.num_layers,
-            "free": [one.name for one in inputs if -1 in tuple(one.shape) and not one.is_shape_tensor],
             "shape_inputs": [one.name for one in inputs if one.is_shape_tensor],
         }
 

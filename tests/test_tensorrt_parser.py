@@ -1,0 +1,248 @@
+"""TensorRT's own parser and builder: asked in a child, its word at the nodes, and the tables held against it."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon import ModelFileError, UsageError
+from surgeon.file.model import Model
+from surgeon.running.children import Child, Task
+from surgeon.targets.tensorrt_ops import rtx_version
+from surgeon.tensorrt import library, served
+from surgeon.tensorrt.asking import Asking, profile_of
+from surgeon.tensorrt.library import installed
+from surgeon.tensorrt.words import plain
+from surgeon.testing import parse
+from tests import make_tensorrt_tables
+from tests.command_line import run
+from tests.onnx_cases import onnx_cases
+from tests.sampling import chosen
+
+LIBRARY = installed()
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="there is no tensorrt-rtx: it has wheels for few platforms")
+HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
+
+# What the documentation of TensorRT refuses and the parser of TensorRT-RTX passes, and why it stays refused.
+DOCUMENTED = {
+    "Attention": "of three axes, and of caches by length: parsed, and most are refused by the builder",
+    "AveragePool": "over one axis: documented for two and three",
+    "BlackmanWindow": "of a size that is an input: parsed, and to build it the size must be known",
+    "CumSum": "along an axis that is an input: parsed, and to build it the axis must be known",
+    "Equal": "of uint8: documented for other dtypes",
+    "GridSample": "of volumes: documented for pictures",
+    "HammingWindow": "of a size that is an input: parsed, and to build it the size must be known",
+    "HannWindow": "of a size that is an input: parsed, and to build it the size must be known",
+    "LSTM": "in batches first: documented for sequences first",
+    "MaxPool": "over one axis: documented for two and three",
+    "Range": "in floats between inputs: parsed, and to build it they must be known",
+    "Resize": "in the mode cubic: documented for nearest and linear",
+    "Slice": "along axes that are an input: parsed, and to build it they must be known",
+}
+# What the tables have nothing against and the parser refuses, and why they have not.
+UNTOLD = {
+    "test_affine_grid_3d_expanded": "sizes that are computed leave a negative one behind a Split",
+    "test_affine_grid_3d_align_corners_expanded": "sizes that are computed leave a negative one behind a Split",
+    "test_bernoulli_expanded": "random numbers like those of an integer tensor",
+    "test_celu_bfloat16": "the rank is not told, as the case names no shape",
+    "test_celu_float16": "the rank is not told, as the case names no shape",
+    "test_matmul_1d_3d": "a vector times matrices of one row",
+    "test_range_bfloat16_type_positive_delta_expanded": "a size computed from an input of floats",
+    "test_range_float16_type_positive_delta_expanded": "a size computed from an input of floats",
+    "test_range_float_type_positive_delta_expanded": "a size computed from an input of floats",
+}
+
+
+def model(body, head="(float[2, 4] x) => (float[2, 4] y)", opset=17, more="", functions=""):
+    """A model from ONNX text."""
+    return parse(f"{HEADER.format(opset=opset, more=more)}{head} {{ {body} }} {functions}")
+
+
+def reasons(found):
+    """What stops a model, with the op at which it is told."""
+    return [(one.op, one.reason) for one in found if one.stops]
+
+
+def cases():
+    """ONNX's own cases of single ops and of functions' bodies: one in nine, or all."""
+    return chosen(lambda: onnx_cases()[::9], onnx_cases)
+
+
+def test_the_tables_agree_with_the_parser():
+    untold, undocumented = [], Counter()
+    for case in cases():
+        with Model.open(case.model) as opened:
+            refused = bool(Asking(LIBRARY, 60.0).of(opened, {}, {}).faults)
+        told = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.stops]
+        plugin = any("TensorRT-RTX" in one.reason for one in surgeon.check(case.model, "tensorrt", load=False))
+        if refused and not told and not plugin and case.name not in UNTOLD:
+            untold.append(case.name)
+        if told and not refused and all(one.kind != "advice" for one in told):
+            undocumented[next(one.op for one in told).removeprefix("ai.onnx::")] += 1
+    assert not untold
+    assert set(undocumented) <= set(DOCUMENTED)
+
+
+def test_the_table_of_tensorrt_rtx_is_that_of_the_parser():
+    """`python -m tests.make_tensorrt_tables` writes it anew."""
+    if LIBRARY.version != rtx_version():
+        pytest.skip(f"the table is of TensorRT-RTX {rtx_version()}, and {LIBRARY.version} is installed")
+    assert json.loads(make_tensorrt_tables.TABLE.read_text())["tensorrt_rtx"] == make_tensorrt_tables.asked()
+
+
+def test_every_refusal_is_told_at_its_node():
+    """Also those behind a node at which the parser stops, and inside of a function."""
+    found = surgeon.check(
+        model(
+            "s = Shape(x) o = Constant<value_ints=[0]>() a = Gather(s, o) b = Sub(a, a) r = ReduceSum(x, b)"
+            " d = foo.Bar(x) z = LpPool<kernel_shape = [1], p = 3>(x) y = Add(x, z)",
+            more=', "foo" : 1',
+            functions='<domain: "foo", opset_import: ["" : 17]> Bar (u) => (v) { v = Det(u) }',
+        ),
+        "tensorrt",
+    )
+    assert {op for op, _ in reasons(found)} == {"ai.onnx::ReduceSum", "ai.onnx::Det", "ai.onnx::LpPool"}
+    assert found.runtime.is_whole is False or found.runtime.layers
+
+
+def test_what_the_parser_takes_stands_whatever_the_tables_say():
+    volume = model("y = GridSample(x, p)", "(float[1,2,3,4,4] x, float[1,3,4,4,3] p) => (float[1,2,3,4,4] y)", 20)
+    assert surgeon.check(volume, "tensorrt", load=False)
+    assert not surgeon.check(volume, "tensorrt")
+
+
+def test_what_it_reads_as_another_op_is_told_though_it_takes_it():
+    found = surgeon.check(
+        model(
+            "y = foo.Gelu(x)",
+            more=', "foo" : 1',
+            functions='<domain: "foo", opset_import: ["" : 17]> Gelu (u) => (v) { v = Relu(u) }',
+            opset=20,
+        ),
+        "tensorrt",
+    )
+    assert [op for op, reason in reasons(found) if "goes by the name" in reason] == ["foo::Gelu"]
+
+
+def test_inputs_of_a_dtype_that_it_has_not_are_named():
+    found = surgeon.check(model("y = Cast<to = 1>(x)", "(uint32[2] x) => (float[2] y)"), "tensorrt")
+    assert reasons(found) == [("", "the input 'x' is uint32, and TensorRT has no tensors of uint32")]
+
+
+def test_a_build_needs_no_gpu_and_tells_its_sizes(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(model("y = Relu(x)", "(float[batch, 4] x) => (float[batch, 4] y)"), path)
+    done = run("check", str(path), "--target", "tensorrt", "--build", "--sm", "80", "--dim", "batch=1:4:8")
+    assert done.exit_code == 0
+    assert f"As TensorRT-RTX {LIBRARY.version} reads it: " in done.output
+    assert "an engine for SM80 with batch=1:4:8: " in done.output
+
+
+def test_what_parses_and_does_not_build_is_told():
+    """The axis is an input: the builder would have to know it."""
+    found = surgeon.check(
+        model("y = CumSum(x, k)", "(float[2, 4] x, int64 k) => (float[2, 4] y)"), "tensorrt", build=True
+    )
+    assert [one.kind for one in found if one.stops] == ["build"]
+    assert "input 'k' tells sizes or axes" in found[0].reason
+
+
+def test_a_profile_takes_what_is_given_and_what_follows_from_it():
+    made = model("y = Relu(x) w = Relu(z)", "(float[batch, past] x, float[batch, total] z) => (float[batch, past] y)")
+    made.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "past + 2"
+    with Model.open(made) as opened:
+        profile, known = profile_of(opened, {"batch": (1, 4, 8)})
+    least, best, largest = profile["z"]
+    assert [shape[0] for shape in (least, best, largest)] == [1, 4, 8]
+    assert known["batch"] == (1, 4, 8)
+    assert best[1] == profile["x"][1][1] + 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"trt": "tensorrt-12"}, "There is no TensorRT 'tensorrt-12'; choose tensorrt-rtx or tensorrt."),
+        ({"build": True, "sm": "90"}, "no GPU of compute capability '90'; choose one of 75, 80"),
+        ({"build": True, "dims": {"batch": (8, 4, 1)}}, "The sizes of 'batch' are out of order"),
+        ({"build": True, "dims": {"nobody": 3}}, "No input has a free dimension 'nobody'"),
+        ({"dims": {"batch": 3}}, "Sizes are for a build"),
+        ({"build": True, "load": False}, "To build a model TensorRT has to read it"),
+        ({"target": "ort", "build": True}, "Engines are TensorRT's, and the target is ort"),
+    ],
+)
+def test_bad_settings_are_one_sentence(settings, words):
+    wanted = {"target": "tensorrt", **settings}
+    with pytest.raises(UsageError, match=r"\.$") as caught:
+        surgeon.check(model("y = Relu(x)", "(float[batch, 4] x) => (float[batch, 4] y)"), **wanted)
+    assert words in str(caught.value)
+
+
+def test_a_library_that_is_not_installed_is_said_only_where_it_was_asked_for(monkeypatch):
+    monkeypatch.setattr(library.Library, "module", None)
+    with pytest.raises(UsageError, match="pip install tensorrt-rtx"):
+        installed("tensorrt-rtx")
+    found = surgeon.check(model("y = Det(x)"), "tensorrt")
+    assert found.runtime.silence.startswith("by the tables of its documentation, 11.1: pip install tensorrt-rtx")
+    assert reasons(found)
+
+
+def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
+    """The node that it was at is told."""
+    import surgeon.tensorrt.asking as asking
+
+    monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
+    with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
+        said = Asking(LIBRARY, 60.0).of(opened, {}, {})
+    assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ends its process (SIGSEGV)")]
+
+
+def test_weights_are_read_where_they_lie(tmp_path):
+    """In the file, in an external file, and inside of a Constant."""
+    body = "c = Constant<value = float[1] {1}>() w2 = Mul(w, c) y = MatMul(x, w2)"
+    made = model(body, "(float[2, 64] x) => (float[2, 64] y)")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    made.graph.node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.ones((1, 64, 64), np.float32)[0]))
+    onnx.save(made, tmp_path / "in.onnx")
+    onnx.save(made, tmp_path / "out.onnx", save_as_external_data=True, size_threshold=0, convert_attribute=True)
+    for name in ("in.onnx", "out.onnx"):
+        assert not surgeon.check(tmp_path / name, "tensorrt", build=True)
+    for data in [path for path in tmp_path.iterdir() if path.suffix != ".onnx"]:
+        data.unlink()
+    with pytest.raises(ModelFileError, match="put it by the model"):
+        surgeon.check(tmp_path / "out.onnx", "tensorrt")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("false", "TensorRT's parser does not read this op"),
+        ('(p == 1 || p == 2) && "Only L1 and L2 are supported."', "Only L1 and L2 are supported"),
+        ("Assertion failed: x.y(z): ScatterND with reduction is not taken.", "ScatterND with reduction is not taken"),
+        (
+            "Invalid Node - surgeon-node-7\nITensor::getDimensions: Error Code 4: API Usage Error (surgeon-node-7: "
+            "Key and Value must have the same shape In validate at /_src/a.cpp:9)\n[x::catchCudaError::2] Error Code 1:"
+            " Cuda Runtime (In f at /_src/b.cpp:250 (cudaError 35: CUDA driver version is insufficient))",
+            "Key and Value must have the same shape",
+        ),
+        ("x" * 900, "x" * 300 + "…"),
+    ],
+)  # fmt: skip
+def test_its_messages_become_clauses(message, words):
+    assert plain(message) == words
+
+
+def test_nodes_of_one_name_are_told_apart():
+    """Each goes under a number of its own, in functions and bodies too."""
+    made = model("a = Relu(x) y = Det(a)")
+    for node in made.graph.node:
+        node.name = "same"
+    source = served.Source(LIBRARY.module, made.SerializeToString())
+    child = Child()
+    try:
+        told = child.run(Task("surgeon.tensorrt.served:parse", source, 60.0)).value
+    finally:
+        child.end()
+    assert [one["node"] for one in told["faults"]] == [1]
