@@ -77,7 +77,7 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
             (INPUT, [value.name for value in proto.input]),
         ):
             patch.delete_all(where, field, [place for place, name in enumerate(names) if name in dropped])
-    fresh = [tensor for tensor in scope._new_initializers if scope.is_read(tensor.name)]
+    fresh = [tensor for tensor in scope._new_initializers if scope.is_read(tensor.name) or tensor.name in scope.held]
     if fresh:
         patch.insert_tensors(where, INITIALIZER, len(proto.initializer), fresh)
         if index.ir_version < 4 and scope.parent is None:

@@ -129,5 +129,6 @@ GROUPS = {
         "bias_gelu",
         "linear",
     ),
+    "tensorrt": ("onnx", "expand"),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "linear"),
 }

@@ -16,10 +16,19 @@ from surgeon.misses.findings import Finding, Kind
 from surgeon.ops.attributes import dtype_name, dtype_word
 from surgeon.ops.node_check import check_node
 from surgeon.rewriting.replacements import Workshop
-from surgeon.rewriting.runnable import NoKernel, broken_limit, had_kernels, later_opset, limits_for, provider_of
+from surgeon.rewriting.runnable import (
+    NoKernel,
+    broken_limit,
+    had_kernels,
+    later_opset,
+    limits_for,
+    provider_of,
+    runs_already,
+)
 from surgeon.rules.rule import Plan, Rule, broken
 from surgeon.shapes.facts import spelled
 from surgeon.shapes.indexed import shapes_of
+from surgeon.target import target_of
 
 if TYPE_CHECKING:
     from surgeon.diagnosis.limits import Limits
@@ -92,6 +101,8 @@ class Acceptance:
             if rule.ep not in (None, self.provider):
                 raise Declined(_finding("target", compiled, match, f"it is for the execution provider {rule.ep} alone"))
             _require_dtype(rule, compiled, match)
+            if rule.lacking and runs_already(self.target, self.provider, self.limits, match):
+                raise Declined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
             match.require_claims()
             for condition in rule.conditions:
                 self.workshop.require(condition, compiled, match)

@@ -88,6 +88,17 @@ def had_kernels(provider: str, match: Match) -> bool:
     return lacking_kernel(provider, nodes, dtypes, scope.versions, is_there=True) is None
 
 
+def runs_already(target: str, provider: str | None, limits: "Limits | None", match: Match) -> bool:
+    """Whether a target runs the nodes of a match as they stand; True where it is not known that it does not."""
+    found = target_of(target)
+    reads = found.reads if isinstance(found, Target) else None
+    if limits is not None and any(True for node in match.nodes for _ in limits.of(node)):
+        return False
+    if reads is not None:
+        return all(reads(node.proto) for node in match.nodes)
+    return provider is None or had_kernels(provider, match)
+
+
 def limits_for(target: str, index: Index) -> "Limits | None":
     """The limits of a target that says some."""
     found = target_of(target)

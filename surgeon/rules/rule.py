@@ -84,6 +84,7 @@ class Rule:
         ep: the only execution provider for which it is worth its while.
         unsuited: targets that take a kind of form that it has, but not this one, and why.
         dtypes: names of the dtypes that the first output of a match may have; empty for all.
+        lacking: it is for what the target does not run alone.
 
     Examples:
         >>> from surgeon.patterns.gelu import gelu
@@ -104,6 +105,7 @@ class Rule:
     ep: str | None = None
     unsuited: Mapping[str, str] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
+    lacking: bool = False
     _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
     _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
 
@@ -264,6 +266,7 @@ def rule(
     unsuited: Mapping[str, str] | None = None,
     dtypes: str | Sequence[str] = (),
     form_patterns: Sequence[Function] | None = None,
+    lacking: bool = False,
 ) -> Callable[[Function], Rule]:
     """Make a rule of the decorated replacement.
 
@@ -292,6 +295,8 @@ def rule(
             of a dtype, or several names; of any other dtype, or of one that is not known, it is refused.  All by
             default.
         form_patterns: those by which what the decorated function writes is recognised, as `patterns` of `Rule.on`.
+        lacking: fire only where the target does not run what is there: it has no kernel for a node, or does not take it
+            as it stands.
 
     Returns:
         A decorator that makes a Rule.  A form, or an unsuited target, that is not installed is left alone.
@@ -328,6 +333,7 @@ def rule(
             ep,
             dict(unsuited or {}),
             _named_dtypes(dtypes),
+            lacking,
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, patterns=form_patterns)(function)

@@ -1,6 +1,7 @@
 """Searches for rules that no pattern can say: `@rule(search=searches.repeated_nodes)`."""
 
 from surgeon.matching.search import Found, Search
+from surgeon.searches.bodies import defined_nodes, standard_body
 from surgeon.searches.branches import decided_branches
 from surgeon.searches.decided import always_true, never_true, one_sided
 from surgeon.searches.equal_initializers import equal_initializers
@@ -17,12 +18,14 @@ __all__ = [
     "always_true",
     "constant_subgraphs",
     "decided_branches",
+    "defined_nodes",
     "equal_initializers",
     "gathers_in_order",
     "neutral_arithmetic",
     "never_true",
     "one_sided",
     "repeated_nodes",
+    "standard_body",
     "unnamed_arguments",
     "unread_nodes",
 ]
