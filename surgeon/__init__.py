@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions as CheckOptions
     from surgeon.ops.own_ops import OwnOps as OwnOps
     from surgeon.ops.torch_schemas import torch_schema as torch_schema
+    from surgeon.plugins import declare_plugin as declare_plugin
     from surgeon.rewriting.result import Report as Report
     from surgeon.rewriting.result import Site as Site
     from surgeon.rewriting.rewrite import find as find
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from surgeon.rules.expansion import emit_body as emit_body
     from surgeon.rules.functions import LocalFunction as LocalFunction
     from surgeon.rules.functions import function as function
+    from surgeon.rules.plugin import plugin_rule as plugin_rule
     from surgeon.rules.rule import Rule as Rule
     from surgeon.rules.rule import rule as rule
     from surgeon.target import Provider as Provider
@@ -82,12 +84,14 @@ _HOMES = {
     "misses.findings": ("Mismatch",),
     "ops.own_ops": ("OwnOps",),
     "ops.torch_schemas": ("torch_schema",),
+    "plugins": ("declare_plugin",),
     "rules.expansion": ("emit_body",),
     "explaining.explain": ("explain",),
     "rules.functions": ("LocalFunction", "function"),
     "models.options": ("CheckOptions",),
     "rewriting.result": ("Report", "Site"),
     "rewriting.rewrite": ("find", "rewrite"),
+    "rules.plugin": ("plugin_rule",),
     "rules.rule": ("Rule", "rule"),
     "searches": ("searches",),
     "target": ("Provider",),

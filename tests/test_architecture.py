@@ -21,7 +21,7 @@ FLOORS = (
     "errors limits listing packs",
     "target",
     "parcels file ops words",
-    "implementations graph indexing",
+    "implementations graph indexing plugins",
     "shapes",
     "lending running inputs validity",
     "verdicts matching opsets diagnosis tensorrt",

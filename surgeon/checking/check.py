@@ -21,6 +21,7 @@ from surgeon.implementations import is_python
 from surgeon.indexing.index import Index
 from surgeon.limits import RUN_TIME
 from surgeon.ops.torch_names import lost
+from surgeon.plugins import without_plugins
 from surgeon.rewriting.rewrite import Source, paused_collector
 from surgeon.rewriting.runnable import provider_of
 from surgeon.running.runtime import require_libraries
@@ -51,7 +52,8 @@ def check(
             installed, else tables of its documentation), or another that is installed.
         ep: the execution provider of ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told
             and does not count.
-        custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them.
+        custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
+            for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
         load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
             Runtime's CPU provider, have that load it.
         run_time: seconds of processor time in which it has to load, or to be built.
@@ -76,8 +78,10 @@ def check(
     if ep is not None and len(wanted.providers) < 2:
         raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
     provider = provider_of(target, ep)
-    wish = _wish(wanted, load, run_time, trt, build, sm, dims or {})
-    libraries = require_libraries(custom_ops)
+    custom_ops = without_plugins(custom_ops)
+    own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
+    wish = _wish(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
+    libraries = require_libraries([path for path in custom_ops if str(path) not in own])
     custom = CustomOps(libraries)
     with Model.open(_exported(source) if isinstance(source, gs.Graph) else source) as model:
         with paused_collector():
@@ -102,6 +106,7 @@ def _wish(
     build: bool,
     sm: str,
     dims: Mapping[str, int | tuple[int, int, int]],
+    plugins: Sequence[str],
 ) -> RuntimeWish:
     """What is wanted of the target's own runtime.  Raises UsageError where that has none that can be asked."""
     if target.name != "tensorrt" and (trt is not None or build or dims):
@@ -111,7 +116,14 @@ def _wish(
     if dims and not build:
         raise UsageError("Sizes are for a build; give build too.")
     ranges = {name: size if isinstance(size, tuple) else (size, size, size) for name, size in dims.items()}
-    return RuntimeWish(load, run_time, trt, sm if build else None, ranges)
+    return RuntimeWish(load, run_time, trt, sm if build else None, ranges, plugins)
+
+
+def _found(library: str) -> str:
+    """The full path of a library.  Raises UsageError where there is none."""
+    if not Path(library).is_file():
+        raise UsageError(f"There is no library of plugins '{library}': give the path of a shared library.")
+    return str(Path(library).absolute())
 
 
 def checked() -> list[str]:

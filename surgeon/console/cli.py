@@ -77,6 +77,13 @@ def main() -> None:
     help="Write out the calls of local functions before the rules run, by name (domain::Name), or of all.",
 )
 @click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="OP=PLUGIN[:VERSION]",
+    help="Write a placeholder as a TensorRT plugin: mylib::op=MyPlugin:1, or ...:1,attribute=field; repeatable.",
+)
+@click.option(
     "--target", type=TargetName(), default="ort", show_default=True, help="Where the model is to run."
 )
 @click.option(
@@ -109,6 +116,7 @@ def rewrite(
     output: str,
     names: Sequence[str],
     inline: Sequence[str],
+    plugins: Sequence[str],
     report_path: str | None,
     quiet: bool,
     diff: bool,
@@ -124,8 +132,9 @@ def rewrite(
     """
     from surgeon.rewriting.rewrite import rewrite as run
 
-    if not names and not inline:
+    if not names and not inline and not plugins:
         raise UsageError("Nothing is asked for; name rules with --rules, or local functions with --inline.")
+    rules: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *names]
     if report_path is not None:
         _check_report_path(report_path, source, output)
 
@@ -141,7 +150,7 @@ def rewrite(
         with _progress(quiet) as progress:
             _, report = run(
                 source,
-                names,
+                rules,
                 inline=[name for item in inline for name in item.split(",") if name],
                 output=output,
                 expect=dict(expect),
@@ -156,6 +165,17 @@ def rewrite(
     show(report)
     if quiet:
         _whisper(report)
+
+
+def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
+    """The rules for placeholders that are to be plugins."""
+    if not specs:
+        return []
+    if target != "tensorrt":
+        raise UsageError(f"Plugins are TensorRT's, and the target is {target}; give --target tensorrt.")
+    from surgeon.rules.plugin import plugin_rules
+
+    return plugin_rules(specs)
 
 
 def _whisper(report: "Report") -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from surgeon.errors import UsageError
 from surgeon.limits import RUN_TIME
+from surgeon.plugins import without_plugins
 
 Check = Literal["sites", "model", "both", "none"]
 CHECKS = ("sites", "model", "both", "none")
@@ -19,7 +20,8 @@ class CheckOptions:
     Attributes:
         dims: sizes of symbolic dims by name.
         seed: of the random inputs.
-        custom_ops: libraries that ONNX Runtime registers, and Python files that implement ops.
+        custom_ops: libraries that ONNX Runtime registers, Python files that implement ops, and `.toml` files that
+            declare plugins (see `surgeon.declare_plugin`), which are read at once.
         rtol: relative tolerance, where that by dtype will not do.
         atol: absolute tolerance, where that by dtype will not do.
         inputs: for the check of the whole model, files of the user's own data (.npz, or folders of them), where random
@@ -51,6 +53,7 @@ class CheckOptions:
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):  # one path by itself is a list of one
             object.__setattr__(self, name, paths_of(getattr(self, name)))
+        object.__setattr__(self, "custom_ops", without_plugins(self.custom_ops))
 
     def require(self) -> None:
         """Raise UsageError for options that mean nothing."""

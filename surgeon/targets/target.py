@@ -37,6 +37,7 @@ class Target(BaseTarget):
         opsets: the versions of ai.onnx that it is documented for, None if any.
         also: targets whose forms the same runtime runs too.
         takes_libraries: custom ops may be brought to it.
+        loads_plugins: its own runtime loads libraries of plugins.
         knows_imports: it does without imports of domains that ONNX and ONNX Runtime have.
         wants_shapes: inputs and outputs of the graph must have a shape.
         check_header: notes what it does not read of a model's versions.
@@ -56,6 +57,7 @@ class Target(BaseTarget):
     opsets: range | None = None
     also: tuple[str, ...] = ()
     takes_libraries: bool = False
+    loads_plugins: bool = False
     knows_imports: bool = False
     wants_shapes: bool = False
     check_header: "Callable[[ModelProto, Diagnostics], None] | None" = None
@@ -76,7 +78,7 @@ class RuntimeWish:
 
     load: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
     it is to build the model for, None for no build.  dims: sizes of free dimensions as (least, best, largest).
-    run_time: seconds of processor time that it may take.
+    run_time: seconds of processor time that it may take.  plugins: libraries that it loads.
     """
 
     load: bool
@@ -84,6 +86,7 @@ class RuntimeWish:
     library: str | None = None
     device: str | None = None
     dims: "Mapping[str, tuple[int, int, int]]" = field(default_factory=dict)
+    plugins: "Sequence[str]" = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,4 +48,5 @@ TARGET = Target(
     opsets=tensorrt_opsets(),
     examine=_examine,
     reads=_reads,
+    loads_plugins=True,
 )

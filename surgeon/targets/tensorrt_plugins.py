@@ -8,8 +8,8 @@ attributes that a plugin does not declare, and stops at one that is missing; bot
 
 import difflib
 import json
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +18,7 @@ import onnx
 from onnx import AttributeProto
 
 from surgeon.ops.attributes import element_type, type_string, words
+from surgeon.plugins import Field, Plugin, Port, own_plugins
 
 DOMAIN = "trt.plugins"
 DOMAINS = frozenset((DOMAIN, "TRT"))  # some exporters write the second
@@ -27,50 +28,18 @@ _ONE = {"int": AttributeProto.INT, "float": AttributeProto.FLOAT, "string": Attr
 _MANY = {"int": AttributeProto.INTS, "float": AttributeProto.FLOATS, "weights": AttributeProto.TENSOR}
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output.  dtypes: as schemas spell them, empty where any will do.  like: whose dtype it has."""
-
-    name: str
-    dtypes: tuple[str, ...]
-    like: str
-    optional: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """An attribute.  kind: int, float, string or weights.  length: 0 where any will do.  allowed: values, if few."""
-
-    name: str
-    kind: str
-    length: int
-    required: bool
-    allowed: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """One version of one plugin.
-
-    since, deprecated, removed: versions of TensorRT, "" where it is not.  instead: what takes its place.
-    is_declared: whether its inputs, outputs and attributes are known.
-    """
-
-    name: str
-    version: str
-    since: str
-    deprecated: str
-    removed: str
-    instead: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    attributes: Mapping[str, Field] = field(hash=False)
-    is_declared: bool = True
+def plugins() -> Mapping[str, tuple[Plugin, ...]]:
+    """All plugins by name, the versions of each oldest first; those that users declared among them."""
+    own: dict[str, tuple[Plugin, ...]] = {}
+    for one in own_plugins():
+        others = own.get(one.name, _tabled().get(one.name, ()))
+        own[one.name] = (*(other for other in others if other.version != one.version), one)
+    return ChainMap(own, _tabled()) if own else _tabled()  # type: ignore[arg-type]  # it is only read
 
 
 @cache
-def plugins() -> Mapping[str, tuple[Plugin, ...]]:
-    """All plugins by name, the versions of each oldest first."""
+def _tabled() -> Mapping[str, tuple[Plugin, ...]]:
+    """The plugins of the table."""
     found: dict[str, list[Plugin]] = {}
     for row in _table()["plugins"]:
         found.setdefault(row["name"], []).append(_decoded(row))
@@ -121,8 +90,10 @@ def check_plugin(node: onnx.NodeProto, dtype_of: Callable[[str], int | None], in
         complaints += _arity("output", found, node.output, found.outputs)
         complaints += _attributes(found, node, in_function)
         complaints += _types(found, node, dtype_of)
-    if _string(node, NAMESPACE):
-        complaints.append(f'TensorRT\'s own {found.name} is in no namespace; write {NAMESPACE}="".')
+    if _string(node, NAMESPACE) != found.namespace:
+        where = f"the namespace {found.namespace!r}" if found.namespace else "no namespace"
+        whose = "" if found in own_plugins() else "TensorRT's own "
+        complaints.append(f'{whose}{found.name} is in {where}; write {NAMESPACE}="{found.namespace}".')
     return complaints
 
 

@@ -42,9 +42,10 @@ def examine(asked: Examination) -> None:
     wish = asked.wish
     nodes = _numbered(asked)
     outputs = {number: made for number, node in nodes.items() if (made := _outputs(asked, node)) is not None}
-    of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | support.plugins
+    apart = set() if wish.plugins else support.plugins  # with their libraries the parser has them
+    of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | apart
     aside = {number: made for number, made in outputs.items() if nodes[number] in of_tables}
-    asking = Asking(library, wish.run_time, wish.device, wish.dims)
+    asking = Asking(library, wish.run_time, wish.device, wish.dims, wish.plugins)
     said = asking.of(asked.index.model, aside, outputs)
     _merge(asked, support, said.faults, nodes, of_tables)
     title = f"{library.title} {library.version}".strip()

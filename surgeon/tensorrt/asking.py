@@ -1,6 +1,6 @@
 """A model before TensorRT: what its parser says of each node, and whether its builder makes an engine of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,13 +57,14 @@ class Asking:
     """What TensorRT is asked with.
 
     run_time: seconds of processor time that it may take for a model.  capability: of the GPU to build for, "SM86"; None
-    to parse only.  dims: sizes of free dimensions as (least, best, largest).
+    to parse only.  dims: sizes of free dimensions as (least, best, largest).  plugins: libraries to load.
     """
 
     library: Library
     run_time: float
     capability: str | None = None
     dims: Mapping[str, Range] = field(default_factory=dict)
+    plugins: Sequence[str] = ()
 
     def of(self, model: Model, aside: Mapping[int, Made], outputs: Mapping[int, Made]) -> Hearing:
         """Ask.
@@ -106,7 +107,8 @@ class Asking:
     def _source(self, model: Model, aside: Mapping[int, Made]) -> Source:
         module = self.library.module
         assert module is not None, "a library that is installed"
-        return Source(module, model.path if model.path is not None else bytes(model.data), aside)
+        source = model.path if model.path is not None else bytes(model.data)
+        return Source(module, source, self.plugins, aside)
 
     def _run(self, said: Hearing, function: str, argument: Any) -> dict[str, Any] | None:
         """The answer to one question; None where there is none, which is then a fault."""

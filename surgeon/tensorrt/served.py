@@ -42,13 +42,29 @@ Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
 class Source:
     """What TensorRT is to read.
 
-    library: the module to import.  aside: nodes of the main graph that are left out, by number, each with its outputs,
-    which become inputs of the model.
+    library: the module to import.  plugins: libraries of plugin creators to load.  aside: nodes of the main graph that
+    are left out, by number, each with its outputs, which become inputs of the model.
     """
 
     library: str
     model: Path | bytes
+    plugins: Sequence[str] = ()
     aside: Mapping[int, Made] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A node that TensorRT is to make a plugin of: the first of a model of that node alone.
+
+    fields: those that the plugin declares.
+    """
+
+    library: str
+    model: bytes
+    name: str
+    version: str
+    namespace: str
+    fields: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +109,49 @@ def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any],
     return {"ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
 
 
+def create(asked: Creation, note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """What TensorRT hands to the creator of a plugin for a node: each field as its kind and number of elements.
+
+    The creator is of our own and makes no plugin, so that none is needed: what it is handed is all that is asked.
+    """
+    trt, log = _loaded(asked.library)
+    handed: dict[str, tuple[str, int]] = {}
+    registry, kinds = trt.get_plugin_registry(), trt.PluginFieldType
+
+    class Creator(trt.IPluginCreatorV3One):  # type: ignore[name-defined]
+        """Notes what it is handed."""
+
+        def __init__(self) -> None:
+            trt.IPluginCreatorV3One.__init__(self)
+            self.name, self.plugin_version, self.plugin_namespace = asked.name, asked.version, asked.namespace
+            none = np.zeros(1, np.int32)
+            self.field_names = trt.PluginFieldCollection(
+                [trt.PluginField(name, none, kinds.INT32) for name in asked.fields]
+            )
+
+        def create_plugin(self, name: str, fields: Any, phase: Any) -> None:
+            """Make none."""
+            handed.update((field.name, (field.type.name, int(field.size))) for field in fields)
+            handed[""] = (name, 0)
+
+    creator = Creator()
+    is_new = registry.register_creator(creator, asked.namespace)
+    try:
+        network = trt.Builder(log).create_network(_flags(trt))
+        trt.OnnxParser(network, log).parse(asked.model)
+    finally:
+        if is_new:
+            registry.deregister_creator(creator)
+    return {"is_called": handed.pop("", None) is not None, "fields": handed}, []
+
+
 class _Parsed:
     """A model in the hands of TensorRT."""
 
     def __init__(self, source: Source, model: Model, note: Note) -> None:
         self._trt, self._log = _loaded(source.library)
+        for plugins in source.plugins:
+            self._trt.get_plugin_registry().load_library(plugins)
         self._log.lines.clear()
         self._log.note = note
         self._builder = self._trt.Builder(self._log)

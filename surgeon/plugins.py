@@ -1,0 +1,166 @@
+"""Plugins as an ONNX node names them: what one declares, and those that users declare of their own.
+
+    # plugins.toml, given as `--custom-ops plugins.toml`
+    [MyPlugin]
+    version = "1"
+    inputs = { x = "float32 float16", "mask?" = "x" }
+    outputs = { y = "x" }
+    fields = { alpha = "float", "size" = "int[2]", "mode?" = "string" }
+
+The same in Python: `surgeon.declare_plugin("MyPlugin", inputs={...}, ...)`.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from surgeon.errors import RuleError, UsageError
+from surgeon.ops.attributes import dtype_number, type_string
+
+SUFFIX = ".toml"
+_FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d*)\])?")
+_KEYS = ("version", "namespace", "inputs", "outputs", "fields")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output.  dtypes: as schemas spell them, empty where any will do.  like: whose dtype it has."""
+
+    name: str
+    dtypes: tuple[str, ...]
+    like: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An attribute.  kind: int, float, string or weights.  length: 0 where any will do.  allowed: values, if few."""
+
+    name: str
+    kind: str
+    length: int
+    required: bool
+    allowed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One version of one plugin.
+
+    since, deprecated, removed: versions of TensorRT, "" where it is not.  instead: what takes its place.
+    is_declared: whether its inputs, outputs and attributes are known.  namespace: in which it is registered.
+    """
+
+    name: str
+    version: str
+    since: str
+    deprecated: str
+    removed: str
+    instead: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    attributes: Mapping[str, Field] = field(hash=False)
+    is_declared: bool = True
+    namespace: str = ""
+
+
+_own: dict[tuple[str, str], Plugin] = {}
+
+
+def declare_plugin(
+    name: str,
+    *,
+    version: str = "1",
+    namespace: str = "",
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    fields: Mapping[str, str] | None = None,
+) -> None:
+    """Declare a TensorRT plugin of your own, so that rules write it, and nodes are checked against it.
+
+    A plugin of the same name and version that was declared before is replaced.
+
+    Args:
+        name: what a node calls it, as its op type.
+        version: the attribute `plugin_version`.
+        namespace: the attribute `plugin_namespace`.
+        inputs: in order; the dtypes that each may have ("float32 float16"), the name of another input whose dtype it
+            has, or "any".  A name that ends in "?" may be left out.
+        outputs: the same for outputs.
+        fields: attributes: "int", "float", "string", "weights", several as "int[]", so many as "float[3]".  A name
+            that ends in "?" may be left out.
+
+    Raises:
+        UsageError: a dtype or the kind of a field is none.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.declare_plugin("MySum", inputs={"a": "float32 float16", "b": "a"}, outputs={"c": "a"})
+    """
+    inputs, outputs, fields = inputs or {}, outputs or {}, fields or {}
+    try:
+        ports = [_port(port, told, inputs) for port, told in inputs.items()]
+        results = [_port(port, told, inputs) for port, told in outputs.items()]
+        attributes = {one.name: one for one in (_field(key, told) for key, told in fields.items())}
+    except (ValueError, RuleError) as error:
+        raise UsageError(f"The plugin {name!r} cannot be declared: {str(error).rstrip('.')}.") from None
+    is_declared = bool(inputs or outputs or fields)
+    made = Plugin(name, version, "", "", "", "", tuple(ports), tuple(results), attributes, is_declared, namespace)
+    _own[name, version] = made
+
+
+def load_plugins(path: Path | str) -> None:
+    """Declare the plugins of a TOML file: one table for each, its keys those of `declare_plugin`.
+
+    Raises:
+        UsageError: the file cannot be read, or says something else.
+    """
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"The plugins of '{path}' cannot be read ({error}): mend the file.") from None
+    for name, table in tables.items():
+        known = isinstance(table, dict) and not set(table) - set(_KEYS)
+        if not known or not all(_is_told(key, value) for key, value in table.items()):
+            wanted = ", ".join(_KEYS)
+            raise UsageError(f"'{path}' says something else of {name!r} than {wanted}: give these as texts.")
+        declare_plugin(name, **table)
+
+
+def without_plugins(files: Sequence[Path | str]) -> Sequence[Path | str]:
+    """The files but those of plugins, which are declared.  Raises as `load_plugins`."""
+    for file in files:
+        if Path(file).suffix == SUFFIX:
+            load_plugins(file)
+    return [file for file in files if Path(file).suffix != SUFFIX]
+
+
+def own_plugins() -> Sequence[Plugin]:
+    """The plugins that were declared."""
+    return list(_own.values())
+
+
+def _is_told(key: str, value: Any) -> bool:
+    if key in ("version", "namespace"):
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _port(name: str, told: str, inputs: Mapping[str, str]) -> Port:
+    """An input or output; ValueError for a dtype that is none."""
+    names = {key.removesuffix("?") for key in inputs}
+    like = told if told in names and told != name else ""
+    words = [] if like or told == "any" else told.split()
+    dtypes = tuple(type_string(dtype_number(word))[7:-1] for word in words)
+    return Port(name.removesuffix("?"), dtypes, like, name.endswith("?"))
+
+
+def _field(name: str, told: str) -> Field:
+    found = _FIELD.fullmatch(told.strip())
+    if found is None:
+        raise ValueError(f"{told!r} is no kind of field; write int, float, string or weights, int[] or int[2]")
+    length = 1 if found["many"] is None else int(found["length"] or 0)
+    return Field(name.removesuffix("?"), found["kind"], length, not name.endswith("?"))

@@ -1,0 +1,215 @@
+"""TensorRT plugins of a user's own: declared, written for a placeholder, checked, proved, and handed to creators."""
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon import UsageError
+from surgeon.plugins import _own, own_plugins
+from surgeon.running.children import Child, Task
+from surgeon.targets.tensorrt_plugins import plugins
+from surgeon.tensorrt.library import installed
+from surgeon.tensorrt.served import Creation
+from surgeon.testing import parse
+from tests.command_line import run
+
+TABLE = """
+[Scaled]
+version = "2"
+namespace = "mine"
+inputs = { x = "float32 float16", "bias?" = "x" }
+outputs = { y = "x" }
+fields = { alpha = "float", "mode?" = "string", "sizes?" = "int[2]" }
+"""
+IMPLEMENTED = """
+import surgeon
+
+@surgeon.implements("mylib::scaled")
+def scaled(x, bias=None, *, factor=1.0, mode="none"):
+    return x * x.dtype.type(factor)
+
+@surgeon.implements("trt.plugins::Scaled")
+def plugin(x, bias=None, *, alpha=1.0, mode="none", **_):
+    return x * x.dtype.type(alpha)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_declared(monkeypatch):
+    monkeypatch.setattr("surgeon.plugins._own", dict(_own))
+
+
+def placeholder(call="y = mylib.scaled<factor = 2.0, mode = \"fast\">(x)"):
+    return parse(
+        f'<ir_version: 9, opset_import: ["" : 17, "mylib" : 1]> g (float[2, 4] x) => (float[2, 4] y) {{ {call} }}'
+    )
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "plugins.toml").write_text(TABLE)
+    (tmp_path / "impl.py").write_text(IMPLEMENTED)
+    onnx.save(placeholder(), tmp_path / "in.onnx")
+    return tmp_path
+
+
+def test_a_placeholder_becomes_the_plugin_that_is_named_and_is_proved(files):
+    """By the user's implementations of both; the names of attributes are mapped, and the declaration tells the rest."""
+    arguments = ["--target", "tensorrt", "--plugin", "mylib::scaled=Scaled,factor=alpha"]
+    custom = [f"--custom-ops={files / name}" for name in ("plugins.toml", "impl.py")]
+    done = run("rewrite", str(files / "in.onnx"), str(files / "out.onnx"), *arguments, *custom)
+    assert done.exit_code == 0, done.output
+    assert "PROVED" in done.output.upper()
+    (node,) = onnx.load(files / "out.onnx").graph.node
+    told = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    assert (node.domain, node.op_type) == ("trt.plugins", "Scaled")
+    assert told == {"alpha": 2.0, "mode": b"fast", "plugin_version": b"2", "plugin_namespace": b"mine"}
+    checked = run("check", str(files / "out.onnx"), "--target", "tensorrt", custom[0])
+    assert checked.exit_code == 0, checked.output
+
+
+def test_a_node_is_held_against_what_was_declared(files):
+    surgeon.CheckOptions(custom_ops=[files / "plugins.toml"])
+    _, report = surgeon.rewrite(
+        placeholder("y = mylib.scaled<beta = 2.0>(x)"),
+        surgeon.plugin_rule("mylib::scaled", "Scaled"),
+        target="tensorrt",
+        check="none",
+    )
+    assert not report.sites
+    assert "Scaled has no attribute 'beta'" in report.misses[0].reason
+    model = parse(
+        '<ir_version: 9, opset_import: ["" : 17, "trt.plugins" : 1]> g (float[2, 4] x) => (float[2, 4] y) '
+        '{ y = trt.plugins.Scaled<alpha = 2, plugin_version = "2">(x) }'
+    )
+    reasons = [one.reason for one in surgeon.check(model, "tensorrt", load=False)]
+    assert any("'alpha' of Scaled must be a number, not an integer" in reason for reason in reasons)
+    assert any('write plugin_namespace="mine"' in reason for reason in reasons)
+
+
+def test_a_declaration_in_python_is_the_same():
+    surgeon.declare_plugin("Mine", inputs={"a": "float32", "b?": "a"}, outputs={"c": "any"}, fields={"n": "int[]"})
+    (found,) = plugins()["Mine"]
+    assert [(port.name, port.dtypes, port.like, port.optional) for port in found.inputs] == [
+        ("a", ("float",), "", False),
+        ("b", (), "a", True),
+    ]
+    assert (found.outputs[0].dtypes, found.attributes["n"].length, found.version) == ((), 0, "1")
+    assert "ModulatedDeformConv2d" in plugins()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[A]\nversion = 1\n", "says something else of 'A' than version, namespace, inputs, outputs, fields"),
+        ("[A]\nkind = 'x'\n", "says something else of 'A'"),
+        ("[A]\nfields = { a = 'number' }\n", "'number' is no kind of field"),
+        ("[A]\ninputs = { a = 'float33' }\n", "The plugin 'A' cannot be declared: 'float33'"),
+        ("[A\n", "cannot be read"),
+        ("A = 3\n", "says something else of 'A'"),
+    ],
+)
+def test_a_bad_table_is_one_sentence(tmp_path, text, words):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"\.$") as caught:
+        surgeon.CheckOptions(custom_ops=path)
+    assert words in str(caught.value)
+    assert not own_plugins()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target", "tensorrt", "--plugin", "scaled"], "'scaled' names no plugin; write it as mylib::op=MyPlugin:1"),
+        (["--plugin", "mylib::scaled=Scaled"], "Plugins are TensorRT's, and the target is ort"),
+    ],
+)
+def test_a_plugin_that_is_named_wrongly_is_one_sentence(files, arguments, words):
+    done = run("rewrite", str(files / "in.onnx"), str(files / "out.onnx"), *arguments)
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (files / "out.onnx").exists()
+
+
+def test_a_library_of_plugins_that_is_not_there_is_one_sentence():
+    with pytest.raises(UsageError, match="There is no library of plugins 'gone.so'"):
+        surgeon.check(placeholder(), "tensorrt", custom_ops=["gone.so"])
+
+
+def handed(model, plugin):
+    """What TensorRT hands to a creator of a plugin for the first node of a model."""
+    child = Child()
+    try:
+        known = plugin.name, plugin.version, plugin.namespace, list(plugin.attributes)
+        asked = Creation(installed().module, model.SerializeToString(), *known)
+        return child.run(Task("surgeon.tensorrt.served:create", asked, 60.0)).value
+    finally:
+        child.end()
+
+
+KINDS = {"int": "INT32", "float": "FLOAT32", "string": "CHAR"}
+NO_PARSER = pytest.mark.skipif(installed() is None, reason="there is no tensorrt-rtx: it has wheels for few platforms")
+
+
+@NO_PARSER
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ModulatedDeformConv2d",
+        "MultiscaleDeformableAttnPlugin_TRT",
+        "EfficientNMS_TRT",
+        "GroupNormalizationPlugin",
+        "InstanceNormalization_TRT",
+        "ScatterElements",
+        "DisentangledAttention_TRT",
+    ],
+)
+def test_what_is_written_by_the_tables_reaches_a_creator(name):
+    """Found by name, version and namespace, each field of the kind and length that the table says."""
+    plugin = plugins()[name][-1]
+    fields = {}
+    for one in plugin.attributes.values():
+        length = one.length or 2
+        value = {"int": 1, "float": 0.5, "string": "add", "weights": 0.5}[one.kind]
+        fields[one.name] = value if one.kind == "string" or one.length == 1 else [value] * length
+    inputs, outputs = [port.name for port in plugin.inputs], [port.name for port in plugin.outputs]
+    version = {"plugin_version": plugin.version, "plugin_namespace": plugin.namespace}
+    node = onnx.helper.make_node(name, inputs, outputs, domain="trt.plugins", **fields, **version)
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node], "g", [value(one, 1, [1, 4, 4, 4]) for one in inputs], [value(one, 1, [1, 4, 4, 4]) for one in outputs]
+    )
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("trt.plugins", 1)]
+    told = handed(onnx.helper.make_model(graph, opset_imports=imports, ir_version=9), plugin)
+    assert told["is_called"]
+    for one in plugin.attributes.values():
+        kind, size = told["fields"][one.name]
+        assert kind == KINDS.get(one.kind, "FLOAT32")
+        assert one.kind == "string" or not one.length or size == one.length
+
+
+@NO_PARSER
+def test_a_creator_is_not_called_for_another_version():
+    plugin = plugins()["ModulatedDeformConv2d"][0]
+    model = parse(
+        '<ir_version: 9, opset_import: ["" : 17, "trt.plugins" : 1]> g (float[2, 4] x) => (float[2, 4] y) '
+        '{ y = trt.plugins.ModulatedDeformConv2d<group = 1.5, plugin_version = "2">(x) }'
+    )
+    assert handed(model, plugin) == {"is_called": False, "fields": {}}
+    told = handed(model, plugins()["ModulatedDeformConv2d"][1])
+    assert told == {"is_called": True, "fields": {"group": ["FLOAT32", 1]}}  # of a wrong kind, and others missing
+
+
+def test_the_rule_writes_what_the_placeholder_has():
+    made, report = surgeon.rewrite(
+        placeholder("y = mylib.scaled<factor = 2.0>(x, , x)"),
+        surgeon.plugin_rule("mylib::scaled", "Nobodys", version="3"),
+        target="tensorrt",
+        check="none",
+    )
+    (node,) = made.graph.node
+    assert list(node.input) == ["x", "", "x"]
+    assert np.isclose(node.attribute[0].f, 2.0)
+    assert report.count("plugin mylib::scaled") == 1
