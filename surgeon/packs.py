@@ -1,8 +1,10 @@
 """What installed packages bring to surgeon, by their entry points: read once for a process."""
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,8 +16,14 @@ RULES, TARGETS = "surgeon.rules", "surgeon.targets"  # groups of entry points
 
 def points(group: str = RULES) -> "tuple[EntryPoint, ...]":
     """The entry points of a group, in order; looked for again when a place where packages are has changed."""
-    places = [Path(place or ".") for place in sys.path]
-    return points_of(tuple((str(place), place.stat().st_mtime_ns) for place in places if place.exists()))[group]
+    return points_of(tuple(_dated(sys.path)))[group]
+
+
+def _dated(places: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Those that there are, with the time when each was changed last (ns)."""
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):
+            yield place, os.stat(place or ".").st_mtime_ns
 
 
 @cache

@@ -44,15 +44,38 @@ def sources():
     return [(".".join(path.relative_to(ROOT).with_suffix("").parts), path) for path in paths if path.name not in own]
 
 
+@cache
+def names():
+    return {name for name, _ in sources()}
+
+
+@cache
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(path):
+    """All of a file's nodes, walked once for all tests."""
+    return list(ast.walk(tree(path)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees():
+    yield
+    nodes.cache_clear()
+    tree.cache_clear()
+
+
 def imported(path):
     """The modules of surgeon that a file imports, also inside functions and for type checkers only."""
-    known = {name for name, _ in sources()}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    known = names()
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names if item.name.partition(".")[0] == "surgeon")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "surgeon":
-            names = [f"{node.module}.{item.name}" for item in node.names]
-            yield from (name if name in known else node.module for name in names)
+            named = [f"{node.module}.{item.name}" for item in node.names]
+            yield from (name if name in known else node.module for name in named)
 
 
 def room(module):
@@ -65,7 +88,7 @@ def test_every_room_has_its_floor():
     rooms = [name for floor in FLOORS for name in floor.split()]
     assert sorted(rooms) == sorted({room(name) for name, _ in sources()} - {"patterns"})
     for package in (ROOT / "surgeon").glob("*/__init__.py"):
-        assert ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))), package
+        assert ast.get_docstring(tree(package)), package
 
 
 @pytest.mark.parametrize(("name", "path"), sources(), ids=lambda item: item if isinstance(item, str) else "")
@@ -87,7 +110,7 @@ def test_modules_import_each_other_in_no_circle():
 
 def attributes(path):
     """The attributes that a file names of others than `self`, and those of them that it sets."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             yield node.attr, isinstance(node.ctx, ast.Store)
 
@@ -107,21 +130,15 @@ def test_only_one_room_edits():
 
 def test_failure_has_one_form():
     """What a function returns in the place of one of our own results is no sentence: a `Refusal`, or it raises."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for _, path in sources()]
-    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    ours = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    functions = [node for _, path in sources() for node in nodes(path) if isinstance(node, ast.FunctionDef)]
+    ours = {node.name for _, path in sources() for node in nodes(path) if isinstance(node, ast.ClassDef)}
     told = {node.name: set(ast.unparse(node.returns or ast.Constant("")).split(" | ")) for node in functions}
     assert not {name for name, kinds in told.items() if "str" in kinds and kinds & ours}
 
 
 def test_no_two_classes_have_one_name():
     """Who reads a name needs not to ask which room it is from."""
-    classes = Counter(
-        node.name
-        for _, path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
+    classes = Counter(node.name for _, path in sources() for node in nodes(path) if isinstance(node, ast.ClassDef))
     assert not {name for name, count in classes.items() if count > 1}
 
 
@@ -136,8 +153,8 @@ def test_public_names():
     """__all__ is what is exported, and sorted; type checkers are told the same names as Python, of the same modules."""
     assert list(surgeon.__all__) == sorted(surgeon.__all__)
     assert all(hasattr(surgeon, name) for name in surgeon.__all__)
-    tree = ast.parse(Path(surgeon.__file__).read_text(encoding="utf-8"))
-    lines = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("surgeon")]
+    found = nodes(Path(surgeon.__file__))
+    lines = [node for node in found if isinstance(node, ast.ImportFrom) and node.module.startswith("surgeon")]
     told = {item.asname: node.module for node in lines for item in node.names if item.asname}
     homes = {name: f"surgeon.{home}" for name, home in surgeon._HOME.items()}
     assert told == homes | {"searches": "surgeon"}
@@ -156,10 +173,9 @@ def test_rooms_can_be_read_in_one_sitting():
     """No file and no function grows past what one can hold in mind; every module says what it owns."""
     for name, path in sources():
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        assert ast.get_docstring(tree), name
+        assert ast.get_docstring(tree(path)), name
         assert len(text.splitlines()) <= LONGEST_FILE, name
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef):
                 manual = node.body[0] if ast.get_docstring(node) else None
                 length = node.end_lineno - node.lineno - (manual.end_lineno - manual.lineno if manual else 0)
@@ -196,7 +212,7 @@ def test_rules_count_no_inputs():
     """Inputs that are left out are not written: those behind them go by their names."""
     counting = set()
     for path in RULE_FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             given = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
             left_out = [isinstance(item, ast.Constant) and item.value is None for item in given]
             if len(given) > 2 and any(one and other for one, other in pairwise(left_out)):

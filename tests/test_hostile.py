@@ -1,6 +1,7 @@
 """A part of what `python -m tests.hostile` does, and whether it would see what it looks for."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.hostile import running
 from tests.hostile.bombs import bombs
 from tests.hostile.mutants import mutant
-from tests.hostile.running import IDLE, Case, _Going, _judged, _worked, commands
+from tests.hostile.running import IDLE, Case, _Going, _judged, _worked, commands, endings
 from tests.hostile.subjects import subjects
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,6 +63,16 @@ def test_what_is_half_written_is_seen(tmp_path):
     (tmp_path / "out.onnx").unlink()
     (tmp_path / ".out.onnx.tmp").touch()
     assert _ending(tmp_path, Case("", b"", ("rewrite",)), 2 << 8, "Error: no.\n", "") == "half-written"
+
+
+def test_what_ends_badly_in_a_fork_is_run_again_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "_in_fork", lambda case: os.kill(os.getpid(), signal.SIGKILL))
+    sound, broken = subjects()["gelu"].SerializeToString(), b"\xff" * 9
+    cases = [Case(name, data, ("inspect", "in.onnx")) for name, data in (("sound", sound), ("broken", broken))]
+    ended = {ending.case.name: (ending.kind, ending.in_fork) for ending in endings(cases, tmp_path, 2)}
+    assert ended == {"sound": ("fine", "signal"), "broken": ("refused", "signal")}
+    monkeypatch.setattr(running, "_alone", lambda case: os.kill(os.getpid(), signal.SIGKILL))
+    assert [(ending.kind, ending.in_fork) for ending in endings(cases[:1], tmp_path, 1)] == [("signal", "signal")]
 
 
 def test_a_hang_is_told_by_work_and_not_by_the_clock():

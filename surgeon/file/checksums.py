@@ -4,7 +4,6 @@ The specification means that of the whole file, some writers give that of the te
 tensor is as it was written.  Files and tensors are read once for each state of a file, and not where nothing is given.
 """
 
-import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +32,8 @@ _whole: set[tuple[Path, State | None, str]] = set()  # files that were read to t
 @lru_cache(maxsize=1 << 16)
 def _sum_of(path: Path, state: State | None, start: int, size: int) -> str:
     """The SHA-1 of some bytes of a file; `state` tells one content of it from another."""
+    import hashlib  # it takes long to load, and few files have checksums
+
     found = hashlib.sha1(usedforsecurity=False)
     with open(path, "rb", buffering=0) as file:
         file.seek(start)

@@ -1,13 +1,18 @@
 """What inputs a model wants, one by one, and what kinds of values can be asked for."""
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from surgeon.errors import SurgeonError
-from surgeon.inputs.roles import Role
+
+if TYPE_CHECKING:  # rules ask for the kinds of values alone
+    from surgeon.inputs.roles import Role
 
 FLOATS = frozenset(
     (

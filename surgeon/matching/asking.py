@@ -73,6 +73,7 @@ def meaning(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
         ) from error
 
 
+@lru_cache(maxsize=1024)
 def kind_of(annotation: Any) -> Kind:
     """What a capture of a type is.  tuple[Tensor, ...]: all further inputs; dict: all further attributes."""
     members = _members(annotation)

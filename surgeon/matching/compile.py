@@ -13,7 +13,7 @@ from surgeon.matching.chain import Chain, Matcher, Next, Term
 from surgeon.matching.chain_nodes import ordered
 from surgeon.matching.chain_search import chain_matcher
 from surgeon.matching.flatten import SUM
-from surgeon.matching.needs import Needs, Spelling, once
+from surgeon.matching.needs import Has, Needs, Spelling, once
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
 from surgeon.matching.search import Search
 from surgeon.matching.state import State
@@ -57,6 +57,10 @@ class Compiled:
     @cached_property
     def required(self) -> frozenset[frozenset[str]]:
         return self.compiler.required(self.pattern.outputs[0])
+
+    def lacks(self, has: Has, *, forms: bool = False) -> bool:
+        """Whether an op that it needs is not there, as a first look tells; see `Needs.lacks`."""
+        return self.compiler.lacks(self.pattern.outputs[0], has, forms=forms)
 
     @cached_property
     def allowed(self) -> frozenset[str] | None:
@@ -111,6 +115,10 @@ class _Searched(Compiled):
         spelling = Spelling((frozenset(),), nothing, frozenset())
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
         self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
+
+    def lacks(self, has: Has, *, forms: bool = False) -> bool:
+        """Nobody knows what a search needs."""
+        return False
 
 
 def compile_pattern(pattern: Pattern) -> Compiled:

@@ -15,6 +15,7 @@ from surgeon.ops.records import TRANSPARENT
 
 Answer = TypeVar("Answer")
 Asked = TypeVar("Asked", bound="Needs")
+Has = Callable[[frozenset[str]], bool]  # whether one of these ops is there
 _NODES = (Output, AnyOf, Named)  # values that have nodes in them
 
 
@@ -138,6 +139,25 @@ class Needs:
             wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
             groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
         return groups
+
+    def lacks(self, value: Value | None, has: Has, *, forms: bool) -> bool:
+        """Whether a value needs an op that is not there, as a first look tells: `required` takes far longer.
+
+        forms: also where each form of a word lacks one; `required` has no group for that where they are several.
+        """
+        if isinstance(value, Named):
+            return self.lacks(value.value, has, forms=forms)
+        if isinstance(value, AnyOf):
+            return forms and all(self.lacks(form, has, forms=True) for form in value.forms)
+        if not isinstance(value, Output):
+            return False
+        heads, flat = self.heads(value), self.flat(value)
+        if heads is not None and not has(heads):
+            return True
+        if self.laws(value):
+            return False
+        below = value.operation.inputs if flat is None else [item for item, _ in flat.operands]
+        return any(self.lacks(item, has, forms=forms) for item in below if isinstance(item, _NODES))
 
     def allowed(self) -> frozenset[str] | None:
         """All ops of the pattern, those it looks through included."""

@@ -128,14 +128,13 @@ def walk(
 ) -> Iterator[Value]:
     """Every value below the given ones, each once.  under: the values one step below, `below` unless told."""
     seen: set[int] = set()
-    stack = list(values)
+    stack, step = list(values), under or below
     while stack:
         value = stack.pop()
-        if value is None or id(value) in seen:
-            continue
-        seen.add(id(value))
-        yield value
-        stack.extend((under or below)(value))
+        if value is not None and id(value) not in seen:
+            seen.add(id(value))
+            yield value
+            stack.extend(step(value))
 
 
 def below(value: Value) -> tuple[Value | None, ...]:

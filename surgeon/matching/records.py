@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from surgeon.errors import Refused, RuleError, require
@@ -281,7 +282,7 @@ def recorded(
 
     prefix: of the names, where it is a field of another.
     """
-    kind = _recording(record)
+    kind = _recording(record)  # type: ignore[arg-type]  # it takes the hash of the objects for that of their class
     made = kind.__new__(kind)
     own = {field.name: symbol(replace(field, name=prefix + field.name)) for field in record._own_fields()}
     parts = {of: recorded(part, symbol, name, f"{prefix}{of}_") for of, part in record._parts.items()}
@@ -289,6 +290,7 @@ def recorded(
     return made
 
 
+@lru_cache(maxsize=1024)
 def _recording(record: type[Captures]) -> type[Captures]:
     """A record of which a field that is given a value becomes a capture of it."""
 

@@ -95,6 +95,18 @@ class _Plan:
         return _vectors(self.schema)
 
     @cached_property
+    def wanted(self) -> int:
+        """How many inputs a call has at least."""
+        needed = sum(not (one.optional or one.variadic) for one in self.schema.inputs)
+        return max(self.schema.min_inputs, needed)
+
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
+        """The inputs that none may leave out."""
+        formals = ((index, self.schema.input_at(index)) for index in range(self.wanted))
+        return tuple(index for index, formal in formals if formal is not None and not formal.optional)
+
+    @cached_property
     def _attributes(self) -> Mapping[str, AttributeSpec]:
         return {key.lower(): spec for key, spec in self.schema.attributes.items()}
 
@@ -125,7 +137,7 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
         if place is None:
             raise RuleError(_unknown_keyword(plan, key, opset))
         _place(plan, place, value, inputs, attributes)
-    sorted_inputs = _sorted_inputs(plan.schema, inputs)
+    sorted_inputs = _sorted_inputs(plan, inputs)
     count = _outputs(plan.schema, asked, sorted_inputs, attributes)
     version = plan.schema
     if _is_split(version) and opset is not None and opset >= 18 and len(sorted_inputs) < 2:
@@ -223,18 +235,11 @@ def _place(
     inputs[place] = value
 
 
-def _sorted_inputs(version: Schema, given: Mapping[int, Any]) -> tuple[Any, ...]:
+def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
     last = max((index for index, value in given.items() if value is not None), default=-1)
-    inputs = tuple(given.get(index) for index in range(last + 1))
-    wanted = max(version.min_inputs, sum(not (one.optional or one.variadic) for one in version.inputs))
-    absent = [
-        formal.name
-        for index in range(wanted)
-        if (formal := version.input_at(index)) is not None
-        and not formal.optional
-        and (index >= len(inputs) or inputs[index] is None)
-    ]
-    if absent:
+    inputs = tuple(map(given.get, range(last + 1)))
+    if any(index > last or inputs[index] is None for index in plan.needed):
+        version, wanted = plan.schema, plan.wanted
         exact = "" if version.max_inputs == wanted else "at least "
         names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
         got = sum(one is not None for one in inputs)

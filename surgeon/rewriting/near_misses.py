@@ -48,11 +48,11 @@ class Explainer:
     ) -> "list[Place]":
         """The deepest miss at each root that no other explains already.  has_fired: as for `near_misses`."""
         found: list[Place] = []
-        has_all = has_fired or all(_has(scope, group) for group in compiled.spelling.required)
         for root in roots:
             best = self._attempt(compiled, root, accept) if root not in self.covered else None
             if best is not None:
                 miss = told(self.rule, compiled.pattern, scope, root, best)
+                has_all = has_fired or all(_has(scope, group) for group in compiled.spelling.required)
                 miss = worth_telling(miss, root) if has_all else miss
                 if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
                     self.covered.update(best.nodes)
@@ -259,6 +259,8 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
     that are there also where one is not.
     """
+    if not may_lack and compiled.lacks(lambda ops: _has(scope, ops) or bool(_namesakes(scope, ops))):
+        return
     spelling = compiled.spelling
     if not spelling.required:
         heads = spelling.heads[0]

@@ -17,6 +17,7 @@ from surgeon.rules.functions import LocalFunction
 from surgeon.rules.rule import Rule
 
 Named = str | Rule | LocalFunction
+_Names = Mapping[str, Sequence[str]]
 
 
 def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
@@ -47,15 +48,11 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
         raise RuleError("No rule is named; `surgeon rules` lists those there are.")
     if less:
         found = _without(found, less)
+    modules = [point.module for point in points()]
     for rule in flat(found):
-        if not _is_of_pack(rule):
-            rule.require_sense()
+        if not any(rule.module == module or rule.module.startswith(f"{module}.") for module in modules):
+            rule.require_sense()  # a pack's own tests hold its rules to what rules must be
     return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
-
-
-def _is_of_pack(rule: Rule) -> bool:
-    """Whether a rule is of an installed pack, whose own tests hold it to what rules must be."""
-    return any(rule.module == point.module or rule.module.startswith(f"{point.module}.") for point in points())
 
 
 def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -119,16 +116,16 @@ def groups() -> dict[str, list[str]]:
     return found
 
 
-def _members(name: str, known: Mapping[str, Sequence[str]], within: tuple[str, ...] = ()) -> Iterator[Rule]:
+def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, ...] = ()) -> Iterator[Rule]:
     """The rules of a group, those of groups in it among them; approximate ones only where they are named themselves."""
     if name in within:
         way = " > ".join((*within, name))
         raise RuleError(f"The rule group {name!r} holds itself ({way}); mend the pack's GROUPS.")
     for member in known[name]:
         if member in known:
-            yield from _members(member, known, (*within, name))
+            yield from _members(member, known, known_packs, (*within, name))
         else:
-            yield from (rule for rule in _resolve_one(member) if rule.is_exact or rule.name == member)
+            yield from (rule for rule in _resolve_one(member, known_packs) if rule.is_exact or rule.name == member)
 
 
 def all_rules() -> Iterator[tuple[str, str, Rule]]:
@@ -152,13 +149,15 @@ def functions_of(module: ModuleType) -> tuple[Rule, ...]:
     return tuple(item.as_rule() for item in functions if item.__module__ in ("", module.__name__))
 
 
-def _resolve_one(name: str) -> tuple[Rule, ...]:
+def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ...]:
+    """The rules of one name.  known_packs: as `packs` has them, where somebody asks for many names."""
     place, colon, inner = name.rpartition(":")
     if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
         place, inner = name, ""
     if place.endswith(".py") or "/" in place:
         return _pick(_from_file(Path(place)), inner, place)
-    owners = [module for modules in packs().values() for module in modules if module.rpartition(".")[2] == place]
+    known_packs = packs() if known_packs is None else known_packs
+    owners = [module for modules in known_packs.values() for module in modules if module.rpartition(".")[2] == place]
     if len(owners) > 1:
         raise RuleError(f"{place!r} is in several rule packs; write one of {', '.join(owners)}.")
     if owners:
@@ -167,7 +166,7 @@ def _resolve_one(name: str) -> tuple[Rule, ...]:
         return _pick(_import(place), inner, place)
     known = groups()
     if place in known and not inner:
-        return tuple(dict.fromkeys(_members(place, known)))
+        return tuple(dict.fromkeys(_members(place, known, known_packs)))
     named = [(module, rule) for _, module, rule in all_rules() if rule.name == place]
     if len(named) > 1:
         ways = ", ".join(f"{module}:{place}" for module, _ in named)

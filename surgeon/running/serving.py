@@ -20,7 +20,6 @@ from surgeon.errors import UsageError
 from surgeon.implementations import Implementation, load
 from surgeon.parcels import is_own, unpacked
 from surgeon.running.pipes import is_numeric, read, write
-from surgeon.running.runtime import SessionError
 
 _PULSE = 1.0  # seconds between two looks at whether the parent lives
 # What a plugin's node says to its runtime, and not to the computation.
@@ -104,6 +103,8 @@ def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str
     """Run an implementation in this process, and return its arrays.  Raises SessionError as `Worker.call` does."""
     told, arrays = _result(one.function, inputs, attributes)
     if "error" in told:
+        from surgeon.running.runtime import SessionError  # it loads onnx, which a process that serves has no need of
+
         raise SessionError(f"The implementation of {one.name}{one.where} {told['error']}.")
     return arrays
 

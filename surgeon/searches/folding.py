@@ -14,8 +14,6 @@ from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
 from surgeon.matching.search import Found, Search
 from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
-from surgeon.running.evaluator import Evaluator
-from surgeon.running.runtime import SessionError
 from surgeon.shapes.facts import BOOL, INTEGERS
 from surgeon.shapes.indexed import shapes_of
 
@@ -177,6 +175,9 @@ class Folding:
         exact = {name: self.index.constants.get(self.scope, name) for name in names}
         made = {name: value.array for name, value in exact.items() if value is not None}
         if len(made) < len(names):
+            from surgeon.running.evaluator import Evaluator  # not at the top: few models have something to fold
+            from surgeon.running.runtime import SessionError
+
             try:
                 with Evaluator(self._alone(node, names)) as evaluator:
                     made = evaluator.run({name: self.values[name] for name in node.inputs if name})

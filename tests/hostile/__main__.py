@@ -28,6 +28,7 @@ from tests.hostile.running import (
     patience,
 )
 from tests.hostile.subjects import subjects
+from tests.hostile.warm import warm
 
 
 def main() -> int:
@@ -43,7 +44,11 @@ def main() -> int:
     picked = islice(every(options.files, options.seed), 0, None, options.every)
     cases = (case for case in picked if options.only in case.name)
 
+    forks: Counter[str] = Counter()
+
     def note(ending: Ending) -> None:
+        if ending.in_fork:
+            forks[ending.in_fork] += 1
         if is_bad(ending):
             print(
                 f"{ending.kind}: {' '.join(ending.case.arguments)}: {ending.case.name}: {_last(ending.text)}",
@@ -54,9 +59,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         sound = Case("gelu", subjects()["gelu"].SerializeToString(), commands()[2])
         limit = patience(sound, Path(folder))
+        warm(sound.data, commands())
         counts = counted(endings(cases, Path(folder), options.jobs, limit), note)
     show(counts)
     print(f"A hang is what takes more than {limit:.0f} s of processor time, or does nothing for {IDLE:.0f} s.")
+    if forks:
+        seen = ", ".join(f"{count} {kind}" for kind, count in forks.items())
+        print(f"Run again in a process of their own, as they ended badly in a fork: {seen}.")
     return int(any(kind in BAD for _, kind in counts))
 
 

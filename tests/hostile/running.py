@@ -1,7 +1,9 @@
-"""Runs commands of surgeon on files, each in a fork of this process, and judges how they end."""
+"""Runs commands of surgeon on files, each in a fork of this process, and judges how they end.
+
+What ends badly in a fork is run once more, as people run it, and judged by that.
+"""
 
 import contextlib
-import importlib
 import os
 import resource
 import signal
@@ -12,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -26,19 +29,8 @@ LOOKS = 1.0  # seconds from one look at what goes on to the next
 FINE, REFUSED = "fine", "refused"
 BAD = ("traceback", "defect", "no sentence", "hang", "signal", "half-written")
 MOST_LINES = 400  # of what a command prints of a small model
-
-
-# What commands import when they need it: here once, for all forks.
-_NEEDED = (
-    "surgeon",
-    "surgeon.patterns",
-    "onnxruntime",
-    "onnx.reference",
-    "surgeon.sites.site_check",
-    "surgeon.models.model_check",
-)
-_NEEDED += ("surgeon.console.cli", "surgeon.console.report", "surgeon.models.bisect", "rich.table", "rich.console")
-
+# Where a process of its own finds what this one runs.
+FOUND = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 @dataclass(frozen=True)
 class Case:
@@ -51,21 +43,29 @@ class Case:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a case ended: fine, refused, or one of BAD.  text: what it printed last."""
+    """How a case ended: fine, refused, or one of BAD.
+
+    text: what it printed last.  in_fork: how it ended in a fork, where that was bad.
+    """
 
     case: Case
     kind: str
     text: str = ""
+    in_fork: str = ""
 
 
 @dataclass
 class _Going:
-    """A case at work.  worked: its seconds of processor time when it was last seen to do something, `since` when."""
+    """A case at work.  worked: its seconds of processor time when it was last seen to do something, `since` when.
+
+    in_fork: how it ended in a fork; it is alone now.
+    """
 
     case: Case
     folder: Path
     since: float
     worked: float = 0.0
+    in_fork: str = ""
 
     def is_late(self, worked: float, patience: float) -> bool:
         """Whether it has worked for too long by now, or stands still."""
@@ -77,9 +77,8 @@ class _Going:
 
 def patience(sound: Case, folder: Path) -> float:
     """The seconds of processor time that a case may take on this machine.  sound: the yardstick, one that ends well."""
-    _import_needed()
     item = _Going(sound, folder / "yardstick", time.monotonic())
-    _, status, used = os.wait4(_start(sound, item.folder), 0)
+    _, status, used = os.wait4(_start(sound, item.folder, _alone), 0)
     kind, said = _judged(item, status)
     if kind != FINE:
         raise ValueError(f"The yardstick does not end well, but as {kind}: {said}")
@@ -91,7 +90,6 @@ def endings(cases: Iterable[Case], folder: Path, jobs: int, patience: float = PA
     """The endings, as they come.  patience: how many seconds of processor time are no hang."""
     going: dict[int, _Going] = {}
     waiting = iter(enumerate(cases))
-    _import_needed()
     is_more, look = True, time.monotonic()
     try:
         while is_more or going:
@@ -100,38 +98,43 @@ def endings(cases: Iterable[Case], folder: Path, jobs: int, patience: float = PA
                 is_more = case is not None
                 if case is not None:
                     place = folder / str(number)
-                    going[_start(case, place)] = _Going(case, place, time.monotonic())
-            yield from _ended(going)
+                    going[_start(case, place, _in_fork)] = _Going(case, place, time.monotonic())
+            time.sleep(0.002)
+            found = list(_ended(going))
             if time.monotonic() - look > LOOKS:
                 look = time.monotonic()
-                yield from _hanging(going, patience)
+                found += _hanging(going, patience)
+            for item, kind, text in found:
+                _clean(item.folder)
+                if kind in BAD and not item.in_fork:
+                    going[_start(item.case, item.folder, _alone)] = _Going(
+                        item.case, item.folder, time.monotonic(), in_fork=kind
+                    )
+                else:
+                    yield Ending(item.case, kind, text, item.in_fork)
     finally:
         for pid in going:
             _kill(pid)
 
 
-def _import_needed() -> None:
-    for module in _NEEDED:
-        importlib.import_module(module)
+_Judgement = tuple[_Going, str, str]  # what ended, how, and what it said
 
 
-def _ended(going: dict[int, _Going]) -> Iterator[Ending]:
-    pid, status = os.waitpid(-1, os.WNOHANG) if going else (0, 0)
-    if not pid:
-        time.sleep(0.002)
-    elif pid in going:
-        item = going.pop(pid)
-        yield Ending(item.case, *_judged(item, status))
-        _clean(item.folder)
+def _ended(going: dict[int, _Going]) -> Iterator[_Judgement]:
+    for started in list(going):
+        pid, status = os.waitpid(started, os.WNOHANG)
+        if pid:
+            item = going.pop(pid)
+            yield item, *_judged(item, status)
 
 
-def _hanging(going: dict[int, _Going], patience: float) -> Iterator[Ending]:
+def _hanging(going: dict[int, _Going], patience: float) -> Iterator[_Judgement]:
     """End what hangs, with all that it started."""
     worked = _worked()
     for pid in [pid for pid, item in going.items() if item.is_late(worked.get(pid, 0.0), patience)]:
         item = going.pop(pid)
         _kill(pid)
-        yield Ending(item.case, "hang", f"after {worked.get(pid, 0.0):.0f} s of work")
+        yield item, "hang", f"after {worked.get(pid, 0.0):.0f} s of work"
 
 
 def _kill(pid: int) -> None:
@@ -150,8 +153,8 @@ def _worked() -> dict[int, float]:
     return {group: ticks / os.sysconf("SC_CLK_TCK") for group, ticks in found.items()}
 
 
-def _start(case: Case, folder: Path) -> int:
-    """Run a command in a fork, in a folder of its own."""
+def _start(case: Case, folder: Path, run: Callable[[Case], NoReturn]) -> int:
+    """Run a command in a process and a folder of its own."""
     folder.mkdir(parents=True)
     (folder / "in.onnx").write_bytes(case.data)
     sys.stdout.flush()
@@ -165,6 +168,16 @@ def _start(case: Case, folder: Path) -> int:
     _redirect("err.txt", 2)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return run(case)
+
+
+def _alone(case: Case) -> NoReturn:
+    """Be what people start."""
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "surgeon", *case.arguments], FOUND)
+
+
+def _in_fork(case: Case) -> NoReturn:
+    """Be that in this process, with all that it has at hand."""
     code = 99
     try:
         from surgeon.console.cli import main
