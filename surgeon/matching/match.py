@@ -125,6 +125,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
     template: Template | None = None
     starts = anchors(compiled, scope)
+    promising: dict[Node, bool] = {}  # until something is edited
     memory = Memory(compiled, index) if starts else None
     for anchor in starts:
         if not anchor.alive:
@@ -133,10 +134,11 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
             attempt = _Attempt(compiled, State(index, scope), accept, anchor)
             attempt.try_template(template, tried)
             if attempt.found is not None:
+                promising.clear()
                 yield attempt.found
                 if anchor not in attempt.found.kept:
                     continue
-        for root in reversed(climb(index, scope, compiled, anchor)):
+        for root in reversed(climb(index, scope, compiled, anchor, promising)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
@@ -152,6 +154,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
                 tried.add(root)
             if attempt.found is not None:
                 template = template_of(compiled, attempt.state, root, anchor)
+                promising.clear()
                 yield attempt.found
                 if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
                     break
