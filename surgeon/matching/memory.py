@@ -4,7 +4,7 @@ Models repeat themselves: twelve layers, one normalisation each.  An attempt is 
 the model it asks of its `State`.  So its questions are written down, with the answers, the tensors in them by place;
 where a later one, at another root, would get the same answers, it goes straight to what was found: the nodes and
 bindings that had the last word then have it again, for what that depends on (who else reads a tensor, what a rule says)
-is no part of the search.
+is no part of the search.  Where a match depends on structure alone, the way from its anchor to its root is kept too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from surgeon.matching.arguments import is_wildcard
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.state import VIRTUAL, Several, State
-from surgeon.ops.records import COPYING
+from surgeon.ops.records import COPYING, TRANSPARENT
 from surgeon.ops.schemas import schema
 
 MOST = 8  # searches that are remembered of roots that look alike at first glance
@@ -212,13 +212,18 @@ class Memory:
                 yield earlier, names
                 return
 
+    def fit(self, earlier: Remembered, state: State, name: str) -> list[str] | None:
+        """As `Remembered.fits`."""
+        return earlier.fits(state, self._kinds, name)
+
     def has_enough(self, root: Node) -> bool:
         """Whether no more is to be remembered of roots that look like this one."""
         return self.is_off or len(self._like(root)) >= MOST
 
-    def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> None:
-        """Remember a search that came to its end."""
+    def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> Remembered | None:
+        """Remember a search that came to its end; None where it cannot be."""
         self._like(root).append(self._said(recorder, name, found))
+        return self._like(root)[-1]
 
     def _said(self, recorder: Recorder, name: str, found: bool) -> Remembered | None:
         """None where something in a search has no place."""
@@ -255,6 +260,57 @@ class Memory:
         except KeyError:
             return None  # a node or a tensor that algebra made up
         return Remembered(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends, found)
+
+
+class Road(NamedTuple):
+    """A way from the anchor of a match to its root, that spares the climb, and the search that found it.
+
+    up: ops on the way, where each tensor has one reader.
+    """
+
+    up: tuple[str, ...]
+    search: Remembered
+
+    @classmethod
+    def of(
+        cls, compiled: Compiled, state: State, search: Remembered | None, root: Node, anchor: Node
+    ) -> "Road | None":
+        """That of a match just found, None where it depends on more than structure: its pattern is of nothing else.
+
+        Beside numbers, the nodes read nothing but what they make and what the variables of the pattern stand for.
+        """
+        inside = set(state.nodes)
+        if search is None or not compiled.is_plain or any(node.op in TRANSPARENT for node in inside):
+            return None
+        known = {name for node in inside for name in node.outputs}.union(state.bound.values())
+        for name in {name for node in inside for name in node.inputs} - known:
+            number = state.scalar(name)
+            if number is None or not number[3] or number[2]:
+                return None
+        up = _way_up(state, anchor, root, inside)
+        return None if up is None else cls(up, search)
+
+    def root(self, scope: Scope, anchor: Node) -> Node | None:
+        """The root that the same way leads to from another anchor; None where there is no such way."""
+        node, consumers = anchor, scope.consumers
+        for op in self.up:
+            readers = consumers.get(node.outputs[0])
+            if readers is None or len(readers) != 1 or readers[0].op != op or not readers[0].alive:
+                return None
+            node = readers[0]
+        return node if node.scope is scope else None
+
+
+def _way_up(state: State, anchor: Node, root: Node, inside: set[Node]) -> tuple[str, ...] | None:
+    ops: list[str] = []
+    node = anchor
+    while node is not root:
+        readers = state.scope.readers(node.outputs[0])
+        if len(readers) != 1 or readers[0] not in inside:
+            return None
+        node = readers[0]
+        ops.append(node.op)
+    return tuple(ops)
 
 
 def _is_computed(maker: Node | None) -> bool:
