@@ -68,7 +68,7 @@ def embed_layer_norm(g: Graph, m: Embedding) -> object:
     given: Any = as_ids(g, word[1]), segments, word[0], table, types, m.gamma, m.beta
     spots: Any = () if places is None else (None, as_ids(g, places))
     settings: Any = {"epsilon": m.epsilon, "mask_index_type": 0}
-    if len(m.match.outputs) == 1:
+    if m.output_count == 1:
         return g.ms_embed_layer_normalization(*given, *spots, **settings)
     made = g.ms_embed_layer_normalization(*given, *spots, **settings, outputs=3)
     return made[0], made[2]

@@ -36,11 +36,11 @@ def skip_rms_norm(g: Graph, m: Residual) -> object:
     something else reads it too.  The normalisation is one node, as the rule rms_norm makes it.
     Numerics: rounding only; half precision is normalised in float32.
     """
-    return node(g, m) if len(m.match.outputs) == 1 else node_with_sum(g, m)
+    return node(g, m) if m.output_count == 1 else node_with_sum(g, m)
 
 
 @skip_rms_norm.on("decomposed")
 def _(g: Graph, m: Residual) -> object:
     total = summed(g, m)
     made = written_out(g, total, m.gamma, [-1], m.epsilon)
-    return made if len(m.match.outputs) == 1 else (made, total)
+    return made if m.output_count == 1 else (made, total)

@@ -49,7 +49,6 @@ def outcome(model, rules="gelu:gelu"):
 def searched(model, rules="gelu:gelu"):
     """The same without the quick roads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(match, "template_of", lambda *_: None)
         patch.setattr(match, "Memory", lambda *_: None)
         patch.setattr(Workshop, "_once", lambda self, function, compiled, found, call: call())
         return outcome(model, rules)

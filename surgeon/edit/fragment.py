@@ -44,7 +44,8 @@ class Made:
     """A node of a fragment, ready to be written once its tensors have names.
 
     kind: the part of its record that does not depend on names.  free: what its bodies read from around them, by the
-    names that they have for it; reads: its inputs and that.  holds_graphs: whether an attribute is a graph.
+    names that they have for it; reads: its inputs and that.  makes: its outputs.  holds_graphs: whether an attribute is
+    a graph.
     """
 
     domain: str
@@ -57,6 +58,7 @@ class Made:
     kind: bytes = field(init=False)
     holds_graphs: bool = field(init=False)
     reads: tuple[Ref, ...] = field(init=False)
+    makes: tuple[Ref, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "qualified", qualified(self.domain, self.op))
@@ -64,10 +66,11 @@ class Made:
         object.__setattr__(self, "kind", kind_record(self.op, self.domain, attributes))
         object.__setattr__(self, "holds_graphs", any(item.type in GRAPHS for item in self.attributes))
         object.__setattr__(self, "reads", (*self.inputs, *(ref for _, ref in self.free)))
+        object.__setattr__(self, "makes", tuple(Ref("inner", number) for number in self.outputs))
 
     def proto(self, name_of: Callable[[Ref], str]) -> NodeProto:
         """The node as a message, its tensors named."""
-        inputs, outputs = map(name_of, self.inputs), (name_of(Ref("inner", number)) for number in self.outputs)
+        inputs, outputs = map(name_of, self.inputs), map(name_of, self.makes)
         made = helper.make_node(self.op, list(inputs), list(outputs), domain=self.domain)
         made.attribute.extend(self.attributes)
         return made

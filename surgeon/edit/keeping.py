@@ -40,8 +40,7 @@ def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:
             if node.op == made.qualified and _is_same(match, fragment, node, made, named, outputs):
                 found[place] = node
                 free.remove(node)
-                for number, name in zip(made.outputs, node.outputs, strict=False):
-                    named[Ref("inner", number)] = name
+                named.update(zip(made.makes, node.outputs, strict=False))
                 break
     return found if free else {}
 
@@ -54,8 +53,8 @@ def _is_same(
         read = read[:-1]
     if len(inputs) != len(read) or len(_short(node.outputs)) != len(made.outputs):
         return False
-    for number, name in zip(made.outputs, node.outputs, strict=False):
-        wanted = outputs.get(Ref("inner", number))
+    for ref, name in zip(made.makes, node.outputs, strict=False):
+        wanted = outputs.get(ref)
         if not name or wanted != (name if name in match.outputs else None):
             return False
     same = all(

@@ -1,11 +1,12 @@
 """The nodes that one step writes: names, records, and what they carry of those whose place they take."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import onnx
-from onnx import AttributeProto, GraphProto
+from onnx import AttributeProto, GraphProto, NodeProto
 
 from surgeon.edit.fragment import FixedTensor, Made, Ref
 from surgeon.edit.tables import hold
@@ -20,27 +21,36 @@ FROM, RULE = "surgeon.from", "surgeon.rule"
 class Maker:
     """Makes the nodes of one step.
 
-    stem: a readable name for a node of an op in the place of the root; fresh: a name like it that is free.  keeps_name:
-    the one node made is of the op of the one that goes, and takes over its name.
+    label: what to call the root.  fresh: a name like another that is free.  name: that of the one node made, where it
+    is of the op of the one that goes, and takes it over.
     """
 
     fresh: Callable[[str], str]
-    stem: Callable[[Node, str], str]
     scope: Scope
     root: Node
+    label: str
     slot: int
     provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
-    keeps_name: bool = False
+    name: str = ""
+
+    def stem(self, op: str) -> str:
+        """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
+        folder, slash, leaf = self.label.rpartition("/")
+        if slash:
+            return f"{folder}/{op}"
+        old = re.escape(self.root.op.rpartition("::")[2])
+        replaced = re.sub(rf"(?<![a-zA-Z]){old}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
+        return replaced if replaced != leaf else f"{leaf}_{op}"
+
+    def tensor(self, op: str, place: int = 0) -> str:
+        """A free name for what a node of an op makes."""
+        return self.fresh(f"{self.stem(op)}_output_{place}")
 
     def node(self, made: Made, names: dict[Ref, str]) -> Node:
         """A node with its tensors named; not yet part of the scope."""
         inputs = tuple([names[ref] for ref in made.inputs])
-        outputs = tuple([names[Ref("inner", number)] for number in made.outputs])
-        name = (
-            self.root.name
-            if self.keeps_name and made.qualified == self.root.op
-            else self.fresh(self.stem(self.root, made.op))
-        )
+        outputs = tuple([names[ref] for ref in made.makes])
+        name = self.name if self.name and made.qualified == self.root.op else self.fresh(self.stem(made.op))
         kind = made.kind
         if made.holds_graphs:
             free = {inner: names[ref] for inner, ref in made.free}
@@ -81,10 +91,10 @@ def constant_node(item: FixedTensor) -> Made:
     return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
 
 
-def provenance(scope: Scope, gone: Sequence[Node], root: Node, rule: str, had_rules: bool) -> bytes:
+def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, had_rules: bool) -> bytes:
     """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
-    sources: list[str] = []
     names = scope.names
+    sources: list[str] = []
     for node in gone:
         if node.record is None and not had_rules:
             sources.append(names[node.origin] or node.label)
@@ -92,10 +102,10 @@ def provenance(scope: Scope, gone: Sequence[Node], root: Node, rule: str, had_ru
         proto = node.proto
         earlier = [item.value for item in proto.metadata_props if item.key == FROM]
         sources += earlier[0].split(", ") if earlier else [proto.name or node.label]
-    proto = root.proto
-    carried = [metadata_record(item.key, item.value) for item in proto.metadata_props if item.key not in (FROM, RULE)]
+    props = root.metadata_props[:]
+    carried = [metadata_record(item.key, item.value) for item in props if item.key not in (FROM, RULE)]
     origin = metadata_record(FROM, ", ".join(dict.fromkeys(sources)))
-    return b"".join((doc_record(proto.doc_string), *carried, origin, _rule_record(rule)))
+    return b"".join((doc_record(root.doc_string), *carried, origin, _rule_record(rule)))
 
 
 @cache

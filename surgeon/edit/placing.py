@@ -11,6 +11,8 @@ def place_of(match: Match) -> tuple[int, int, list[Node]]:
     The position counts neither the nodes of the match nor those to move: all of them leave their places first.
     """
     scope, root = match.scope, match.root
+    if len(match.outputs) == 1 and not listed_in(scope, root.slot):
+        return root.slot, 0, []
     taken = set(match.nodes)
     if len(match.outputs) == 1:
         return root.slot, _within(scope, root, taken), []

@@ -1,6 +1,5 @@
 """Takes a match out of the index and puts a fragment in its place; what that does to its tables is `tables`."""
 
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,10 +106,12 @@ class Splicer:
         gone = [node for node in match.nodes if node not in kept.values()] if kept else match.nodes
         if root not in gone:
             root = gone[-1]
-        names = self._tensor_names(match, fragment, root, kept)
-        maker = Maker(self.fresh, _stem, scope, root, slot, provenance(scope, gone, root, rule, self._had_rules))
-        same_op = [node.op for node in match.nodes] == [node.qualified for node in fragment.nodes]
-        maker.keeps_name = same_op and len(match.nodes) == 1 and bool(root.name)
+        proto = root.proto
+        label = proto.name or root.label
+        maker = Maker(self.fresh, scope, root, label, slot, provenance(scope, gone, proto, rule, self._had_rules))
+        if len(match.nodes) == len(fragment.nodes) == 1 and root.op == fragment.nodes[0].qualified:
+            maker.name = proto.name
+        names = _tensor_names(match, fragment, maker, kept)
         for number in stays:
             put_in_place(scope, kept[number], self._again(step, kept[number], kept[number].slot))
         outside = detach(scope, match, kept.values())
@@ -128,13 +129,14 @@ class Splicer:
         for node in late:
             move(scope, node, slot)
         put(scope, slot, place, [*made, *late])
-        aside = [node for node in step.kept if node.slot != slot]
-        made = [*(node for node in aside if node.slot < slot), *made, *(node for node in aside if node.slot > slot)]
+        if step.kept:
+            aside = [node for node in step.kept if node.slot != slot]
+            made = [*(node for node in aside if node.slot < slot), *made, *(node for node in aside if node.slot > slot)]
         for node in made:
             self.wrote[node] = step
             attach(scope, node)
             if node not in step.kept:
-                self.inner.update(name for name in node.outputs if name not in match.outputs)
+                self.inner.update([name for name in node.outputs if name not in match.outputs])
         step.added = made
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if self._is_constant_now(scope, name, ref, names):
@@ -172,7 +174,7 @@ class Splicer:
     def _builds_on(self, step: Step) -> Sequence[Step]:
         rests_on = () if self._repeats(step) else step.match.kept
         used = (*step.removed, *rests_on, *step.orphans)
-        found = [*step.before, *(self.wrote[node] for node in used if node in self.wrote)]
+        found = [*step.before, *[self.wrote[node] for node in used if node.record is not None and node in self.wrote]]
         if self._redirectors:
             found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
@@ -204,55 +206,30 @@ class Splicer:
                 why = match.index.held(scope, name)
                 require(why is None, f"{name!r} must keep its name: {why}")
 
-    def _tensor_names(
-        self, match: Match, fragment: Fragment, root: Node, kept: Mapping[int, Node]
-    ) -> dict[Ref, str]:
-        """A name for every tensor of the fragment: the pattern's outputs, and what kept nodes make, keep theirs."""
-        names: dict[Ref, str] = {EMPTY: ""}
-        for name, ref in zip(match.outputs, fragment.outputs, strict=True):
-            if ref.kind == "inner":
-                names.setdefault(ref, name)
-        for number, old in kept.items():
-            refs = (Ref("inner", item) for item in fragment.nodes[number].outputs)
-            names.update(zip(refs, old.outputs, strict=False))
-        for node in fragment.nodes:
-            for ref in node.reads:
-                if ref.kind == "capture":
-                    names[ref] = match.tensor(ref.key)
-            for place, number in enumerate(node.outputs):
-                if Ref("inner", number) not in names:
-                    names[Ref("inner", number)] = self.fresh(f"{_stem(root, node.op)}_output_{place}")
-        for ref in fragment.outputs:
-            if ref.kind == "capture":
-                names[ref] = match.tensor(ref.key)
-        for item in fragment.constants:
-            if item.like is not None and item.like.kind == "capture":
-                names[item.like] = match.tensor(item.like.key)
-        return names
-
     def _constant(self, maker: Maker, item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
         """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be).
 
         Below IR 4 a body has none either: an initializer would have to be an input, and a body's inputs are given.
         """
-        scope, root = maker.scope, maker.root
+        scope = maker.scope
         needs_node = scope.function is not None or (scope.parent is not None and self.index.ir_version < 4)
         if not needs_node:
-            names[ref] = self._initializer(scope, item, root)
+            names[ref] = self._initializer(maker, item)
         else:
-            names[ref] = self.fresh(f"{_stem(root, 'Constant')}_output_0")
+            names[ref] = maker.tensor("Constant")
             yield maker.node(constant_node(item), {FIRST: names[ref]})
         if item.like is not None:
-            cast = self.fresh(f"{_stem(root, 'CastLike')}_output_0")
+            cast = maker.tensor("CastLike")
             tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", -1): cast}  # `like` may be inner 0
             yield maker.node(Made("", "CastLike", (ref, item.like), (-1,), ()), tensors)
             names[ref] = cast
 
-    def _initializer(self, scope: Scope, item: FixedTensor, root: Node) -> str:
+    def _initializer(self, maker: Maker, item: FixedTensor) -> str:
         """The name of an initializer with this value; equal ones of one scope are shared."""
+        scope = maker.scope
         key = (id(scope), *item.content)
         if self._shared.get(key) not in scope.initializers:
-            name = self._shared[key] = self.fresh(f"{_stem(root, 'constant')}")
+            name = self._shared[key] = self.fresh(maker.stem("constant"))
             tensor = item.proto(name)
             add_initializer(scope, tensor)
         return self._shared[key]
@@ -356,12 +333,24 @@ def _names_beside(index: Index) -> set[str]:
     return names
 
 
-def _stem(root: Node, op: str) -> str:
-    """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
-    name = root.label
-    folder, slash, leaf = name.rpartition("/")
-    if slash:
-        return f"{folder}/{op}"
-    old = root.op.rpartition("::")[2]
-    replaced = re.sub(rf"(?<![a-zA-Z]){re.escape(old)}(?![a-zA-Z])", op, leaf, count=1, flags=re.IGNORECASE)
-    return replaced if replaced != leaf else f"{leaf}_{op}"
+def _tensor_names(match: Match, fragment: Fragment, maker: Maker, kept: Mapping[int, Node]) -> dict[Ref, str]:
+    """A name for every tensor of the fragment: the pattern's outputs, and what kept nodes make, keep theirs."""
+    names = {EMPTY: ""}
+    for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+        if ref.kind == "capture":
+            names[ref] = match.tensor(ref.key)
+        elif ref.kind == "inner":
+            names.setdefault(ref, name)
+    for number, old in kept.items():
+        names.update(zip(fragment.nodes[number].makes, old.outputs, strict=False))
+    for node in fragment.nodes:
+        for ref in node.reads:
+            if ref.kind == "capture":
+                names[ref] = match.tensor(ref.key)
+        for place, ref in enumerate(node.makes):
+            if ref not in names:
+                names[ref] = maker.tensor(node.op, place)
+    for item in fragment.constants:
+        if item.like is not None and item.like.kind == "capture":
+            names[item.like] = match.tensor(item.like.key)
+    return names

@@ -23,19 +23,23 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
 
     kept: those of them whose tensors are made again, under the same names.
     """
-    inner, outputs = {""}, match.outputs
-    taken = [name for node in match.nodes for name in (*node.inputs, *captures(scope, node))]
+    outputs = match.outputs
+    inner = {""}
+    taken: list[str] = []
     for node in match.nodes:
+        taken += node.inputs
+        if scope.bodies:
+            taken += captures(scope, node)
         inner.update(node.outputs)
         remove(scope, node)
     scope._unmade |= inner
-    read = [name for name in taken if name not in inner or name in outputs]
+    inner.difference_update(outputs)
+    read = [name for name in taken if name and name not in inner]
     for name in read:
-        if name:
-            retire(scope, name)
+        retire(scope, name)
     for name in {name for node in kept for name in node.outputs}.difference(outputs):
         _let_readers_go(scope, name)
-    return [name for name in dict.fromkeys(read) if name and name not in outputs]
+    return [name for name in dict.fromkeys(read) if name not in outputs]
 
 
 def remove(scope: Scope, node: Node) -> None:
@@ -60,9 +64,10 @@ def sweep(scope: Scope, node: Node) -> list[str]:
 
 def retire(scope: Scope, name: str) -> None:
     """Count one use of a tensor less."""
-    home = scope.home_of_read(name)
+    home = scope if name in scope._consumers else scope.home(name)
     if home is not None:
-        home._retired[name] = home._retired.get(name, 0) + 1
+        retired = home._retired
+        retired[name] = retired[name] + 1 if name in retired else 1
 
 
 def _let_readers_go(scope: Scope, name: str) -> None:
@@ -97,7 +102,10 @@ def attach(scope: Scope, node: Node) -> None:
         if name:
             scope._producers[name] = node
     for name in node.inputs:
-        home = scope.home_of_read(name) if name else None
+        if name in scope._consumers:
+            scope._consumers[name].append(node)
+            continue
+        home = scope.home(name) if name else None
         if home is not None:
             home._consumers.setdefault(name, []).append(node)
     scope._by_op[node.op].append(node)

@@ -178,7 +178,7 @@ class _Work:
             accept(match)
         except Declined as declined:
             if self.rule.search is not None:
-                self.refused.append(replace(refusal(self.rule, match, declined), wanted=str(declined)))
+                self.refused.append(replace(refusal(self.rule, match, match.root, declined), wanted=str(declined)))
             return False
         return True
 

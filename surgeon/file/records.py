@@ -44,6 +44,8 @@ def _text(number: int, text: str) -> bytes:
 
 def _field(number: int, body: bytes) -> bytes:
     size = len(body)
-    if size < 128:
+    if size < 0x80:
         return bytes((number << 3 | LEN, size)) + body
+    if size < 0x4000:
+        return bytes((number << 3 | LEN, size & 0x7F | 0x80, size >> 7)) + body
     return bytes((number << 3 | LEN,)) + write_varint(size) + body

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -61,7 +62,9 @@ class Constants:
         """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
         known = self.scalars_of(scope)
         if name not in known:
-            known[name] = _as_scalar(self.get(scope, name))
+            stored = scope.initializers.get(name)
+            is_one = stored is None or prod(stored.dims) == 1  # a weight need not be read to say that it is none
+            known[name] = _as_scalar(self.get(scope, name)) if is_one else None
         return known[name]
 
     def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
@@ -233,6 +236,7 @@ def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
     return number, value.eps, value.array.ndim, _is_float(value.array.dtype)
 
 
+@cache
 def _eps(dtype: np.dtype[Any]) -> float:
     import ml_dtypes
 
@@ -252,6 +256,7 @@ def _precision(array: Array) -> float:
     return max(eps, float(limits.smallest_subnormal) / number)
 
 
+@cache
 def _is_float(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype holds floats; the kinds of those of ml_dtypes do not tell."""
     return dtype.name.startswith(("float", "bfloat"))

@@ -169,7 +169,7 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
     made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
     kinds: dict[str, tuple[str, bool]] = {}  # one string per op, and whether its nodes may hold bodies
-    shared = made.get
+    shared: Callable[[str, str], str] = made.get
     early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
     for slot, proto in enumerate(scope.proto.node):
         op, domain = proto.op_type, proto.domain
@@ -177,8 +177,9 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
         if op not in kinds:
             kinds[op] = (op, _may_hold_bodies(op))
         op, may_hold_bodies = kinds[op]
-        inputs = tuple([shared(name, name) for name in proto.input])
-        outputs = tuple(proto.output)
+        read = proto.input[:]  # a slice is made in one go, where a loop asks protobuf for each name
+        inputs = tuple(map(shared, read, read))
+        outputs = tuple(proto.output[:])
         node = Node(op, inputs, outputs, scope, slot)
         nodes.append(node)
         by_op[op].append(node)

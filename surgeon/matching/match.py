@@ -12,13 +12,12 @@ from surgeon.matching.algebra import real
 from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying, swallowed, with_asides
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
-from surgeon.matching.memory import Memory, Recorder
+from surgeon.matching.memory import Memory, Recorder, Remembered, Road
 from surgeon.matching.pattern import Named, Pattern, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
 from surgeon.matching.search import Search
 from surgeon.matching.sizes import SizesAsked, asked_sizes
 from surgeon.matching.state import Several, State
-from surgeon.matching.templates import Template, template_of
 from surgeon.ops.records import TRANSPARENT
 
 _SLOT = attrgetter("slot")
@@ -44,7 +43,7 @@ class Match:
         asked_dtype: whether somebody looked at the dtype of one.
         asked_shape: whether somebody looked at the shape of one.
         asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
-        template: of a site that looks exactly like it, by which it was found.
+        template: what it has in common with sites that look exactly like it, where it was found by that.
         sizes: who reads inner tensors for their sizes alone, which others have too.
 
     Examples:
@@ -65,7 +64,7 @@ class Match:
     asked_dtype: bool = False
     asked_shape: bool = False
     asked_last: tuple[str, tuple[str, int]] | None = None
-    template: Template | None = None
+    template: object = None
     sizes: tuple[SizesAsked, ...] = ()
 
     @property
@@ -125,20 +124,22 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
         return
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
-    template: Template | None = None
+    road: Road | None = None
     starts = anchors(compiled, scope)
+    promising: dict[Node, bool] = {}  # until something is edited
     memory = Memory(compiled, index) if starts else None
     for anchor in starts:
         if not anchor.alive:
             continue
-        if template is not None:
+        if road is not None and memory is not None:
             attempt = _Attempt(compiled, State(index, scope), accept, anchor)
-            attempt.try_template(template, tried)
+            attempt.take(road, memory, tried)
             if attempt.found is not None:
+                promising.clear()
                 yield attempt.found
                 if anchor not in attempt.found.kept:
                     continue
-        for root in reversed(climb(index, scope, compiled, anchor)):
+        for root in reversed(climb(index, scope, compiled, anchor, promising)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
@@ -153,7 +154,8 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
             else:
                 tried.add(root)
             if attempt.found is not None:
-                template = template_of(compiled, attempt.state, root, anchor)
+                road = Road.of(compiled, attempt.state, attempt.known, root, anchor)
+                promising.clear()
                 yield attempt.found
                 if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
                     break
@@ -182,13 +184,14 @@ class _Attempt:
     """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
     which only the garbage collector frees."""
 
-    __slots__ = ("accept", "anchor", "compiled", "found", "nodes", "state", "strayed")
+    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
 
     def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
+        self.known: Remembered | None = None  # the search that found it, or one before that was told the same
 
     def run(self, root: Node, memory: Memory | None = None) -> None:
         """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
@@ -207,26 +210,34 @@ class _Attempt:
             return
         self.state = recorder = Recorder(index, scope)
         self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
-        memory.add(root, recorder, name, self.found is not None)
+        self.known = memory.add(root, recorder, name, self.found is not None)
 
     def _again(self, root: Node, name: str, memory: Memory) -> bool:
         """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
         for earlier, names in memory.fitting(self.state, root, name):
-            for end in earlier.ends:
-                end.enter(self.state, names)
-                if self.finish((name,)):
-                    return True
-            return not earlier.found
+            self.known = earlier
+            return self._ends(earlier, names, name) or not earlier.found
         return False
 
-    def try_template(self, template: Template, tried: set[Node]) -> None:
-        """Try the quick road around the anchor; what comes of it has the last words of any match."""
-        if self.anchor is not None and template.fill(self.state, self.anchor):
-            root = self.state.nodes[0]
-            if root not in tried and self.finish((root.outputs[0],)):
-                tried.add(root)
-                if self.found is not None:
-                    self.found.template = template
+    def _ends(self, earlier: Remembered, names: list[str], name: str) -> bool:
+        """Whether what had the last word in an earlier search has it here, with other tensors."""
+        for end in earlier.ends:
+            end.enter(self.state, names)
+            if self.finish((name,)):
+                return True
+        return False
+
+    def take(self, road: Road, memory: Memory, tried: set[Node]) -> None:
+        """Try the quick road from the anchor; what comes of it has the last words of any match."""
+        root = None if self.anchor is None else road.root(self.state.scope, self.anchor)
+        if root is None or root in tried:
+            return
+        name = root.outputs[0]
+        names = memory.fit(road.search, self.state, name)
+        if names is not None and self._ends(road.search, names, name):
+            tried.add(root)
+            if self.found is not None:
+                self.found.template = road.search
 
     def finish(self, names: tuple[str, ...]) -> bool:
         """All outputs so far are matched: go on to the next, or have the last word."""

@@ -4,13 +4,13 @@ Models repeat themselves: twelve layers, one normalisation each.  An attempt is 
 the model it asks of its `State`.  So its questions are written down, with the answers, the tensors in them by place;
 where a later one, at another root, would get the same answers, it goes straight to what was found: the nodes and
 bindings that had the last word then have it again, for what that depends on (who else reads a tensor, what a rule says)
-is no part of the search.
+is no part of the search.  Where a match depends on structure alone, the way from its anchor to its root is kept too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from surgeon.indexing.constants import Value
+from surgeon.indexing.constants import CONSTANT_OPS, Value
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.algebra import real
@@ -18,10 +18,12 @@ from surgeon.matching.arguments import is_wildcard
 from surgeon.matching.compile import Compiled
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.state import VIRTUAL, Several, State
+from surgeon.ops.records import COPYING, TRANSPARENT
 from surgeon.ops.schemas import schema
 
 MOST = 8  # searches that are remembered of roots that look alike at first glance
 MAKER, SCALAR = "maker", "scalar"  # two questions: who makes it, and what number it is; others are named like them
+IN_KIND = frozenset({SCALAR, "constant", "is_constant"})  # questions that the op of most makers answers: none
 T = TypeVar("T")
 
 
@@ -114,10 +116,12 @@ class End(NamedTuple):
 class Remembered(NamedTuple):
     """One search, its tensors by their places in a list: "", the output, then those of each node that it met.
 
-    answers: question, place of the tensor, and what was said; of a maker the kind of node.  firsts: for each place the
-    first one that has the same tensor.  found: whether the last end held.
+    makers: places of tensors, and the kinds of nodes that make them (None: none does).  answers: question, place of the
+    tensor, and what was said.  firsts: for each place the first one that has the same tensor.  found: whether the last
+    end held.
     """
 
+    makers: tuple[tuple[int, int | None], ...]
     answers: tuple[tuple[str, int, Any], ...]
     firsts: list[int]
     ends: tuple[End, ...]
@@ -127,25 +131,26 @@ class Remembered(NamedTuple):
         """The tensors by place where an attempt would be told the same, else None."""
         names = ["", name]
         producers, scalars = state.producers, state.scalars
-        for question, place, wanted in self.answers:
-            asked = names[place]
-            if question == MAKER:
-                node = producers.get(asked)
-                if node is None:
-                    if wanted is not None:
-                        return None
-                    continue
-                if kinds[node] != wanted:
+        for place, kind in self.makers:
+            node = producers.get(names[place])
+            if node is not None:
+                if kinds[node] != kind:
                     return None
                 names += node.inputs
                 names += node.outputs
-            elif question == SCALAR and asked in scalars:
+            elif kind is not None:
+                return None
+        firsts: dict[str, int] = {}
+        if list(map(firsts.setdefault, names, range(len(names)))) != self.firsts:
+            return None
+        for question, place, wanted in self.answers:
+            asked = names[place]
+            if question == SCALAR and asked in scalars:
                 if scalars[asked] != wanted:
                     return None
             elif _told(getattr(state, question)(asked)) != wanted:
                 return None
-        firsts: dict[str, int] = {}
-        return names if list(map(firsts.setdefault, names, range(len(names)))) == self.firsts else None
+        return names
 
 
 class Kinds(dict[Node, int]):
@@ -154,9 +159,14 @@ class Kinds(dict[Node, int]):
     def __init__(self) -> None:
         super().__init__()
         self._numbers: dict[Any, int] = {}
+        self._are_bare: dict[tuple[str, int], bool] = {}
 
     def __missing__(self, node: Node) -> int:
-        key = (node.op, len(node.inputs), len(node.outputs), _attributes(node))
+        op = node.op, id(node.scope)
+        if op not in self._are_bare:
+            self._are_bare[op] = _is_bare(node)
+        said = () if self._are_bare[op] else _said_by(node)
+        key = (node.op, len(node.inputs), len(node.outputs), said)
         found = self[node] = self._numbers.setdefault(key, len(self._numbers))
         return found
 
@@ -193,38 +203,51 @@ class Memory:
 
     def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Remembered, list[str]]]:
         """The searches that would go the same way from an output of this node on, and the tensors by place."""
-        for earlier in () if self.is_off else self._like(root):
+        known = [] if self.is_off else self._like(root)
+        for place, earlier in enumerate(known):
             names = None if earlier is None else earlier.fits(state, self._kinds, name)
             if earlier is not None and names is not None:
+                if place:  # what fits here is likely to fit next time
+                    known.insert(0, known.pop(place))
                 yield earlier, names
+                return
+
+    def fit(self, earlier: Remembered, state: State, name: str) -> list[str] | None:
+        """As `Remembered.fits`."""
+        return earlier.fits(state, self._kinds, name)
 
     def has_enough(self, root: Node) -> bool:
         """Whether no more is to be remembered of roots that look like this one."""
         return self.is_off or len(self._like(root)) >= MOST
 
-    def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> None:
-        """Remember a search that came to its end."""
+    def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> Remembered | None:
+        """Remember a search that came to its end; None where it cannot be."""
         self._like(root).append(self._said(recorder, name, found))
+        return self._like(root)[-1]
 
     def _said(self, recorder: Recorder, name: str, found: bool) -> Remembered | None:
         """None where something in a search has no place."""
         names = ["", name]
         places = {"": 0, name: 1}
         makers: dict[Node, int] = {}
+        kinds: list[tuple[int, int | None]] = []
         answers: list[tuple[str, int, Any]] = []
         for (question, tensor), answer in recorder.asked.items():
             if tensor[:1] == VIRTUAL:
                 continue  # whatever algebra makes up follows from what it asked before
             if tensor not in places:
                 return None
-            wanted = _told(answer)
+            place = places[tensor]
             if isinstance(answer, Node):
-                wanted = self._kinds[answer]
-                makers.setdefault(answer, places[tensor])
+                makers.setdefault(answer, place)
+                kinds.append((place, self._kinds[answer]))
                 for made in (*answer.inputs, *answer.outputs):
                     places.setdefault(made, len(names))
                     names.append(made)
-            answers.append((question, places[tensor], wanted))
+            elif question == MAKER:
+                kinds.append((place, None))
+            elif question not in IN_KIND or not _is_computed(recorder.asked.get((MAKER, tensor))):
+                answers.append((question, place, _told(answer)))
         try:
             ends = tuple(
                 End(
@@ -236,7 +259,63 @@ class Memory:
             )
         except KeyError:
             return None  # a node or a tensor that algebra made up
-        return Remembered(tuple(answers), [places[tensor] for tensor in names], ends, found)
+        return Remembered(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends, found)
+
+
+class Road(NamedTuple):
+    """A way from the anchor of a match to its root, that spares the climb, and the search that found it.
+
+    up: ops on the way, where each tensor has one reader.
+    """
+
+    up: tuple[str, ...]
+    search: Remembered
+
+    @classmethod
+    def of(
+        cls, compiled: Compiled, state: State, search: Remembered | None, root: Node, anchor: Node
+    ) -> "Road | None":
+        """That of a match just found, None where it depends on more than structure: its pattern is of nothing else.
+
+        Beside numbers, the nodes read nothing but what they make and what the variables of the pattern stand for.
+        """
+        inside = set(state.nodes)
+        if search is None or not compiled.is_plain or any(node.op in TRANSPARENT for node in inside):
+            return None
+        known = {name for node in inside for name in node.outputs}.union(state.bound.values())
+        for name in {name for node in inside for name in node.inputs} - known:
+            number = state.scalar(name)
+            if number is None or not number[3] or number[2]:
+                return None
+        up = _way_up(state, anchor, root, inside)
+        return None if up is None else cls(up, search)
+
+    def root(self, scope: Scope, anchor: Node) -> Node | None:
+        """The root that the same way leads to from another anchor; None where there is no such way."""
+        node, consumers = anchor, scope.consumers
+        for op in self.up:
+            readers = consumers.get(node.outputs[0])
+            if readers is None or len(readers) != 1 or readers[0].op != op or not readers[0].alive:
+                return None
+            node = readers[0]
+        return node if node.scope is scope else None
+
+
+def _way_up(state: State, anchor: Node, root: Node, inside: set[Node]) -> tuple[str, ...] | None:
+    ops: list[str] = []
+    node = anchor
+    while node is not root:
+        readers = state.scope.readers(node.outputs[0])
+        if len(readers) != 1 or readers[0] not in inside:
+            return None
+        node = readers[0]
+        ops.append(node.op)
+    return tuple(ops)
+
+
+def _is_computed(maker: Node | None) -> bool:
+    """Whether a node makes no constant, whatever it reads: then its kind tells that there is none."""
+    return maker is not None and maker.op not in CONSTANT_OPS and maker.op not in COPYING
 
 
 def _placed(held: Any, places: dict[str, int]) -> Any:
@@ -245,10 +324,12 @@ def _placed(held: Any, places: dict[str, int]) -> Any:
     return [places[name] for name in held] if isinstance(held, Several) else held
 
 
-def _attributes(node: Node) -> tuple[bytes, ...]:
-    """What a node says, as its bytes; nothing of a Constant: what it holds is asked for by other questions."""
+def _is_bare(node: Node) -> bool:
+    """Whether nodes of this op say nothing; of a Constant: what it holds is asked for by other questions."""
     domain, op = split_op(node.op)
     known = schema(domain, op, node.scope.versions.get(domain))
-    if node.op == "Constant" or (known is not None and not known.attributes):
-        return ()
-    return tuple([item.SerializeToString(deterministic=True) for item in node.proto.attribute])
+    return node.op == "Constant" or (known is not None and not known.attributes)
+
+
+def _said_by(node: Node) -> tuple[bytes, ...]:
+    return tuple([item.SerializeToString(deterministic=True) for item in node.proto.attribute[:]])

@@ -161,6 +161,14 @@ class Captures:
         found.inspected = True
         return found
 
+    @property
+    def output_count(self) -> int:
+        """How many outputs the match has: of patterns with more and with fewer, those of the one that fits.
+
+        Other than the match itself it is the same at all sites that are alike, for which a replacement is built once.
+        """
+        return len(self._match.outputs)
+
     @classmethod
     def fields(cls) -> tuple[Parameter, ...]:
         """What it captures, in order; the sizes of axes apart."""
@@ -266,7 +274,7 @@ def _no_field(record: type[Captures], name: str) -> AttributeError:
     return AttributeError(f"{record.__name__} has no field {name!r}; it has {', '.join(record._fields) or 'none'}.")
 
 
-_OWN = ("match", "fields", "require_dims")
+_OWN = ("match", "output_count", "fields", "require_dims")
 
 
 def record_of(parameter: Parameter) -> type[Captures] | None:

@@ -33,8 +33,14 @@ def fitting(scope: Scope, domain: str, op: str) -> list[Node]:
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
-def climb(index: Index, scope: Scope, compiled: Compiled, anchor: Node) -> list[Node]:
-    """Nodes from which a match through the anchor may start: its readers, as the pattern has them, nearest first."""
+def climb(
+    index: Index, scope: Scope, compiled: Compiled, anchor: Node, promising: dict[Node, bool] | None = None
+) -> list[Node]:
+    """Nodes from which a match through the anchor may start: its readers, as the pattern has them, nearest first.
+
+    promising: what `promises` has said of nodes, where nothing was edited since.
+    """
+    promising = {} if promising is None else promising
     heads, ways, consumers, work = compiled.heads[0], compiled.ways, scope.consumers, Work.of(index)
     scalar = partial(index.constants.scalar, scope)
     if compiled.depth == SINGLE and heads is not None:
@@ -43,7 +49,9 @@ def climb(index: Index, scope: Scope, compiled: Compiled, anchor: Node) -> list[
     def likely(node: Node, places: Places) -> Places:
         """The places without those of products, where a node is a sum of which algebra makes none."""
         sums = ways.without_laws(places) if places and node.op in SUMS else places
-        return places if sums is places or promises(scope.producers, scalar, node) else sums
+        if sums is not places and node not in promising:
+            promising[node] = promises(scope.producers, scalar, node)
+        return places if sums is places or promising[node] else sums
 
     found: dict[Node, None] = {}
     level = [(anchor, likely(anchor, ways.start(anchor.op)))]

@@ -1,6 +1,7 @@
 """Runs rules over an index to a fixed point and keeps the edit log; knows nothing of files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -9,7 +10,7 @@ from surgeon.edit.fragment import Fragment
 from surgeon.edit.splice import Splicer, Step
 from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Scope
+from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import first_of
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
@@ -65,7 +66,7 @@ class Driver:
     splicer: Splicer = field(init=False)
     acceptance: Acceptance = field(init=False)
     _seen: dict[Any, list[str]] = field(default_factory=dict)
-    _refused: dict[tuple[str, str], Mismatch] = field(default_factory=dict)
+    _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)
     _growth: int = 0
     _allowed_growth: int = 0
 
@@ -92,15 +93,17 @@ class Driver:
         self._run_to_the_end(sorted(rules, key=lambda rule: rule.search is not None and rule.search.last), scopes)
 
     def _run_to_the_end(self, rules: Sequence[Rule], scopes: Sequence[Scope]) -> None:
-        those = {(rule.name, scope.label) for rule in rules for scope in scopes}
+        settled: dict[tuple[int, int], int] = {}  # how long the log was when a rule found nothing in a scope
         for _ in range(ROUNDS):
             before = len(self.log)
-            known = self._refused.items()
-            self._refused = {place: miss for place, miss in known if (miss.rule, miss.scope) not in those}
             for rule in rules:
                 for scope in scopes:
-                    if not scope.is_gone:
-                        self._run_rule(rule, scope)
+                    known, place = len(self.log), (id(rule), id(scope))
+                    if settled.get(place) != known:
+                        self._refused[place] = {}
+                        settled[place] = known
+                        if not scope.is_gone:
+                            self._run_rule(rule, scope)
             if len(self.log) == before:
                 break
         else:
@@ -138,6 +141,7 @@ class Driver:
 
     def _matches(self, rule: Rule, plan: Plan, compiled: Compiled, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
         built: list[Fragment] = []
+        refused = self._refused.setdefault((id(rule), id(scope)), {})
 
         def accept(match: Match) -> bool:
             try:
@@ -145,9 +149,10 @@ class Driver:
                 self.recipe.require(rule.name, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (Refused, Declined) as why:
-                place = rule.name, match.root.label
-                if place not in self._refused:  # the first refusal at a place is of the way that fits it best
-                    self._refused[place] = refusal(rule, match, why)
+                root = match.root
+                label = root.label
+                if label not in refused:  # the first refusal at a place is of the way that fits it best
+                    refused[label] = refusal(rule, match, root, why)
                 return False
             built[:] = [fragment]
             return True
@@ -180,7 +185,7 @@ class Driver:
     @property
     def refusals(self) -> list[Mismatch]:
         """The matches that were found last and had to stay as they are."""
-        return list(self._refused.values())
+        return [miss for refused in self._refused.values() for miss in refused.values()]
 
     @property
     def waiting(self) -> dict[int, dict[str, int]]:
@@ -196,32 +201,61 @@ class Driver:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
         misses = self.refusals
         fired = {step.rule for step in self.log}
+        turned = _turned(self.log)
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = deepest([miss for miss in found if miss.near and miss.node not in told])
-            misses += near if near or rule.name in fired or told else map(self._with_turned, found[:1])
+            misses += near if near or rule.name in fired or told else [_with_turned(miss, turned) for miss in found[:1]]
         return misses
 
-    def _with_turned(self, miss: Mismatch) -> Mismatch:
-        """A miss of an op that is not there; with the rules that were before at those that there were."""
-        wanted = set(miss.wanted.split(" or "))
-        steps = [step for step in self.log if any(node.op in wanted for node in step.removed)]
-        if miss.kind != "absent" or not steps:
-            return miss
-        count = sum(node.op in wanted for step in steps for node in step.removed)
-        made = first_of(list(dict.fromkeys(node.op for step in steps for node in step.added)), SHOWN)
-        rules = first_of(list(dict.fromkeys(step.rule for step in steps)), SHOWN)
-        return replace(miss, reason=f"{miss.reason} any more: {rules} made {made or 'nothing'} of {count:,}")
+
+@dataclass(slots=True)
+class _Turned:
+    """What became of the nodes of one op: how many went, and where in the log what came for them and who did it."""
+
+    count: int = 0
+    made: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] = field(default_factory=dict)
 
 
-def refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
+def _turned(log: Sequence[Step]) -> dict[str, _Turned]:
+    """By op what became of the nodes that rules took out."""
+    found: defaultdict[str, _Turned] = defaultdict(_Turned)
+    for number, step in enumerate(log):
+        ops = [node.op for node in step.removed]
+        for op in ops:
+            found[op].count += 1
+        for op in set(ops):
+            found[op].rules.setdefault(step.rule, number)
+            for node in step.added:
+                found[op].made.setdefault(node.op, number)
+    return found
+
+
+def _with_turned(miss: Mismatch, turned: Mapping[str, _Turned]) -> Mismatch:
+    """A miss of an op that is not there; with the rules that were before at those that there were."""
+    known = [turned[op] for op in miss.wanted.split(" or ") if op in turned]
+    if miss.kind != "absent" or not known:
+        return miss
+    made, rules = _first([one.made for one in known]), _first([one.rules for one in known])
+    count = sum(one.count for one in known)
+    return replace(miss, reason=f"{miss.reason} any more: {rules} made {made or 'nothing'} of {count:,}")
+
+
+def _first(found: Sequence[Mapping[str, int]]) -> str:
+    """The names that come first in the log."""
+    at = sorted((number, name) for one in found for name, number in one.items())
+    return first_of(list(dict.fromkeys(name for _, name in at)), SHOWN)
+
+
+def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mismatch:
     """A match that was found and must stay as it is."""
     finding = why.finding if isinstance(why, Declined) else None
     miss = Mismatch(
         rule.name,
         match.pattern.name,
-        match.root.label,
+        root.label,
         str(why),
         match.pattern.where,
         matched=len(match.nodes),
@@ -229,4 +263,4 @@ def refusal(rule: Rule, match: Match, why: Refused | Declined) -> Mismatch:
         scope=match.scope.label,
         opset=finding.opset if finding is not None else 0,
     )
-    return worth_telling(miss, match.root)
+    return worth_telling(miss, root)

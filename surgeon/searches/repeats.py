@@ -24,7 +24,7 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
         if first is None or not (first.alive and node.alive):
             continue
         pairs = [(new, old) for new, old in zip(node.outputs, first.outputs, strict=True) if new]
-        seen.same.update((new, seen.same.get(old, old)) for new, old in pairs)
+        seen.held.update((new, seen.held[old]) for new, old in pairs)
         if all(index.held(scope, new) is None or node.op not in COPYING for new, _ in pairs):
             names = tuple(new for new, _ in pairs)
             yield Found((node,), names, {"first": Several(old for _, old in pairs)}, (first,))
@@ -36,14 +36,13 @@ repeated_nodes = Search(_repeated_nodes, "nothing is repeated")
 class _Numbering:
     """What each node computes, as a key: nodes of equal keys compute the same.
 
-    same: for each tensor of a node that repeats another, the tensor that it repeats.
+    held: what tensors hold: the name of the first that holds the same, or the content of a small constant.
     """
 
     def __init__(self, index: Index, scope: Scope) -> None:
         self.scope = scope
-        self.same: dict[str, str] = {}
+        self.held: dict[str, Hashable] = {}
         self._index = index
-        self._values: dict[str, Hashable] = {}
         self._first: dict[Hashable, Node] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
 
@@ -51,11 +50,14 @@ class _Numbering:
         """The earlier node that computes the same, or None; a node without one is the first of its key."""
         if node.op == "Constant":
             return None  # it costs nothing, so it stays for whoever reads it
+        held = self.held
+        for name in node.outputs:
+            held[name] = name
         does_repeat, has_attributes = self._kind(node.op)
         attributes = said_by(node) if does_repeat and has_attributes else ()
         if not does_repeat or attributes is None:
             return None
-        inputs = tuple([self._value(name) for name in node.inputs])
+        inputs = tuple([held[name] if name in held else self._outside(name) for name in node.inputs])
         key = (node.op, inputs, attributes, tuple([bool(name) for name in node.outputs]))
         first = self._first.setdefault(key, node)
         return None if first is node else first
@@ -68,12 +70,8 @@ class _Numbering:
             self._kinds[op] = (repeats(op, self._index.local), known is None or bool(known.attributes))
         return self._kinds[op]
 
-    def _value(self, name: str) -> Hashable:
-        """A tensor by the first that holds the same; a small constant by its content."""
-        name = self.same.get(name, name)
-        if name not in self._values:
-            source = self.scope.producers.get(name)
-            is_stored = source is None or source.op == "Constant"
-            found = self._index.constants.get(self.scope, name) if is_stored else None
-            self._values[name] = name if found is None else found.content
-        return self._values[name]
+    def _outside(self, name: str) -> Hashable:
+        """What a tensor holds that no node makes, or a Constant."""
+        found = self._index.constants.get(self.scope, name)
+        self.held[name] = name if found is None else found.content
+        return self.held[name]
