@@ -28,7 +28,7 @@ from surgeon.running.runtime import require_libraries
 from surgeon.shapes.indexed import shapes_of
 from surgeon.target import names, target_of, targets
 from surgeon.targets import support
-from surgeon.targets.target import Examination, RuntimeWish, Target
+from surgeon.targets.target import Examination, RuntimeRequest, Target
 
 
 def check(
@@ -80,12 +80,12 @@ def check(
     provider = provider_of(target, ep)
     custom_ops = without_plugins(custom_ops)
     own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
-    wish = _wish(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
+    request = _request(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
     libraries = require_libraries([path for path in custom_ops if str(path) not in own])
     custom = CustomOps(libraries)
     with Model.open(_exported(source) if isinstance(source, gs.Graph) else source) as model:
         with paused_collector():
-            found = _findings(model, wanted, provider, custom, wish)
+            found = _findings(model, wanted, provider, custom, request)
         is_first = any(one.name == provider for one in wanted.providers[:1])
         if load and wanted.load is not None and is_first and not any(one.stops for one in found):
             model.check_data(sums=True)
@@ -98,7 +98,7 @@ def check(
     return found
 
 
-def _wish(
+def _request(
     target: Target,
     load: bool,
     run_time: float,
@@ -107,7 +107,7 @@ def _wish(
     sm: str,
     dims: Mapping[str, int | tuple[int, int, int]],
     plugins: Sequence[str],
-) -> RuntimeWish:
+) -> RuntimeRequest:
     """What is wanted of the target's own runtime.  Raises UsageError where that has none that can be asked."""
     if target.name != "tensorrt" and (trt is not None or build or dims):
         raise UsageError(f"Engines are TensorRT's, and the target is {target.name}; give target tensorrt, or no build.")
@@ -116,7 +116,7 @@ def _wish(
     if dims and not build:
         raise UsageError("Sizes are for a build; give build too.")
     ranges = {name: size if isinstance(size, tuple) else (size, size, size) for name, size in dims.items()}
-    return RuntimeWish(load, run_time, trt, sm if build else None, ranges, plugins)
+    return RuntimeRequest(load, run_time, trt, sm if build else None, ranges, plugins)
 
 
 def _found(library: str) -> str:
@@ -139,7 +139,7 @@ def _wanted(name: str) -> Target:
     return found
 
 
-def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps, wish: RuntimeWish) -> Findings:
+def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps, request: RuntimeRequest) -> Findings:
     found = Diagnostics()
     proto = model.skeleton
     check_header(proto, found, target.knows_imports)
@@ -153,7 +153,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: Custom
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
     check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
     limits = target.limits_of(index, shapes)
-    examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, wish)
+    examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, request)
     (target.examine or support.examine)(examination)
     _check_opset(target, index, found)
     findings = Findings(without_echoes(list(found), wrong))

@@ -73,7 +73,7 @@ class Target(BaseTarget):
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeWish:
+class RuntimeRequest:
     """What is wanted of the target's own runtime, where it is installed.
 
     load: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
@@ -104,4 +104,4 @@ class Examination:
     limits: "Limits"
     custom: "CustomOps"
     found: "Diagnostics"
-    wish: RuntimeWish
+    request: RuntimeRequest

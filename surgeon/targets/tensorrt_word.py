@@ -27,9 +27,9 @@ def examine(asked: Examination) -> None:
     """Note what TensorRT does not take of a model.  Raises ModelFileError where it cannot be given the weights."""
     support = TensorrtSupport(asked)
     support.check()
-    library = installed(asked.wish.library) if asked.wish.load else None
+    library = installed(asked.request.library) if asked.request.load else None
     if library is None:
-        silence = SILENCE if asked.wish.load else "its parser was not asked"
+        silence = SILENCE if asked.request.load else "its parser was not asked"
         tables = f"by the tables of its documentation, {tensorrt_version()}"
         asked.found.runtime = RuntimeWord(silence=f"{tables}: {silence}")
         for complaint in support.complaints:
@@ -39,13 +39,13 @@ def examine(asked: Examination) -> None:
     from surgeon.tensorrt.asking import Asking  # it brings what starts processes
 
     asked.index.model.check_data()
-    wish = asked.wish
+    request = asked.request
     nodes = _numbered(asked)
     outputs = {number: made for number, node in nodes.items() if (made := _outputs(asked, node)) is not None}
-    apart = set() if wish.plugins else support.plugins  # with their libraries the parser has them
+    apart = set() if request.plugins else support.plugins  # with their libraries the parser has them
     of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | apart
     aside = {number: made for number, made in outputs.items() if nodes[number] in of_tables}
-    asking = Asking(library, wish.run_time, wish.device, wish.dims, wish.plugins)
+    asking = Asking(library, request.run_time, request.device, request.dims, request.plugins)
     said = asking.of(asked.index.model, aside, outputs)
     _merge(asked, support, said.faults, nodes, of_tables)
     title = f"{library.title} {library.version}".strip()
