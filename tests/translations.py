@@ -1,7 +1,7 @@
 """What the dynamo exporter works out anew at every export, remembered for a process: half of what a small one takes.
 
-It reads the source of all translations and the signatures of all functions, and looks for all operators once for each of
-some thirty namespaces.
+It reads the source of all translations and the signatures of all functions, and looks for all operators once for each
+of some thirty namespaces.
 """
 
 from __future__ import annotations
