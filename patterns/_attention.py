@@ -58,6 +58,7 @@ def dtype_of(m: Scores) -> Any:
     """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast."""
     made, own = result_dtype(m), m.read.dtype
     require(made is not None and own is not None, "the dtype of the values is unknown")
+    require(own in FLOATS, "the values are no floats")
     require(np.promote_types(made, own) == made, "the values are cast to a dtype of fewer digits")
     for mask in m.masks:
         made = made if mask.dtype is None else np.promote_types(mask.dtype, made)

@@ -115,10 +115,10 @@ def test_every_operation_has_forms_and_ops() -> None:
     assert tested == set(operations.OPERATIONS)
 
 
-def test_the_sample_holds_half_of_the_forms_and_every_exporter_opset_and_dtype() -> None:
+def test_the_sample_holds_a_third_of_the_forms_and_every_exporter_opset_and_dtype() -> None:
     """No form twice, some of each family, and no value of the others is left out."""
     forms = [form.name for part in sample.chosen() for form in FAMILIES[part.family][part.start :: part.step]]
-    assert len(set(forms)) == len(forms) >= len(by_name()) / 2
+    assert len(set(forms)) == len(forms) >= len(by_name()) / 3
     assert set(forms) < set(by_name())
     assert {part.family for part in sample.chosen()} == set(FAMILIES)
     kept = {part.column for part in sample.chosen()}

@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 
+import onnx
 import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, UsageError, rule
 from surgeon.console.manual import manual_lines, targets_text
 from surgeon.errors import Refusal
+from surgeon.ruleproof import prover
 from surgeon.rules.catalogue import all_rules
 from surgeon.target import OWN, names, owner, target_of, targets
 from surgeon.targets.target import Target
@@ -215,8 +217,9 @@ class TestOfAPackage:
         assert "acme_npu.rules" in run("rules").stdout
         assert "  acme       acme::SmoothGate(x)" in run("rules", "smooth_gate").stdout
 
-    def test_rules_prove_its_form(self, acme, tmp_path):
+    def test_rules_prove_its_form(self, acme, tmp_path, monkeypatch):
         """With its op in Python; nothing else runs it here."""
+        monkeypatch.setattr(prover, "DTYPES", (onnx.TensorProto.FLOAT,))
         (tmp_path / "npu.py").write_text(IMPLEMENTATION)
         words = ["rules", "smooth_gate", "--prove", "--target", "acme"]
         assert run(*words).exit_code == 1

@@ -76,7 +76,9 @@ def check_ends(
 
 
 def _enum(dtype: int | None) -> str:
-    return f"onnx.TensorProto.{onnx.TensorProto.DataType.Name(dtype or onnx.TensorProto.FLOAT)}"
+    known = onnx.TensorProto.DataType.values()
+    stated = dtype if dtype and dtype in known else onnx.TensorProto.FLOAT
+    return f"onnx.TensorProto.{onnx.TensorProto.DataType.Name(stated)}"
 
 
 def _dims(shape: Sequence[object] | None) -> str:

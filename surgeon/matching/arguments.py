@@ -218,7 +218,8 @@ def differences(operation: Operation) -> Callable[[State, Node], Iterator[Differ
             for name, item in extra.items():
                 if item.ref_attr_name:
                     yield Difference("reference", name, None, None)
-            state.bound[others.name] = ({name: plain(item) for name, item in extra.items()},)
+            told = {name: plain(item) for name, item in extra.items() if not item.ref_attr_name}
+            state.bound[others.name] = (told,)
             return
         for name, item in extra.items():
             if not _is_default(node, name, state):

@@ -135,7 +135,7 @@ NOT_LOADED = ("gpt2-eager-past-ts14-fp16-fixed",)
 """What ONNX Runtime before 1.31 does not load, as it was exported."""
 STANDARD_SAMPLE = (
     "bert-eager-ts14-fp32",
-    "llama-sdpa-ts14-fp16",
+    "qwen2-eager-ts14-fp32",
     "sdpa_bool_mask-ts17-fp16",
     "sdpa_causal-dynamo20-fp32",
     "query_axis-ts14-fp16",
@@ -147,7 +147,7 @@ MISSED = ("wide_softmax-ts", "rope_half-ts14", "gemma2-eager-past", "alibi-ts17"
 STANDARD_MISSED = ("wide_softmax-ts", "rope_half-ts14", "alibi-ts17", "sdpa_bool_mask-dynamo20", "falcon-sdpa-dynamo20")
 """The same of those that are rewritten with standard ops."""
 
-TAKEN_BACK = ("bert-eager-ts14-fp32", "llama-sdpa-ts14-fp16")
+TAKEN_BACK = ("bert-eager-ts14-fp32", "qwen2-eager-ts14-fp32")
 """Those of them whose attention is written for ONNX Runtime, and then as standard ops, or in primitives."""
 
 
