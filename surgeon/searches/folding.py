@@ -12,7 +12,7 @@ from onnx import helper
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
