@@ -15,7 +15,7 @@ import onnx
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
 from surgeon.matching.recording import trace
-from surgeon.matching.work import Work
+from surgeon.matching.state import Work
 from tests.models import index_of
 
 

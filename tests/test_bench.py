@@ -14,8 +14,7 @@ import pytest
 import surgeon
 from surgeon import ModelFileError, UsageError
 from surgeon.benching import part
-from surgeon.benching.intervals import interval_of
-from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, ratio_of
+from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
 from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
 from surgeon.console import bench_command
 from surgeon.running.children import Answer

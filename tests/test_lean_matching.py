@@ -9,7 +9,7 @@ from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import find
 from surgeon.matching.recording import trace
 from surgeon.matching.roots import anchors, climb
-from surgeon.matching.work import Work
+from surgeon.matching.state import Work
 from surgeon.rewriting import near_misses
 from tests.models import graph, index_of, matches
 from tests.test_explain import CONSTANTS, ERF, GELU

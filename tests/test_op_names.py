@@ -17,7 +17,7 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 
 # Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
 REGISTRIES = {
-    *("indexing.constants", "learning.wording", "learning.writing", "shapes.attention", "shapes.elements"),
+    *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
     *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
     *("shapes.selecting", "shapes.values", "opsets.lossless"),
 }
@@ -35,10 +35,9 @@ LISTED = {
     "indexing.constants": (RULE, "ConstantOfShape"),
     "learning.lessons": (
         SAID,
-        "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Relu Reshape Shape Slice Split Squeeze Sub "
-        "Transpose Unsqueeze Where",
+        "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Pow Reciprocal ReduceMean Relu Reshape Shape "
+        "Slice Split Sqrt Squeeze Sub Transpose Unsqueeze Where",
     ),
-    "learning.wording": (SAID, "Div Mul Pow Reciprocal ReduceMean Sqrt Sub"),
     "learning.writing": (SAID, "Add Mul Split"),
     "matching.algebra": (LAWS, "Add Div Exp Mul Sigmoid Sub Tanh"),
     "matching.needs": (LAWS, "Mul Sigmoid Tanh"),
@@ -48,7 +47,7 @@ LISTED = {
     "rules.bodies": (BUILT, "CastLike"),
     "rules.expansion": (BUILT, "CastLike Identity"),
     "edit.fragment": (BUILT, "CastLike Identity"),
-    "edit.sizes": (BUILT, "Shape"),
+    "edit.placing": (BUILT, "Shape"),
     "edit.splice": (BUILT, "CastLike Identity"),
     "ruleproof.instances": (BUILT, "Abs"),
     "ruleproof.opsets": (BUILT, "Identity"),
@@ -60,11 +59,11 @@ LISTED = {
     "shapes.bodies": (RULE, "If Loop Scan"),
     "shapes.elements": (
         RULE,
-        "Add And Cast Concat ConstantOfShape Equal Gather GatherND Identity Mul Neg Or Range Sub Where",
+        "Add And Cast Concat ConstantOfShape CumSum Equal Expand Gather GatherND Identity Mul Neg Or Range Slice Sub "
+        "Transpose Trilu Where",
     ),
     "shapes.elementwise": (RULE, "Pow"),
     "shapes.making": (RULE, "Upsample"),
-    "shapes.moving": (RULE, "Cast CumSum Expand Identity Slice Transpose Trilu"),
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
     "opsets.lossless": (

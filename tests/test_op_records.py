@@ -5,11 +5,10 @@ from onnx import defs
 
 from surgeon.indexing.constants import FOLDS
 from surgeon.ops import records
-from surgeon.ops.contrib_table import OTHERS
+from surgeon.ops.operators import OTHERS, STANDARD
 from surgeon.ops.record import EVERY, Axes, Op
 from surgeon.ops.records import RECORDS, UNTOLD, likened, record
 from surgeon.ops.schemas import history, schema
-from surgeon.ops.standard_table import STANDARD
 
 # What a schema's text says of broadcasting and no record does: one input may have another shape than the result, the
 # second names the shape to broadcast to, the others say that they do not.

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from surgeon.file.fresh import name_beside
-from surgeon.torch.complaints import complaint
+from surgeon.torch.exporting import complaint
 from tests.command_line import ROOT, commands, gelus, ops, process, rule_file
 
 ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from surgeon import rewrite
 from surgeon.matching import match
-from surgeon.rewriting import replacements
-from surgeon.rewriting.replacements import Workshop
+from surgeon.rewriting import acceptance
+from surgeon.rewriting.acceptance import Workshop
 from surgeon.testing import parse
 from tests import sampling
 
@@ -134,8 +134,8 @@ def test_equal_layers_need_one_search(monkeypatch, rules, model):
 def test_a_replacement_is_built_once_for_equal_answers(monkeypatch):
     """Of equal numbers, dtypes and shapes; another epsilon is another fragment."""
     built = []
-    build = replacements.build
-    monkeypatch.setattr(replacements, "build", lambda *given: built.append(given) or build(*given))
+    build = acceptance.build
+    monkeypatch.setattr(acceptance, "build", lambda *given: built.append(given) or build(*given))
     kinds = [("torchscript", -1, epsilon) for epsilon in ("small", "large", "small", "small", "large")]
     after, report = rewrite(norms(kinds), "layer_norm", check="none")
     assert len(report.sites) == 5

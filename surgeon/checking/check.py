@@ -139,7 +139,9 @@ def _wanted(name: str) -> Target:
     return found
 
 
-def _findings(model: Model, target: Target, provider: str | None, custom: CustomOps, request: RuntimeRequest) -> Findings:
+def _findings(
+    model: Model, target: Target, provider: str | None, custom: CustomOps, request: RuntimeRequest
+) -> Findings:
     found = Diagnostics()
     proto = model.skeleton
     check_header(proto, found, target.knows_imports)

@@ -1,10 +1,11 @@
 """Which matched nodes a replacement writes again as they are: these stay, with their records, names and places.
 
 A rule reads some nodes as context alone: a normalisation behind the sum that it writes otherwise.  Its replacement has
-to say them all the same, as it returns what they make; nobody is to see that in the file.
+to say them all the same, as it returns what they make; nobody is to see that in the file.  A site may rest on nodes
+that another rule wrote, too: its proof has copies of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
@@ -15,6 +16,34 @@ from surgeon.indexing.equality import are_equal_constants, said_by, said_in
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
+from surgeon.ops.walking import GRAPHS
+
+MOST = 64  # nodes that are copied into each proof; where it were more, the sites are proved together
+
+
+def makers(scope: Scope, names: Iterable[str], inner: set[str], own: Iterable[Node] = ()) -> list[Node]:
+    """The new nodes that make these tensors, as far back as to tensors of the source and of the `own` nodes.
+
+    inner: the tensors that the source has not.
+    """
+    found: dict[Node, None] = {}
+    known, waiting = set(own), list(names)
+    while waiting:
+        name = waiting.pop()
+        node = scope.producers.get(name) if name in inner else None
+        if node is not None and node not in known:
+            known.add(node)
+            found[node] = None
+            waiting += node.inputs
+    return list(found)
+
+
+def can_copy(scope: Scope, names: Iterable[str], inner: set[str]) -> bool:
+    """Whether proofs can copy what makes these tensors of a scope: not too many nodes, and none with a body."""
+    if not all(name in inner and name in scope.producers for name in names):
+        return False
+    found = makers(scope, names, inner)
+    return len(found) <= MOST and not any(item.type in GRAPHS for node in found for item in node.proto.attribute)
 
 
 def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:

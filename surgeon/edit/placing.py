@@ -1,8 +1,76 @@
-"""Where new nodes go in the order of a scope, and which old ones must stand behind them."""
+"""What an edit is to know first: where new nodes go, and what else may be read in the place of a tensor."""
 
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from surgeon.edit.fragment import Fragment, build
 from surgeon.edit.tables import listed_in
+from surgeon.errors import require
+from surgeon.graph import Graph
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
+from surgeon.matching.sizes import Part, SizesAsked
+
+SLICES = 15  # the opset from which Shape has start and end
+
+
+def asked_elsewhere(match: Match, asked: SizesAsked) -> tuple[Match, Fragment]:
+    """A match of the one node that asks, and what is to be there in its place."""
+    names = dict.fromkeys(part.name for part in asked.parts if part.name is not None)
+    bound = {f"size_{place}": name for place, name in enumerate(names)}
+    place = Match(match.index, match.scope, match.pattern, (asked.node,), asked.node.outputs[:1], bound, asked.nodes)
+    return place, build(partial(_written, asked=asked), place)
+
+
+def _written(g: Graph, match: Match, asked: SizesAsked) -> Any:
+    captured = {match.bound[name]: match[name] for name in match.bound}
+    parts = [_part(g, part, captured.get(part.name), match.opset) for part in asked.parts]
+    sizes = parts[0] if len(parts) == 1 else g.concat(*parts, axis=0) if parts else _constant([])
+    if asked.node.op == "Shape":
+        return sizes
+    if all(part.name is None for part in asked.parts):
+        return _constant(int(np.prod([int(str(size)) for part in asked.parts for size in part.sizes], dtype=np.int64)))
+    return g.reduce_prod(sizes, keepdims=0)
+
+
+def _part(g: Graph, part: Part, source: Any, opset: int) -> Any:
+    if part.name is None:
+        return _constant([int(str(size)) for size in part.sizes])
+    if part.first == 0 and len(part.sizes) == source.rank:
+        return g.shape(source)
+    if opset >= SLICES:
+        return g.shape(source, start=part.first, end=part.stop)
+    return g.gather(g.shape(source), np.arange(part.first, part.stop, dtype=np.int64), axis=0)
+
+
+def _constant(values: Any) -> Any:
+    return gs.Constant("sizes", np.array(values, np.int64))
+
+
+def sees(scope: Scope, old: str, new: str) -> bool:
+    """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
+    home = scope.home(new)
+    return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
+
+
+def require_shareable(match: Match, fragment: Fragment) -> None:
+    """Raise Refused where initializers, in whose place others are to be read, must stay."""
+    scope, index = match.scope, match.index
+    for name, ref in zip(match.outputs, fragment.outputs, strict=True):
+        require(name in scope.initializers, f"{name!r} is no initializer, and no node of the match makes it")
+        require(ref.kind == "capture", f"{name!r} can only give way to a tensor that is there")
+        new = match.tensor(ref.key)
+        why = index.held(scope, name)
+        require(why is None, f"{name!r}, equal to {new!r}, must keep its name: {why}")
+        home = scope.home(new)
+        require(home is not None and new in home.initializers, f"{new!r}, to be read for {name!r}, is no initializer")
+        for tensor, at in ((name, scope), (new, home or scope)):
+            given = index.is_overridable(at, tensor)
+            require(not given, f"{name!r} equals {new!r} until a caller gives {tensor!r}, an input, another value")
+        require(sees(scope, name, new), f"a body that reads {name!r} has a {new!r} of its own")
 
 
 def place_of(match: Match) -> tuple[int, int, list[Node]]:

@@ -4,13 +4,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from surgeon.edit.copies import can_copy
 from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref
-from surgeon.edit.keeping import kept_nodes, put_in_place, record_now, staying
+from surgeon.edit.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
 from surgeon.edit.nodes import FROM, Maker, constant_node, provenance
-from surgeon.edit.placing import place_of
-from surgeon.edit.sharing import require_shareable, sees
-from surgeon.edit.sizes import asked_elsewhere
+from surgeon.edit.placing import asked_elsewhere, place_of, require_shareable, sees
 from surgeon.edit.tables import (
     add_initializer,
     attach,

@@ -3,44 +3,76 @@
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from surgeon.errors import UsageError
-from surgeon.explaining.hidden import with_hidden
+from surgeon.errors import SurgeonError, UsageError
 from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
+from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.driver import refusal
-from surgeon.rewriting.near_misses import (
-    Explainer,
-    Place,
-    Way,
-    accepting,
-    apart,
-    lacking,
-    plans,
-    possible_roots,
-)
+from surgeon.rewriting.near_misses import Explainer, Place, Way, accepting, apart, lacking, plans, possible_roots
 from surgeon.rewriting.nearness import grouped, is_near, nearness
 from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
 from surgeon.rewriting.run import indexed
-from surgeon.rules.catalogue import flat, resolve
-from surgeon.rules.rule import Rule
+from surgeon.rules.catalogue import all_rules, flat, resolve
+from surgeon.rules.rule import Plan, Rule
+from surgeon.target import DECOMPOSED
 
 TOP = 5  # different misses told of each rule
 NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
 NEAREST, CUTOFF, ALIKE = 3, 0.6, 2  # names offered for an unknown one: how many, how like it, how different in length
+
+
+def with_hidden(index: Index, miss: Mismatch) -> Mismatch:
+    """A miss of an op that the model lacks; with a rule that could take apart what has some inside."""
+    if miss.kind != "absent" or not miss.wanted:
+        return miss
+    wanted = frozenset(miss.wanted.split(" or "))
+    for rule, parts in _decomposing():
+        whole = _whole(index, rule) if wanted & parts else ""
+        if whole:
+            count = sum(len(scope.by_op.get(whole, ())) for scope in index.scopes)
+            name = whole.rpartition("::")[2]
+            how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
+            return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
+    return miss
+
+
+@cache
+def _decomposing() -> tuple[tuple[Rule, frozenset[str]], ...]:
+    """The rules of the packs that can take an op apart, each with the ops that its first pattern needs."""
+    return tuple((rule, frozenset(_needed(rule))) for _, _, rule in all_rules() if rule.patterns and rule.is_exact)
+
+
+def _needed(rule: Rule) -> Iterator[str]:
+    for compiled in rule.compiled(rule.patterns[0])[:1]:
+        for group in compiled.spelling.required:
+            yield from group
+
+
+def _whole(index: Index, rule: Rule) -> str:
+    """The one op of this model that a rule could take apart; "" where it has none."""
+    try:
+        plan = rule.plan(DECOMPOSED, index.main.opset)
+    except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
+        return ""
+    for compiled in plan.sources if isinstance(plan, Plan) else ():
+        ops = ops_of(compiled.pattern)
+        if len(ops) == 1 and any(scope.by_op.get(min(ops)) for scope in index.scopes):
+            return min(ops)
+    return ""
 
 
 @dataclass(slots=True)

@@ -4,6 +4,10 @@ A location counts from the folder of the model.  One that is absolute, climbs wi
 a symbolic link is refused, as onnx itself refuses it, and so is a file that has a second name (a hard link), which may
 lie anywhere.  Files are mapped when a value is asked for, never read before; a checksum that a tensor gives is checked
 then, and before a file is copied.  Format: ExternalData.md of the ONNX repository.
+
+The specification means a checksum of the whole file, some writers give that of the tensor's own bytes; either tells
+that the tensor is as it was written.  Files and tensors are read once for each state of a file, and not where nothing
+is given.
 """
 
 import mmap
@@ -12,19 +16,50 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
 import onnx
 
 from surgeon.errors import ModelFileError
-from surgeon.file.checksums import agrees
-from surgeon.file.mapping import close_map, map_open, span_of
+from surgeon.file.mapping import State, close_map, map_open, span_of, stamp
 from surgeon.file.paths import local
 from surgeon.file.values import STRING, Array, decode_raw, raw_size
 
 EXTERNAL = onnx.TensorProto.EXTERNAL
-
 _NUMBER = re.compile("[0-9]{1,20}")  # int() takes signs, spaces, underscores and the digits of any script too
+_CHUNK = 1 << 20
+
+
+def agrees(path: Path, start: int, size: int, checksum: str) -> bool:
+    """Whether a checksum is that of the bytes `[start, start + size)` of a file, or of all of it.  Raises OSError."""
+    state = stamp(path)
+    wanted = checksum.strip().lower()
+    if (path, state, wanted) in _whole:
+        return True
+    if _sum_of(path, state, start, size) == wanted:
+        return True
+    found = _sum_of(path, state, 0, os.path.getsize(path))
+    _whole.add((path, state, found))
+    return found == wanted
+
+
+_whole: set[tuple[Path, State | None, str]] = set()  # files that were read to their ends, with their sums
+
+
+@lru_cache(maxsize=1 << 16)
+def _sum_of(path: Path, state: State | None, start: int, size: int) -> str:
+    """The SHA-1 of some bytes of a file; `state` tells one content of it from another."""
+    import hashlib  # it takes long to load, and few files have checksums
+
+    found = hashlib.sha1(usedforsecurity=False)
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        while size > 0 and (piece := file.read(min(size, _CHUNK))):
+            found.update(piece)
+            size -= len(piece)
+    return found.hexdigest()
+
 
 @dataclass(frozen=True)
 class Extent:

@@ -3,6 +3,7 @@
 import builtins
 import json
 import keyword
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.errors import UsageError
-from surgeon.learning.numerals import listed, numeral
-from surgeon.learning.terms import Anything, Application, Fixed, Hole, Result, Term, Word, below, key_of, walk
+from surgeon.learning.terms import Anything, Application, Array, Fixed, Hole, Result, Term, Word, below, key_of, walk
 from surgeon.ops.naming import helper_name, snake_case
 from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
 
@@ -43,6 +43,57 @@ NOUNS = {
     "rsqrt": "inverse_root",
     "over_root": "normal",
 }
+NAMED: dict[str, float] = {
+    "2**0.5": 2**0.5,
+    "2**-0.5": 2**-0.5,
+    "(2 / math.pi) ** 0.5": (2 / math.pi) ** 0.5,
+    "(2 * math.pi) ** 0.5": (2 * math.pi) ** 0.5,
+    "(2 * math.pi) ** -0.5": (2 * math.pi) ** -0.5,
+    "math.pi": math.pi,
+    "math.pi / 2": math.pi / 2,
+    "2 * math.pi": 2 * math.pi,
+    "math.e": math.e,
+    "math.log(2)": math.log(2),
+    "1 / math.log(2)": 1 / math.log(2),
+    "math.log(10)": math.log(10),
+    "3**0.5": 3**0.5,
+    "3**-0.5": 3**-0.5,
+}
+
+
+def numeral(number: Any) -> str:
+    """A Python, NumPy or ml_dtypes number as short Python source that stands for it."""
+    if isinstance(number, (bool, np.bool_)):
+        return str(bool(number))
+    if isinstance(number, (int, np.integer)):
+        return str(int(number))
+    value = float(number)
+    if not math.isfinite(value):
+        return "math.nan" if math.isnan(value) else f"{'-' if value < 0 else ''}math.inf"
+    dtype = np.asarray(number).dtype
+    eps = 1e-12 if dtype == np.float64 else _eps(dtype)
+    shortest = repr(value) if dtype == np.float64 else str(number)
+    if len(shortest.lstrip("-").replace(".", "").strip("0")) > 3:
+        for text, exact in NAMED.items():
+            if abs(abs(value) - exact) <= eps * exact:
+                sign = "-" if value < 0 else ""
+                return f"{sign}({text})" if sign and not text.startswith("(") else f"{sign}{text}"
+    return repr(float(shortest))
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def listed(array: Array | list[Any]) -> str:
+    """A list of numbers, nested like the array."""
+    if isinstance(array, np.ndarray) and array.ndim == 0:
+        return numeral(array[()])
+    if not isinstance(array, (list, np.ndarray)):
+        return numeral(array)
+    return f"[{', '.join(listed(item) for item in array)}]"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from math import isclose
 from typing import Literal, NamedTuple
 
 from surgeon.indexing.scope import Node
-from surgeon.matching.chain import Chain, Folded
-from surgeon.matching.chain_nodes import operands_of
+from surgeon.matching.chain import Chain, Folded, operands_of
 from surgeon.matching.flatten import NEGATIONS, PRODUCT, SUM
 from surgeon.matching.state import VIRTUAL, State
 from surgeon.ops.records import TRANSPARENT

@@ -14,8 +14,13 @@ from typing import NamedTuple
 from surgeon.indexing.constants import CONSTANT_OPS
 from surgeon.indexing.scope import Node
 from surgeon.matching.algebra import Opening, by_laws, merged
-from surgeon.matching.chain import FLIP, Chain, Folded, Matcher, Next, Term
-from surgeon.matching.chain_nodes import (
+from surgeon.matching.chain import (
+    FLIP,
+    Chain,
+    Folded,
+    Matcher,
+    Next,
+    Term,
     agrees,
     divides_as_floats,
     made_by,

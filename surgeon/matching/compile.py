@@ -9,13 +9,11 @@ from surgeon.indexing.scope import Node, qualified, split_op
 from surgeon.matching.algebra import OPENS
 from surgeon.matching.arguments import Inputs, differences, inputs_matcher, is_wildcard
 from surgeon.matching.captures import any_of_matcher, literal_matcher, named_matcher, var_matcher
-from surgeon.matching.chain import Chain, Matcher, Next, Term
-from surgeon.matching.chain_nodes import ordered
+from surgeon.matching.chain import Chain, Matcher, Next, Term, ordered
 from surgeon.matching.chain_search import chain_matcher
 from surgeon.matching.flatten import SUM
 from surgeon.matching.needs import Has, Needs, Spelling, once
-from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
-from surgeon.matching.search import Search
+from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Search, Value, Var, walk
 from surgeon.matching.state import State
 from surgeon.matching.ways import Ways
 from surgeon.ops.records import RANDOM, TRANSPARENT

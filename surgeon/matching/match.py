@@ -13,9 +13,8 @@ from surgeon.matching.blockers import comes_back, is_closed, passed_by, staying,
 from surgeon.matching.captured import Captured
 from surgeon.matching.compile import Compiled
 from surgeon.matching.memory import Memory, Recorder, Remembered, Road
-from surgeon.matching.pattern import Named, Pattern, Var
+from surgeon.matching.pattern import Named, Pattern, Search, Var
 from surgeon.matching.roots import CLIMB_LIMIT, anchors, climb, is_hopeless
-from surgeon.matching.search import Search
 from surgeon.matching.sizes import SizesAsked, asked_sizes
 from surgeon.matching.state import Several, State
 from surgeon.ops.records import TRANSPARENT

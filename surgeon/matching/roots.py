@@ -8,8 +8,8 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.algebra import SUMS, promises
 from surgeon.matching.compile import Compiled
+from surgeon.matching.state import Work
 from surgeon.matching.ways import Places
-from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT
 
 CLIMB_LIMIT = 4096

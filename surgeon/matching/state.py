@@ -1,6 +1,7 @@
 """One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,6 @@ from surgeon.indexing.equality import are_equal, repeats
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.matching.pattern import Literal
-from surgeon.matching.work import Work
 from surgeon.ops.records import TRANSPARENT, record
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import called_by
@@ -24,6 +24,29 @@ RTOL_DOUBLE = 1e-9
 DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
 VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see surgeon.matching.algebra
+
+
+@dataclass(slots=True)
+class Work:
+    """Counts over all searches of one index.
+
+    attempts: roots at which a pattern was tried.  visited: readers passed on the way up to these roots, and tensors
+    that were held against an op of a pattern.  steps: operands of sums and products that were opened or given a place.
+    """
+
+    attempts: int = 0
+    visited: int = 0
+    steps: int = 0
+
+    @classmethod
+    def of(cls, index: Index) -> "Work":
+        """The counts of an index, which go on with every search."""
+        return index.noted(cls, cls)
+
+    @property
+    def total(self) -> int:
+        """All counts together: each stands for a small piece of work of about the same size."""
+        return sum(astuple(self))
 
 
 class Several(tuple[str, ...]):

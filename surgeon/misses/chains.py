@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain as joined
 
 from surgeon.indexing.scope import Node, split_op
-from surgeon.matching.chain import Chain, Folded
-from surgeon.matching.chain_nodes import operands_of, producer, raises_rank
+from surgeon.matching.chain import Chain, Folded, operands_of, producer, raises_rank
 from surgeon.matching.chain_search import Constants, Leaves, Total, Wrong, captured_number, flipped
 from surgeon.matching.flatten import PRODUCT, SIGNS, combine
 from surgeon.matching.state import State

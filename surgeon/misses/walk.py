@@ -12,8 +12,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.arguments import Inputs, differences, given, input_matcher, label_of, raised_rank
 from surgeon.matching.captures import number_of
-from surgeon.matching.chain import Chain
-from surgeon.matching.chain_nodes import operands_of, producer
+from surgeon.matching.chain import Chain, operands_of, producer
 from surgeon.matching.chain_search import (
     Constants,
     Leaves,

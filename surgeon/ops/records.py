@@ -12,9 +12,8 @@ from typing import Any
 
 from onnx import NodeProto
 
-from surgeon.ops.contrib_table import OTHERS
+from surgeon.ops.operators import OTHERS, STANDARD
 from surgeon.ops.record import Op
-from surgeon.ops.standard_table import STANDARD
 
 RECORDS: Mapping[str, Op] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
 UNTOLD = Op("")

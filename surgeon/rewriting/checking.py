@@ -16,11 +16,10 @@ from surgeon.listing import and_more
 from surgeon.models.options import Check, CheckOptions
 from surgeon.models.whole_model import invalidity, model_check
 from surgeon.ops.walking import key_of
-from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Progress
 from surgeon.rewriting.recipe import misses_beside
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
-from surgeon.rewriting.run import RuleRun
+from surgeon.rewriting.run import Clock, RuleRun
 from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:

@@ -1,28 +1,127 @@
-"""The sites of a run as regions to prove, and what came of it."""
+"""The sites of a run as regions to prove, and what came of it.
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+A model of 20,000 sites has some few kinds of them.  What the search knows already, that a site looks exactly like
+another, need not be found out again by comparing what was taken out and put in there.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from surgeon.edit.copies import makers
-from surgeon.errors import ModelFileError
+from onnx import FunctionProto, helper
+
+from surgeon.edit.fragment import Ref, build
+from surgeon.edit.keeping import makers
+from surgeon.edit.splice import Step, import_version
+from surgeon.errors import ModelFileError, Refused, RuleError
 from surgeon.file.sameness import Contents
 from surgeon.file.save import Written
 from surgeon.implementations import shipped
 from surgeon.indexing.origin import Place
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.inputs.dims import require_dims
+from surgeon.matching.match import Match
+from surgeon.matching.pattern import captured
 from surgeon.models.options import CheckOptions
-from surgeon.rewriting.equal_sites import kin_of
-from surgeon.rewriting.references import reference_functions
 from surgeon.rewriting.result import Site
 from surgeon.rewriting.run import RuleRun
+from surgeon.rules.embedding import first_forms
 from surgeon.rules.rule import Rule
+from surgeon.running.inlining import PRIVATE_DOMAIN
 from surgeon.sites.experiment import ProofOptions
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.region import Region
 from surgeon.sites.site_check import SiteCheck
 from surgeon.verdicts.result import Outcome
+
+Tell = Callable[[Scope, Sequence[str]], Hashable | None]
+"""What tells data that a site reads, None where a proof may rest on more of them: `SiteCheck.plain`."""
+
+
+def reference_functions(steps: Sequence[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+    """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
+
+    The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    wrote = {node: step for step in steps for node in step.added}
+    taken: dict[Node, Step] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
+
+    def body_of(node: Node) -> FunctionProto | None:
+        step = wrote.get(node) or taken.get(node)
+        rule = by_name.get(step.rule) if step is not None else None
+        if step is None or rule is None or not rule.patterns:
+            return None
+        names = _captures_written(node, step) if node in wrote else _captures_read(node, step)
+        return None if names is None else _body(node, names, step, rule)
+
+    return body_of
+
+
+def _captures_written(node: Node, step: Step) -> list[Ref | None] | None:
+    """The captures that a new node reads, by input; None unless it is all that its step wrote."""
+    nodes = step.fragment.nodes
+    if len(nodes) != 1 or nodes[0].qualified != node.op:
+        return None
+    return [ref if ref.kind == "capture" else None for ref in nodes[0].inputs]
+
+
+def _captures_read(node: Node, step: Step) -> list[Ref | None]:
+    """The captures that a node taken out read, by input."""
+    keys = {held: Ref("capture", (name, 0)) for name, held in step.match.bound.items() if isinstance(held, str)}
+    return [keys.get(name) for name in node.inputs]
+
+
+def _lacks_captures(rule: Rule, match: Match) -> bool:
+    """Whether the reference is a pattern that reads what the match does not bind: a record has None for that."""
+    traced = rule.compiled(rule.reference)[:1] if rule.reference in rule.patterns else ()
+    for pattern in (compiled.pattern for compiled in traced):
+        fields = pattern.record.fields() if pattern.record is not None else ()
+        absent = {field.name for field in fields if field.default is None} - match.bound.keys()
+        return not absent.isdisjoint(captured(first_forms(pattern)))
+    return False
+
+
+def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> FunctionProto | None:
+    if _lacks_captures(rule, step.match):
+        return None
+    try:
+        reference = build(rule.reference, step.match)
+    except (Refused, RuleError):
+        return None  # the pattern that matched binds other captures than the reference needs
+    if any(item.qualified == node.op for item in reference.nodes):
+        return None  # the reference is the op itself
+    inputs = [f"in{place}" for place in range(len(captures))]
+    given = {ref: name for ref, name in zip(captures, inputs, strict=True) if ref is not None}
+    needed = {ref for item in reference.nodes for ref in item.inputs} | set(reference.outputs)
+    if any(ref.kind == "capture" and ref not in given for ref in needed):
+        return None
+    nodes, outputs = reference.as_body(given)
+    versions = step.scope.versions
+    domains = {item.domain for item in nodes} | {""}
+    imports = [helper.make_opsetid(name, versions.get(name) or import_version(name, "")) for name in sorted(domains)]
+    return helper.make_function(PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
+
+
+def kin_of(site: Site, tell: Tell) -> Hashable:
+    """What sites have in common whose regions are equal; the site itself where only its region says so.
+
+    That is so where one step wrote it, from the same fragment, for matches of one template.
+    """
+    (step, *others), match = site.steps, site.steps[0].match
+    if others or match.template is None or not _is_plain(match) or step.renamed or step.orphans:
+        return site
+    names = tuple([held for held in match.bound.values() if isinstance(held, str)])
+    told = tell(match.scope, names) if len(set(names)) == len(names) == len(match.bound) else None
+    if told is None:
+        return site
+    made = tuple([node.op for node in step.added])
+    return (step.rule, id(match.template), id(step.fragment), id(match.scope.versions), made, told)
+
+
+def _is_plain(match: Match) -> bool:
+    """Whether it stands for itself: in the main graph or a body of it, all of it replaced, its output in use."""
+    return match.scope.function is None and not match.scope.redirected and not match.kept and len(match.outputs) == 1
 
 
 def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:

@@ -18,10 +18,9 @@ from surgeon.file.save import DataMode, Written, save
 from surgeon.matching.match import Match
 from surgeon.models.options import CHECKS, Check, CheckOptions
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
-from surgeon.rewriting.clock import Clock
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.result import Report
-from surgeon.rewriting.run import RuleRun, indexed
+from surgeon.rewriting.run import Clock, RuleRun, indexed
 from surgeon.rewriting.runnable import provider_of
 from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.functions import LocalFunction

@@ -1,6 +1,8 @@
 """One run of rules over a model, and the same run again with some of its sites left out."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
@@ -9,6 +11,26 @@ from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rewriting.result import Site, regions
 from surgeon.rules.rule import Rule
+
+
+class Clock:
+    """Seconds by phase; a phase inside another does not count for the outer one."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner = [0.0]
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what runs inside."""
+        start = time.perf_counter()
+        self._inner.append(0.0)
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent - self._inner.pop()
+            self._inner[-1] += spent
 
 
 def indexed(model: Model) -> Index:

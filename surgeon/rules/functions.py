@@ -28,8 +28,8 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.local import FIRST_IR, FIRST_IR_WITH_DEFAULTS
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.recording import PatternGraph, Symbol
-from surgeon.matching.search import Found, Search
 from surgeon.matching.state import Several, plain
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.walking import all_nodes, called_by

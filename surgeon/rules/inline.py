@@ -17,7 +17,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.local import calls
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.matching.match import Match
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.node_check import check_node
 from surgeon.ops.walking import Key, all_nodes, called_by, imports_of, key_of

@@ -11,7 +11,7 @@ from surgeon.graph import Graph
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.matching.match import Match
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.plugins import own_plugins
 from surgeon.rules.rule import Rule, rule

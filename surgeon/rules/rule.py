@@ -23,9 +23,8 @@ from typing import Any
 
 from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
-from surgeon.matching.pattern import Pattern
+from surgeon.matching.pattern import Pattern, Search
 from surgeon.matching.recording import trace
-from surgeon.matching.search import Search
 from surgeon.ops.attributes import dtype_name, dtype_number
 from surgeon.rules.definition import is_a_pattern, require_sense, wanted_names
 from surgeon.target import ANY, DECOMPOSED, names, takers, target_of, targets

@@ -1,16 +1,15 @@
 """Searches for rules that no pattern can say: `@rule(search=searches.repeated_nodes)`."""
 
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.searches.bodies import defined_nodes, standard_body
 from surgeon.searches.branches import decided_branches
 from surgeon.searches.decided import always_true, never_true, one_sided
 from surgeon.searches.equal_initializers import equal_initializers
 from surgeon.searches.folding import constant_subgraphs
 from surgeon.searches.gathers import gathers_in_order
-from surgeon.searches.neutral import neutral_arithmetic
+from surgeon.searches.idle import neutral_arithmetic, unread_nodes
 from surgeon.searches.placeholders import unnamed_arguments
 from surgeon.searches.repeats import repeated_nodes
-from surgeon.searches.unread import unread_nodes
 
 __all__ = [
     "Found",

@@ -10,7 +10,7 @@ from surgeon.errors import require
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.records import named
 from surgeon.shapes.indexed import shapes_of

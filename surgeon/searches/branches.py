@@ -6,7 +6,7 @@ from onnx import FunctionProto, GraphProto
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.walking import free_names
 from surgeon.searches.folding import Folding

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.shapes.elements import Elements
 from surgeon.shapes.indexed import elements_of
 

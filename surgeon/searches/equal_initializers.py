@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from surgeon.file.sameness import Contents, Firsts
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 
 
 def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:

@@ -12,7 +12,7 @@ from onnx import helper
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
 from surgeon.shapes.facts import BOOL, INTEGERS
 from surgeon.shapes.indexed import shapes_of

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.records import REGROUPING
 from surgeon.shapes.affine import Affine, apart

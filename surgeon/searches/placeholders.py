@@ -9,7 +9,7 @@ import numpy as np
 from surgeon.errors import UsageError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.torch_names import ATEN_DOMAIN, NO_ATTRIBUTES, TORCHSCRIPT_DOMAIN, lost, operator_of
 from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema, fitting, homes, known

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator
 from surgeon.indexing.equality import repeats, said_by
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.records import COPYING
 from surgeon.ops.schemas import schema

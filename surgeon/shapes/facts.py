@@ -1,7 +1,7 @@
 """What a rule sees and says: the facts of tensors, and one node with the facts and values of its inputs."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -17,7 +17,6 @@ Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
 # A shape in the making: None is a dimension of which nothing is known.
 Open: TypeAlias = Sequence[Size | None]
-
 MOST_AXES = 64  # no runtime has tensors of more
 BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
@@ -34,8 +33,6 @@ INTEGERS = frozenset(
     }
 )
 WHOLE = INTEGERS | {BOOL}
-
-
 STRICT = "SURGEON_STRICT_SHAPES"
 """The environment variable with which a bug of a rule is raised, as our tests want it."""
 
@@ -76,6 +73,26 @@ class Facts(NamedTuple):
 
     dtype: int | None
     shape: Shape | None
+
+
+class Frame(NamedTuple):
+    """What the inputs and attributes of a function are in one call.
+
+    scope: of the function.  label: of the call, and those around it.  depth: of calls, from 1.
+    """
+
+    scope: Scope
+    facts: Mapping[str, Facts]
+    values: Mapping[str, Values | None]
+    attributes: Mapping[str, AttributeProto]
+    label: str
+    depth: int
+
+    def key(self) -> Hashable:
+        """What the call gives the function: calls of which this is equal see the same inside."""
+        values = tuple(sorted((name, None if x is None else tuple(x.flat)) for name, x in self.values.items()))
+        given = tuple(sorted((name, item.SerializeToString()) for name, item in self.attributes.items()))
+        return (id(self.scope), tuple(sorted(self.facts.items())), values, given)
 
 
 class Draft(NamedTuple):

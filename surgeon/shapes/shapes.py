@@ -23,6 +23,7 @@ from surgeon.shapes.facts import (
     WHOLE,
     Draft,
     Facts,
+    Frame,
     Missing,
     NodeView,
     Shape,
@@ -31,7 +32,6 @@ from surgeon.shapes.facts import (
     said,
     sane,
 )
-from surgeon.shapes.frame import Frame
 from surgeon.shapes.inference import infer
 from surgeon.shapes.repeats import Repeats
 from surgeon.shapes.rules import RULES

@@ -1,9 +1,12 @@
 """`surgeon.torch.export`: a module to ONNX with placeholders, by either exporter of torch, one export at a time."""
 
+import difflib
 import os
+import re
 import threading
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +14,9 @@ from typing import Any, Literal
 import onnx
 import torch
 
-from surgeon.errors import ExportError, UsageError
+from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
 from surgeon.torch import dynamo, registering, torchscript
-from surgeon.torch.arguments import examples
-from surgeon.torch.complaints import complaint
-from surgeon.torch.effects import require_effect
+from surgeon.torch.arguments import Examples, examples
 from surgeon.torch.finishing import finish
 from surgeon.torch.placeholders import Named, Placeholder, require_able
 from surgeon.torch.placeholders import placeholders as sorted_placeholders
@@ -26,6 +27,141 @@ Exporter = Literal["dynamo", "torchscript"]
 EXPORTERS = ("dynamo", "torchscript")
 LARGE = 1_900_000_000  # bytes; a protobuf ends at 2 GiB
 lock = threading.RLock()  # torch's exporters share state and fail side by side
+_NO_FUNCTION = re.compile(
+    r"No ONNX function found for <(?:OpOverload|HigherOrderOperator)\(op='([\w:.]+)'(?:, overload='(\w+)')?"
+)
+_NO_SYMBOLIC = re.compile(r"the operator '([\w:]+)' to ONNX opset version (\d+) is not supported")
+_NO_NAMESPACE = re.compile(r"on an operator with unrecognized namespace ([\w:]+)")
+_NO_FAKE = re.compile(
+    r"no fake impl registered for <(?:OpOverload|CustomOpDef)\(op='([\w:.]+)'|fake impl[^']*'?([\w]+::[\w.]+)'?"
+)
+_NOISE = ("Failed to ", "Error when ", "Error calling ", "# ", "\x1b[96m[")
+
+
+def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
+    """The error to raise instead of what an exporter raised; a SurgeonError within it is told as it is."""
+    chain = list(_chain(error))
+    own = next((one for one in chain if isinstance(one, SurgeonError)), None)
+    if own is not None:
+        return own
+    if any(map(lacks_temporary, chain)):
+        return UsageError(NO_TEMPORARY)
+    text = "\n".join(str(one) for one in chain)
+    if missing := _NO_FUNCTION.search(text):
+        name = missing[1].replace(".", "::", 1) if "::" not in missing[1] else missing[1]
+        return ExportError(_untranslated(exporter, module, name))
+    if missing := _NO_SYMBOLIC.search(text):
+        return ExportError(_untranslated(exporter, module, missing[1], f" at opset {missing[2]}"))
+    if missing := _NO_NAMESPACE.search(text):
+        return ExportError(_untranslated(exporter, module, missing[1]))
+    if missing := _NO_FAKE.search(text):
+        name = missing[1].replace(".", "::", 1)
+        return ExportError(
+            f"{name} has no fake kernel, so the exporter cannot tell the shapes after it; register one with "
+            f"torch.library.register_fake({name!r})."
+        )
+    return ExportError(f"The {exporter} exporter cannot export {module}: {_sentence(chain)}.")
+
+
+def _untranslated(exporter: str, module: str, name: str, where: str = "") -> str:
+    return (
+        f"The {exporter} exporter cannot translate {name}, which {module} comes to{where}; name it, or the operator "
+        f"that decomposes into it, as a placeholder: placeholders=[{name!r}]."
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what caused it, down to the first."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _sentence(chain: list[BaseException]) -> str:
+    """The first line of the innermost error that says something."""
+    for one in reversed(chain):
+        lines = [line.strip() for line in str(one).splitlines() if line.strip()]
+        telling = [line for line in lines if not line.startswith(_NOISE)]
+        if telling:
+            said = f"{telling[0]} {telling[1].lstrip('- ')}" if telling[0].endswith(":") and telling[1:] else telling[0]
+            return f"{type(one).__name__}: {said.rstrip('.:;')}"
+    return type(chain[-1]).__name__
+
+
+def require_effect(asked: Sequence[Placeholder], plan: ExportPlan, module: torch.nn.Module, exporter: str) -> None:
+    """Raise ExportError for a placeholder that was named for this export and is in no node of it."""
+    called = {id(written.placeholder) for written in plan.written}
+    there = {id(written.placeholder) for written in plan.found.values()}
+    for one in asked:
+        if id(one) in there:
+            continue
+        name = type(module).__name__
+        if id(one) in called:
+            raise ExportError(_unused(one, name))
+        if one.cls is not None:
+            raise ExportError(f"{name} does not call {one.label}, so there is no placeholder for it; leave it out.")
+        raise ExportError(_reason(one, name, module, plan.inputs, exporter))
+
+
+def _unused(one: Placeholder, name: str) -> str:
+    return (
+        f"{name} calls {one.label}, but nothing uses what it returns, so the exporter leaves it out; let "
+        "forward return it."
+    )
+
+
+def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: Examples, exporter: str) -> str:
+    calls = _calls(module, inputs)
+    mine = {op._schema.name for op in one.ops}
+    if outer := mine.intersection(calls):
+        pieces = (
+            torchscript.met(module, inputs) - set(calls) if exporter == "torchscript" else calls[outer.pop()] - mine
+        )
+        if not pieces:
+            return _unused(one, name)
+        return (
+            f"{name} calls {one.label}, but the {exporter} exporter takes it apart into {', '.join(sorted(pieces))} "
+            "before it looks for placeholders; name what it becomes, or a module class that calls it."
+        )
+    inside = [whole for whole, pieces in calls.items() if mine & pieces]
+    if inside:
+        return (
+            f"{one.label} is only what {inside[0]} is decomposed into after the exporter has looked for placeholders; "
+            f"name {inside[0]} instead."
+        )
+    near = difflib.get_close_matches(one.label.partition(".")[0], calls, 3, 0.6) or sorted(calls)[:6]
+    called = f"; it calls {', '.join(near)}" if near else ""
+    return f"{name} does not call {one.label}, so there is no placeholder for it{called}."
+
+
+def _calls(module: torch.nn.Module, inputs: Examples) -> dict[str, set[str]]:
+    """The operators that a module calls, each with those that it is decomposed into; none where torch cannot say."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(module, inputs.args, dict(inputs.kwargs), strict=False)
+            whole = program.run_decompositions()
+        except (
+            RuntimeError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            KeyError,
+        ):  # a module that only the other exporter takes; the sentence does without
+            return {}
+    outer = {node.name: node.target._schema.name for node in program.graph.nodes if _is_op(node)}
+    calls: dict[str, set[str]] = {op: set() for op in outer.values()}
+    for node in whole.graph.nodes:
+        for source in (node.meta.get("from_node") or ()) if _is_op(node) else ():
+            if source.name in outer:
+                calls[outer[source.name]].add(node.target._schema.name)
+    return calls
+
+
+def _is_op(node: Any) -> bool:
+    return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
 
 
 @dataclass(frozen=True)

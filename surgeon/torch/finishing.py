@@ -1,14 +1,105 @@
 """What an exporter wrote, checked and put right: the placeholders counted, names of sizes, opsets, marks."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx
 
-from surgeon.ops.walking import nodes_of
+from surgeon.errors import ExportError
+from surgeon.ops.walking import graphs_of, nodes_of
+from surgeon.torch.arguments import Examples
 from surgeon.torch.plan import ExportPlan, WrittenCall
 from surgeon.torch.signature import MARK, STAND_IN
-from surgeon.torch.sizes import name_sizes
+
+LARGE = 1_900_000_000  # bytes; above, onnx cannot infer shapes
+
+
+def name_sizes(model: onnx.ModelProto, inputs: Examples, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
+    """Give the free sizes their names, in place.
+
+    shapes: of tensors that placeholders make, where the exporter does not keep them; what follows from them is inferred
+    anew.  Raises ExportError where a size that was to be free has been fixed.
+    """
+    _rename(model, _asked(model, inputs))
+    if not shapes or not any(inputs.free):
+        return
+    known = {name for axes in inputs.free for name in axes.values()}
+    made_up: list[tuple[Any, str]] = []
+    for info in _infos(model.graph):
+        stated = shapes.get(info.name, ())
+        for axis, dim in enumerate(_dims(info)):
+            size = stated[axis] if axis < len(stated) else None
+            if isinstance(size, int):
+                dim.dim_value = size
+            elif isinstance(size, str):
+                dim.dim_param = size
+            elif dim.dim_param and dim.dim_param not in known:
+                made_up.append((dim, dim.dim_param))
+                dim.ClearField("dim_param")
+    if made_up and model.ByteSize() < LARGE:
+        _infer(model)
+    for dim, name in made_up:
+        if not dim.WhichOneof("value"):
+            dim.dim_param = name
+
+
+def _infer(model: onnx.ModelProto) -> None:
+    """Fill in what onnx infers of sizes that are not stated, nothing where it finds fault with the model."""
+    try:
+        found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        return
+    inferred = {info.name: info for info in _infos(found.graph)}
+    for info in _infos(model.graph):
+        for dim, other in zip(_dims(info), _dims(inferred.get(info.name)), strict=False):
+            if not dim.WhichOneof("value"):
+                dim.CopyFrom(other)
+
+
+def _asked(model: onnx.ModelProto, inputs: Examples) -> dict[str, str]:
+    """What the exporter calls each size -> what it was to be called."""
+    renamed: dict[str, str] = {}
+    written = {info.name: info for info in model.graph.input}
+    for name, axes in zip(inputs.names, inputs.free, strict=True):
+        dims = _dims(written.get(name))
+        for axis, wanted in axes.items():
+            if axis >= len(dims):
+                continue
+            if dims[axis].HasField("dim_value"):
+                raise ExportError(
+                    f"Axis {axis} of {name!r} was to be free, but the exporter fixed it at {dims[axis].dim_value}; "
+                    "find what in the module needs that size, or leave the axis out of dynamic_shapes."
+                )
+            renamed.setdefault(dims[axis].dim_param, wanted)
+    return renamed
+
+
+def _dims(info: onnx.ValueInfoProto | None) -> Sequence[Any]:
+    return info.type.tensor_type.shape.dim if info is not None and info.type.HasField("tensor_type") else ()
+
+
+def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    return [*graph.input, *graph.output, *graph.value_info]
+
+
+def _rename(model: onnx.ModelProto, renamed: Mapping[str, str]) -> None:
+    """Give sizes their names, also inside expressions such as `2*s77`."""
+    changes = {old: new for old, new in renamed.items() if old != new}
+    if not changes:
+        return
+    word = re.compile("|".join(rf"(?<![\w/.]){re.escape(old)}(?![\w/.])" for old in sorted(changes, key=len)[::-1]))
+    for info in [one for graph in _graphs(model) for one in _infos(graph)]:
+        for dim in _dims(info):
+            if dim.dim_param:
+                dim.dim_param = word.sub(lambda found: changes[found.group()], dim.dim_param)
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    yield model.graph
+    for node in nodes_of(model):
+        yield from graphs_of(node)
 
 
 def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:

@@ -12,7 +12,7 @@ from surgeon.errors import ExportError, UsageError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.matching.match import Match
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
 from surgeon.ops.torch_schemas import TorchSchema
 from surgeon.ops.walking import nodes_of

@@ -16,8 +16,8 @@ from surgeon import Rule, UsageError
 from surgeon.learning.lessons import learn as learn_models
 from surgeon.learning.lessons import run as run_text
 from surgeon.learning.lessons import told
-from surgeon.learning.numerals import numeral
 from surgeon.learning.terms import Example
+from surgeon.learning.writing import numeral
 from surgeon.testing import parse
 from tests import sampling
 from tests.command_line import one_sentence, process, run

@@ -1,4 +1,4 @@
-"""Nodes whose outputs nobody reads, as exporters leave them behind."""
+"""Nodes that change no result: nobody reads them, or their arithmetic changes nothing, exactly."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,44 @@ from onnx import FunctionProto
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified, split_op
 from surgeon.listing import and_more
-from surgeon.matching.search import Found, Search
+from surgeon.matching.pattern import Found, Search
+from surgeon.ops.records import COMMUTATIVE, RECORDS
 from surgeon.ops.schemas import knows_domain
 from surgeon.ops.walking import all_nodes
+
+NEUTRAL = {op.name: op.neutral for op in RECORDS.values() if op.neutral is not None}
+PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # where the constant may stand
+
+
+def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
+    """Products and quotients with 1, sums and differences with 0; 1e-12 is not 0.
+
+    Binds `x`, the `constant`, and `y`, the result.
+    """
+    nodes = [node for op in NEUTRAL for node in scope.by_op.get(op, ()) if node.alive]
+    known: dict[tuple[str, int], bool] = {}
+    for node in sorted(nodes, key=lambda item: item.slot):
+        for place in PLACES[node.op] if node.alive and len(node.inputs) == 2 else ():
+            key = node.inputs[place], NEUTRAL[node.op]
+            if key not in known:
+                known[key] = _is(index, scope, *key)
+            if known[key]:
+                yield _found(node, place)
+                break
+
+
+neutral_arithmetic = Search(_neutral_arithmetic, "no product or quotient with 1 and no sum or difference with 0")
+
+
+def _is(index: Index, scope: Scope, name: str, number: int) -> bool:
+    """Whether a constant has one element and it is this number; a weight that happens to be all ones is data."""
+    value = index.constants.scalar(scope, name)
+    return value is not None and value[0] == number
+
+
+def _found(node: Node, place: int) -> Found:
+    y = node.outputs[0]
+    return Found((node,), (y,), {"x": node.inputs[1 - place], "constant": node.inputs[place], "y": y})
 
 
 def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:

@@ -1,8 +1,10 @@
-"""The records of ONNX's own operators, and of those that ONNX Runtime alone knows in the default domain.
+"""The records of ONNX's own operators, and of those of other domains: ONNX Runtime's, ai.onnx.ml's, and plugins'.
 
 The facts are those of the ONNX specification, but for the kinds of rounding (`of_one`, `to_scale`), which are of
 kernels.  An operator of which nothing is said here needs no record.
 """
+
+from collections.abc import Iterator
 
 from surgeon.ops.record import EVERY, Attends, Axes, Lookup, Op, each
 
@@ -26,7 +28,6 @@ _ARITHMETIC = (
     Op("StringConcat", broadcasts=True),
     Op("PRelu", broadcasts=True, same=True, to_scale=True),
 )  # fmt: skip
-
 _TRUTHS = (
     Op("Equal", broadcasts=True, truths=True, compares=True, commutes=True, foldable=True, to_scale=True),
     *each("Less LessOrEqual Greater GreaterOrEqual", broadcasts=True, truths=True, compares=True, foldable=True,
@@ -37,7 +38,6 @@ _TRUTHS = (
     *each("IsNaN IsInf", truths=True, to_scale=True),
     Op("Where", broadcasts=True, moves=(1, 2), foldable=True, to_scale=True, mask=(0,), chooses=(0,)),
 )  # fmt: skip
-
 _ELEMENTWISE = (
     *each("Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cosh Hardmax Shrink Sinh Tan ThresholdedRelu Affine "
           "ParametricSoftplus ScaledTanh ImageScaler", same=True),
@@ -53,7 +53,6 @@ _ELEMENTWISE = (
     *each("Celu Elu Mish Selu Softplus Softsign", same=True, of_one=True),
     *each("Erf Gelu HardSigmoid Sigmoid Swish Tanh", same=True, of_one=True, to_scale=True),
 )  # fmt: skip
-
 _MOVING = (
     Op("Identity", same=True, moves=(0,), transparent="always", foldable=True, to_scale=True),
     Op("Cast", keeps_shape=True, carries=(0,), retypes=True, transparent="same dtype", foldable=True, to_scale=True),
@@ -83,7 +82,6 @@ _MOVING = (
     *each("SequenceAt ConcatFromSequence", moves=(0,)),
     Op("SplitToSequence", moves=(0,), counts=(1,)),
 )  # fmt: skip
-
 _MADE = (
     Op("Constant", exact=True, to_scale=True),
     Op("ConstantOfShape", exact=True, spreads=True, foldable=True, counts=(0,), sizes_at=(0,)),
@@ -102,7 +100,6 @@ _MADE = (
     Op("DequantizeLinear", keeps_shape=True, exact=True),
     Op("QuantizeLinear", keeps_shape=True),
 )  # fmt: skip
-
 _SUMS = (
     Op("ReduceMean", reduces="sum", adds_up=True, axes=Axes(1, 18)),
     Op("ReduceSum", reduces="sum", adds_up=True, axes=Axes(1, 13)),
@@ -127,7 +124,6 @@ _SUMS = (
     Op("MaxPool", picks=True, exact=True, further_places=True, moves_windows=True),
     Op("GlobalMaxPool", picks=True, exact=True),
 )  # fmt: skip
-
 _PRODUCTS = (
     Op("MatMul", one_type=True, product="matrices", factors=(0, 1), squares_at=(1,)),
     Op("MatMulInteger", product="matrices", factors=(0, 1), squares_at=(1,), numbers=(2, 3)),
@@ -143,7 +139,6 @@ _PRODUCTS = (
     Op("Attention", product="attention", attends=Attends(1, 2, 4, 5), mask=(3,), scores=(3,), lengths=(6,)),
     Op("RotaryEmbedding", same=True, picks=True, lookups=(Lookup(3, 1),)),
 )  # fmt: skip
-
 _OTHERS = (
     Op("If", has_bodies=True, conditions=(0,), chooses=(0,)),
     Op("Loop", has_bodies=True, trips=(0,), conditions=(1,)),
@@ -156,7 +151,60 @@ _OTHERS = (
     *each("SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss", adds_up=True, lookups=(Lookup(1, 0, usual=1),)),
     Op("TfIdfVectorizer", words=("pool_strings",)),
 )  # fmt: skip
-
 STANDARD = (
     *_ARITHMETIC, *_TRUTHS, *_ELEMENTWISE, *_MOVING, *_MADE, *_SUMS, *_PRODUCTS, *_OTHERS
 )  # fmt: skip
+_MICROSOFT = (
+    *each("Gelu QuickGelu", same=True, of_one=True, to_scale=True),
+    *each("BiasGelu FastGelu", same=True, of_one=True, to_scale=True, vectors=(1,)),
+    *each("BiasAdd GemmaRotaryEmbedding Inverse MoE QLinearLeakyRelu QLinearSigmoid QMoE", same=True),
+    Op("BiasSoftmax", same=True, adds_up=True, softmax=True, scores=(0, 1)),
+    Op("QLinearSoftmax", same=True, adds_up=True),
+    *each("QuantizeLinear DequantizeLinear", keeps_shape=True),
+    Op("Trilu", same=True, carries=(0,), exact=True, zeros=(1,)),
+    Op("GatherND", moves=(0,), lookups=(Lookup(1, 0, by_tuples=True),)),
+    Op("GatherBlockQuantized", lookups=(Lookup(1, 0, "gather_axis"),)),
+    Op("Sampling", random="always"),
+    *each("BiasDropout BitmaskBiasDropout", random="training", training=4),
+    Op("BitmaskDropout", random="training", training=2),
+    Op("GroupNorm", same=True, adds_up=True, squares=True, vectors=(1, 2)),
+    Op("SkipGroupNorm", adds_up=True, squares=True),
+    Op("SkipLayerNormalization", norm=-1, adds_up=True, squares=True, vectors=(2, 3, 4)),
+    Op("SkipSimplifiedLayerNormalization", norm=-1, adds_up=True, squares=True, vectors=(2, 3)),
+    Op("EmbedLayerNormalization", adds_up=True, squares=True, mask=(7,),
+       lookups=(Lookup(0, 2), Lookup(1, 4), Lookup(8, 3))),
+    Op("QLinearAveragePool", adds_up=True, moves_windows=True),
+    Op("QLinearGlobalAveragePool", adds_up=True),
+    *each("MaxpoolWithMask NhwcMaxPool", picks=True, moves_windows=True),
+    *each("FusedMatMul TransposeMatMul", product="matrices", factors=(0, 1), squares_at=(1,)),
+    Op("DynamicQuantizeMatMul", product="matrices", factors=(0, 1), squares_at=(1,), per_column=(2, 3), bias=4),
+    Op("MatMulIntegerToFloat", product="matrices", factors=(0, 1), squares_at=(1,), numbers=(2, 3, 4, 5),
+       per_column=(3, 5), bias=6),
+    *each("FusedGemm GemmFastGelu GemmFloat8", product="matrices", factors=(0, 1)),
+    *each("MatMulNBits MatMulBnb4 MatMulFpQ4", product="matrices"),
+    Op("QGemm", product="matrices", factors=(0, 3)),
+    *each("FusedConv NhwcConv NhwcFusedConv", product="windows", weight=1, moves_windows=True),
+    Op("QLinearConv", product="windows", weight=3, moves_windows=True),
+    Op("Attention", product="attention", mask=(3,), scores=(5,), lengths=(6,)),
+    Op("MultiHeadAttention", product="attention", attends=Attends(1, 2, 6, 7), mask=(4,), scores=(5,)),
+    Op("GroupQueryAttention", product="attention", attends=Attends(1, 2, 3, 4), scores=(10,), lengths=(5, 6),
+       lookups=(Lookup(9, 7),)),
+    Op("RotaryEmbedding", same=True, picks=True, lookups=(Lookup(1, 2),)),
+    Op("GridSample", reads_places=True),
+)  # fmt: skip
+_ML = (
+    Op("LabelEncoder", words=("keys_strings", "classes_strings")),
+    *each("CategoryMapper OneHotEncoder", words=("cats_strings",)),
+)  # fmt: skip
+_PLUGINS = (
+    *each("custom::deform_conv2d torchvision::deform_conv2d", product="windows", weight=1, reads_places=True),
+    *each("mmcv::MMCVModulatedDeformConv2d trt.plugins::ModulatedDeformConv2d", product="windows", weight=3,
+          reads_places=True),
+)  # fmt: skip
+
+
+def _of(domain: str, records: tuple[Op, ...]) -> Iterator[Op]:
+    return (record._replace(name=f"{domain}::{record.name}") for record in records)
+
+
+OTHERS = (*_of("com.microsoft", _MICROSOFT), *_of("ai.onnx.ml", _ML), *_PLUGINS)
