@@ -7,7 +7,7 @@ import numpy as np
 from onnx import helper
 
 from surgeon import Graph, Tensor, dims, require
-from ._grouped import grouped, require_grouped
+from ._grouped import cap_of, grouped, require_grouped
 from ._hidden import queries
 from ._layouts import HEADS_FIRST, heads_of_rows
 from ._masks import bias_of, fitted
@@ -97,21 +97,22 @@ def finished(g: Graph, m: Scores, made: Tensor, dtype: Any) -> Tensor:
 def fused(g: Graph, m: Core) -> Tensor:
     """ONNX Runtime's op, between the transposes and reshapes that its layout wants.
 
-    GroupQueryAttention where scores are capped, MultiHeadAttention elsewhere.
+    GroupQueryAttention where scores are capped or have sinks, MultiHeadAttention elsewhere.
     """
     dtype, heads, scale = dtype_of(m), m.heads, scale_of(m)
     bias = fitted(g, m, bias_of(g, m, dtype), m.kt)
+    is_grouped = m.cap is not None or m.sink is not None
     if m.q.rank == 3:
-        require(m.cap is None, "MultiHeadAttention cannot cap its scores")
+        require(not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
         parts = ((queries(g, m, dtype), m.q), (g.transpose(m.kt, perm=[0, 2, 1]), m.kt), (m.v, m.v))
         ours, keys, values = (in_dtype(g, made, dtype, x.dtype) for made, x in parts)
     else:
         ours = joined(g, m.q, HEADS_FIRST, heads, dtype, queries(g, m, dtype))
         keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((m.kt, [0, 3, 1, 2]), (m.v, HEADS_FIRST)))
-    if m.cap is not None:
+    if is_grouped:
         require(m.columns == m.width, "GroupQueryAttention wants keys and values of one size")
         require_grouped(m.q.shape[2], m.kt.shape[3], m.columns)
-        made = grouped(g, (ours, keys, values), bias, heads, heads, scale=scale, softcap=m.cap)[0]
+        made = grouped(g, (ours, keys, values), bias, heads, heads, scale=scale, **cap_of(g, m, heads))[0]
     else:
         made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, num_heads=heads, scale=scale)
     made = finished(g, m, made, dtype)

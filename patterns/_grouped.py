@@ -7,6 +7,7 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._layouts import size_of
+from ._scores import Scores
 
 
 def require_eights(size: Any) -> None:
@@ -33,18 +34,34 @@ def require_steps(batch: Any, rows: Any, size: Any) -> None:
 
 
 def grouped(
-    g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **numbers: Any
+    g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **told: Any
 ) -> Any:
     """Attention of [batch, rows, heads · columns] over keys and values of fewer heads, all rows of which count.
 
     heads, groups: the numbers of heads of queries, and of keys and values.  past: keys and values before these; the op
-    also gives them with what comes behind.  numbers: `scale`, `softcap`, and `causal` where the future is hidden.
+    also gives them with what comes behind.  told: `scale`, `softcap`, `head_sink`, and `causal` where the future
+    is hidden.
     """
     q, keys, values = parts
     rows = size_of(g, keys, 1) if past is None else g.add(size_of(g, past[0], 2), size_of(g, keys, 1))
     count = g.cast(rows, to="int32")
     last = g.expand(g.sub(count, np.array([1], np.int32)), size_of(g, keys, 0))
-    told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
+    told |= {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
     told |= {} if past is None else {"past_key": past[0], "past_value": past[1]}
-    numbers = {"causal": 0, **numbers, "num_heads": heads, "kv_num_heads": groups}
-    return g.ms_group_query_attention(q, keys, values, **told, outputs=3, **numbers)
+    told = {"causal": 0, **told, "num_heads": heads, "kv_num_heads": groups}
+    return g.ms_group_query_attention(q, keys, values, outputs=3, **told)
+
+
+def cap_of(g: Graph, m: Scores, heads: int) -> dict[str, Any]:
+    """What the op is told of a cap and of sinks."""
+    told: dict[str, Any] = {} if m.cap is None else {"softcap": m.cap}
+    if m.sink is not None:
+        sizes = (*[1] * (4 - m.sink.rank), *m.sink.shape) if m.sink.shape else ()
+        require(sizes[1:2] == (heads,), "there is not one sink for each head")
+        if m.sink.is_constant:
+            values = m.sink.values.reshape(sizes)
+            require(bool(np.all(values == values[:1, :, :1])), "the sinks differ from row to row")
+            return {**told, "head_sink": values[0, :, 0, 0]}
+        require(sizes == (1, heads, 1, 1), "the sinks differ from row to row")
+        told["head_sink"] = g.reshape(m.sink, [-1])
+    return told

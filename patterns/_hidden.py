@@ -50,15 +50,27 @@ def is_mild(mask: Tensor) -> bool:
 
 
 def queries(g: Graph, m: Scores, dtype: Any) -> Tensor:
-    """The queries, zero in rows that the condition may hide whole, where the least number of a dtype leaves scores."""
+    """The queries times the number of each head, zero in rows that the condition may hide whole, where need be.
+
+    That is where the least number of a dtype leaves something of the scores.
+    """
+    q = m.q
+    if m.factor is not None:
+        require(m.factor.shape is not None and m.factor.dtype == q.dtype, "a factor of the scores is unknown")
+        sizes = (*[1] * (q.rank - m.factor.rank), *m.factor.shape)
+        is_number = m.factor.is_constant and set(sizes) == {1}
+        require(not is_number, f"a scale of {m.factor.name!r} cannot be told to an op, for which 0 means its own")
+        fits = len(sizes) == q.rank and all(size in (1, own) for size, own in zip(sizes[:-1], q.shape, strict=False))
+        require(fits and sizes[-1] == 1, "the scores are multiplied with other than a number of each head")
+        q = g.mul(q, m.factor)
     is_lost = m.low is None or not np.isfinite(m.low) or float(finfo(dtype).min) < DROWNS
     if is_lost or hides_more(m) or shows_rows(*m.condition):
-        return m.q
+        return q
     condition, is_kept = m.condition
     numbers = g.cast(condition, to="int32")
     if is_kept:
-        return g.where(g.cast(g.reduce_max(numbers, [-1], keepdims=1), to="bool"), m.q, 0.0)
-    return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, m.q)
+        return g.where(g.cast(g.reduce_max(numbers, [-1], keepdims=1), to="bool"), q, 0.0)
+    return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, q)
 
 
 def shows_rows(mask: Tensor, shown: Any) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
+from surgeon.shapes.symbols import is_cut_of
 from ._hidden import number_of
 from ._layouts import size_of
 from ._scores import Scores
@@ -35,7 +36,13 @@ def require_fits(m: Scores) -> None:
         sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
         told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
         for name, own, size in zip(told, sizes, wanted, strict=False):
-            require(own in (1, size), f"the mask has {own} {name} where the queries have {size}")
+            fits = own in (1, size) or is_cut_of(own, size)
+            require(fits, f"the mask has {own} {name} where the queries have {size}")
+
+
+def are_sides(own: Any, wanted: Any) -> bool:
+    """Whether a mask has a row for every query and a column for every key, wherever the model runs."""
+    return all(size == whole or is_cut_of(size, whole) for size, whole in zip(own, wanted, strict=True))
 
 
 def fitted(g: Graph, m: Scores, bias: Any, kt: Tensor) -> Any:
@@ -53,7 +60,9 @@ def fitted(g: Graph, m: Scores, bias: Any, kt: Tensor) -> Any:
     elif rank < 4:
         shaped = g.unsqueeze(bias, list(range(4 - rank)))
     own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]
-    if m.q.rank == 4 and sides in own and all(side in (sides, (1, sides[1])) for side in own):
+    is_whole = [len(side) == 2 and are_sides(side, sides) for side in own]
+    is_row = [side == (1, sides[1]) for side in own]
+    if m.q.rank == 4 and any(is_whole) and all(map(any, zip(is_whole, is_row, strict=True))):
         return shaped
     return spread_to(g, shaped, size_of(g, m.q, m.q.rank - 2), size_of(g, kt, kt.rank - 1))
 

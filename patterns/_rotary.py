@@ -1,38 +1,22 @@
-"""What rotary embeddings have in common: what they capture, and the tables that were found."""
+"""What rotary embeddings have in common: their patterns, and the tables that were found."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from onnx.helper import tensor_dtype_to_np_dtype
 
-from surgeon import Captures, Constant, Graph, Tensor, dims, require
+from surgeon import Graph, Tensor, require
+from ._layouts import size_of
+from ._rotary_parts import HALVES, Heads, Parts
+from ._rotary_tables import Table, whole
 
-Array = np.ndarray[Any, Any]
 
+class Rotary(Heads):
+    """Heads and the tables that they are turned by."""
 
-class Rotary(Captures):
-    """A tensor that is turned, and its cosines and sines: given, of angles, or fixed, for half a head or the whole.
-
-    x: the heads stand before the rows or behind them.  spread: angles with or without an axis for the heads; angles and
-    row_cos, row_sin have none.  cos_spread, sin_spread: tables with axes for heads and copies.  dtype, last: of casts.
-    """
-
-    x: Tensor = dims("batch _ _ columns")
-    cos: Tensor | Any = None
-    sin: Tensor | Any = None
-    cos_spread: Tensor | Any = None
-    sin_spread: Tensor | Any = None
-    row_cos: Tensor | Any = dims("tables rows half", default=None)
-    row_sin: Tensor | Any = dims("tables rows half", default=None)
-    whole_cos: Constant | Any = dims("_ _", "_ _ _", "_ _ _ _", default=None)
-    whole_sin: Constant | Any = dims("_ _", "_ _ _", "_ _ _ _", default=None)
-    angles: Tensor | Any = dims("tables rows half", default=None)
-    spread: Tensor | Any = None
-    cos_factor: float = 1.0
-    sin_factor: float = 1.0
-    dtype: int | Any = None
-    last: int | Any = None
-    columns: int
+    cos: Table
+    sin: Table
 
 
 class Tables(NamedTuple):
@@ -47,64 +31,87 @@ class Tables(NamedTuple):
     rows: int = 2
 
 
-def one_of_two(first: Array, second: Array) -> Array:
-    """One of the two equal parts of a fixed table, as [batch, row, column]."""
-    require(first.shape == second.shape and bool(np.all(first == second)), "unlike halves of a table")
-    require(first.ndim == 2 or first.shape[-3] == 1, "the tables differ from head to head")
-    return first.reshape(-1, *first.shape[-2:])
+def halved(g: Graph, m: Table, curve: Callable[[Tensor], Tensor], axis: int) -> tuple[Any, int]:
+    """Each column of a table once, and the number of axes that this has."""
+    made: Any = m.half
+    rank = made.rank if made is not None else m.fixed.rank
+    if m.fixed is not None:
+        values = m.fixed.values
+        parts = 2 if m.first is None is m.second else 4
+        require(values.shape[-1] % parts == 0, "the columns of a table are not even in number")
+        if parts == 4:
+            values = np.split(values, 2, -1)[m.first is None]
+        made, other = np.split(values, 2, -1) if axis == HALVES else (values[..., ::2], values[..., 1::2])
+        require(made.shape == other.shape and bool(np.all(made == other)), "unlike halves of a table")
+        if m.places is not None:
+            made, rank = g.gather(made, m.places, axis=0), rank + (m.places.rank or 0) - 1
+        elif m.start is not None:
+            require(len(m.axes) == 1 and m.axes[0] not in (-1, rank - 1), "columns of a table are left out")
+            made = g.slice(made, m.start, m.end, m.axes)
+    made = made if m.curved is None else curve(made)
+    made = g.mul(made, m.factor) if m.factor != 1.0 else made
+    for dtype in (m.dtype, m.last):
+        made = made if dtype is None else g.cast(made, to=dtype)
+    return made, rank
 
 
-def require_fits(x: Tensor, batch: Any, rows: Any, columns: Any, axis: int = 2) -> None:
-    """Refuse tables that are broadcast along other axes than batch and heads, or to which x is."""
-    require(2 * columns == x.shape[3], "the tables are not of half a head")
-    for size, wanted in ((rows, x.shape[axis]), *(((batch, x.shape[0]),) if batch != 1 else ())):
-        fixed = 1 in (size, wanted) or (isinstance(size, int) and isinstance(wanted, int))
-        require(size == wanted or not fixed, "the tables have other batches or rows than the input")
+def are_alike(cos: Table, sin: Table) -> bool:
+    """Whether the same rows are cut out of two tables of one shape."""
+    if cos.end is None or sin.end is None or cos.fixed.shape != sin.fixed.shape:
+        return False
+    bounds = [(one.start.elements, one.end.elements, one.axes) for one in (cos, sin)]
+    return None not in bounds[0] and bounds[0] == bounds[1]
 
 
-def tables(g: Graph, m: Rotary, halved: Callable[[Array], Array] = lambda values: values) -> Tables:
-    """The tables that a match found.  halved: what takes one of the two equal parts of a fixed table."""
-    require(m.x.dtype is not None, "the dtype of the input is unknown")
-    if m.whole_cos is not None:
-        first, second = (halved(table.values).astype(m.x.dtype) for table in (m.whole_cos, m.whole_sin))
-        require(first.shape == second.shape, "the tables' shapes differ or are unknown")
-        require_fits(m.x, *first.shape)
-        return Tables(first, second, len(first) == 1)
-    for whole in (m.angles, m.row_cos):
-        if whole is not None:
-            require_fits(m.x, *whole.shape)
-            cos, sin = (m.row_cos, m.row_sin) if m.angles is None else curves(g, m, whole)
-            return Tables(cos, sin, whole.shape[0] == 1)
-    if m.spread is not None:
-        return given(g, m.x, curves(g, m, m.spread), (m.spread.shape, m.spread.shape), m.spread.rank)
-    sizes = m.cos.shape, m.sin.shape
-    if m.cos_spread is not None:
-        sizes = m.cos_spread.shape[:-1], m.sin_spread.shape[:-1]
-    return given(g, m.x, (m.cos, m.sin), sizes, m.cos.rank)
+def tables(g: Graph, m: Rotary, axis: int = HALVES) -> Tables:
+    """The tables that a match found.  Refuses those that differ by head, or to which x is spread."""
+    source, pairs = m.x if m.base is None else m.base, ((m.cos, g.cos), (m.sin, g.sin))
+    require(source.dtype is not None, "the dtype of the input is unknown")
+    made = [halved(g, one, curve, axis) for one, curve in pairs]
+    half = m.sizes[3] // 2
+    found = [(one.half, half) if one.whole is None else (one.whole, 2 * half) for one, _ in pairs]
+    shapes = [None if table.shape is None else table.shape[:-1] for table, _ in found]
+    require(shapes[0] is not None, "the tables' shapes are unknown")
+    require(shapes[0] == shapes[1] or are_alike(m.cos, m.sin), "the tables' shapes differ or are unknown")
+    require(all(table.shape[-1] == wanted for table, wanted in found), "the tables are not of half a head")
+    sizes: Any = shapes[0]
+    require(len(sizes) in (1, 2, 3), "the tables have other axes than batch, head, row, column")
+    rows = 1 if len(sizes) > 1 and sizes[-1] == 1 != sizes[-2] else 2  # heads stand behind the rows, or before
+    require(rows == 1 or len(sizes) == 1 or sizes[-2] == 1, "the tables differ from head to head")
+    batch, count = sizes[0] if len(sizes) == 3 else 1, sizes[-2] if rows == 1 else sizes[-1]
+    for size, wanted in ((count, m.sizes[rows]), *(((batch, m.sizes[0]),) if batch != 1 else ())):
+        is_fixed = 1 in (size, wanted) or (isinstance(size, int) and isinstance(wanted, int))
+        require(size == wanted or not is_fixed, "the tables have other batches or rows than the input")
+    dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
+    cos, sin = (laid(g, table, rank, (batch, half), rows, dtype) for table, rank in made)
+    if batch not in (1, m.sizes[0]):  # one or the other, which only the model's inputs tell
+        shape = g.concat(size_of(g, source, 0), np.ones(2, np.int64), axis=0)
+        cos, sin = g.expand(cos, shape), g.expand(sin, shape)
+    return Tables(cos, sin, batch == 1, rows)
 
 
-def curves(g: Graph, m: Rotary, angles: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of angles, each with the factor and the dtypes that the match found."""
-    made = []
-    for curve, factor in ((g.cos(angles), m.cos_factor), (g.sin(angles), m.sin_factor)):
-        times = g.mul(curve, factor) if factor != 1.0 else curve
-        for dtype in (m.dtype, m.last):
-            times = times if dtype is None else g.cast(times, to=dtype)
-        made.append(times)
-    return made[0], made[1]
-
-
-def given(g: Graph, x: Tensor, found: tuple[Tensor, Tensor], sizes: tuple[Any, Any], rank: int | None) -> Tables:
-    """Tables of half a head, as they are multiplied with it: of sizes with 1 for the heads, or no axis for them."""
-    size = sizes[0]  # with the axes that were added to tables of this rank
-    require(size is not None and sizes[1] == size, "the tables' shapes differ or are unknown")
-    require(len(size) in (2, 3, 4), "the tables have other axes than batch, head, row, column")
-    axis = 1 if len(size) > 2 and size[-2] == 1 != size[-3] else 2  # heads stand behind the rows, or before
-    batch, rows, columns = size[0] if len(size) == 4 else 1, size[-3] if axis == 1 else size[-2], size[-1]
-    require(axis == 1 or len(size) == 2 or size[-3] == 1, "the tables differ from head to head")
-    require_fits(x, batch, rows, columns, axis)
+def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int], rows: int, dtype: Any) -> Any:
+    """A table of so many axes as [batch, row, column]."""
+    batch, half = sizes
+    if isinstance(table, np.ndarray):
+        return table.astype(dtype).reshape(batch, -1, half)
     if batch == 1:
-        cos, sin = (g.reshape(item, [1, -1, columns]) for item in found)
-    else:
-        cos, sin = (item if rank == 3 else g.squeeze(item, [3 - axis]) for item in found)
-    return Tables(cos, sin, batch == 1, axis)
+        return g.reshape(table, [1, -1, half])
+    require(rank in (3, 4), "the axes of a table are not known")
+    return table if rank == 3 else g.squeeze(table, [3 - rows])
+
+
+def by_tables(g: Graph, m: Rotary, axis: int, **how: bool) -> Tensor:
+    """x · cos + turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first."""
+    parts, cosine, sine = Parts(g, m, axis, **how), whole(g, m.cos, g.cos, axis), whole(g, m.sin, g.sin, axis)
+    own, other = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, parts.turned()))
+    (a, b), sin = parts.two, m.sin.half
+    products = parts.together(g.any_of(g.mul(g.neg(b), sin), g.neg(g.mul(b, sin))), g.mul(a, sin))
+    return g.add(g.mul(own, cosine), g.any_of(g.mul(other, sine), products))
+
+
+def by_formulas(g: Graph, m: Rotary, axis: int, **how: bool) -> Tensor:
+    """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head."""
+    parts, cos, sin = Parts(g, m, axis, **how), m.cos.half, m.sin.half
+    a, b = parts.two
+    return parts.together(g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin)))

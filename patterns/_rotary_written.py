@@ -7,7 +7,7 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._layouts import size_of
-from ._rotary import Tables
+from ._rotary import Rotary, Tables
 
 Write = Callable[..., Tensor]
 
@@ -15,13 +15,19 @@ Write = Callable[..., Tensor]
 def by_heads(write: Write) -> Write:
     """What writes an op that takes [batch, head, row, column] or joined heads, for heads behind rows too."""
 
-    def for_both(g: Graph, x: Tensor, found: Tables, **attributes: int) -> Tensor:
+    def for_both(g: Graph, m: Rotary, found: Tables, **attributes: int) -> Tensor:
+        *ahead, heads, columns = m.sizes
+        x = m.x
+        if m.base is not None:
+            require(m.base.shape and m.base.shape[:2] == tuple(ahead), "the heads are split from other rows")
+            require(isinstance(heads, int), "the number of heads is unknown")
+            x = g.reshape(m.base, [0, 0, heads, columns])
+        x = x if m.wide is None else g.cast(x, to=m.wide)
         if found.rows == 2:
-            return write(g, x, found, x.shape[3], **attributes)
-        heads, size = x.shape[2:]
+            return write(g, x, found, columns, **attributes)
         require(isinstance(heads, int), "the number of heads is unknown")
-        rows = g.reshape(x, [0, 0, heads * size])
-        return g.reshape(write(g, rows, found, size, num_heads=heads, **attributes), [0, 0, heads, size])
+        rows = g.reshape(x, [0, 0, heads * columns])
+        return g.reshape(write(g, rows, found, columns, num_heads=heads, **attributes), [0, 0, heads, columns])
 
     return for_both
 

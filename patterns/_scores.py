@@ -8,9 +8,10 @@ class Scores(Captures):
     """scale · q·kᵀ, and what is added to it or put in its place before the softmax.
 
     mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
-    to, in the place of which `low` is put.  left, right, scale: numbers on q, on k and on the product.  cap: the scores
-    are cap · tanh(scores / cap).  wide: the dtype that values are cast to.  guarded: the weights, if NaN becomes 0.
-    read: the values that they meet.
+    to, in the place of which `low` is put.  left, right, scale: numbers on q, on k and on the product; factor: a number
+    of each head.  cap: the scores are cap · tanh(scores / cap).  sink: a score of each head beside those of the keys,
+    which takes weight and has no value (gpt-oss, arXiv:2508.10925).  wide: the dtype that values are cast to.
+    guarded: the weights, if NaN becomes 0.  read: the values that they meet.
     """
 
     q: Tensor
@@ -22,7 +23,9 @@ class Scores(Captures):
     left: float = 1.0
     right: float = 1.0
     scale: float = 1.0
+    factor: Tensor = ABSENT
     cap: float = ABSENT
+    sink: Tensor = ABSENT
     wide: int = ABSENT
     guarded: Tensor = ABSENT
     read: Tensor = ABSENT
@@ -46,7 +49,7 @@ class Scores(Captures):
 def scores(g: Graph, m: Scores, kt: Tensor) -> Tensor:
     """q·kᵀ, with numbers on q, on k, and on the product, which may be capped: cap · tanh(scores / cap)."""
     product = g.maybe_wider(g.matmul(g.optional(g.mul(m.q, m.left)), g.optional(g.mul(kt, m.right))))
-    scaled = g.optional(g.mul(product, m.scale))
+    scaled = g.any_of(g.mul(product, m.scale), product, g.mul(product, m.factor))
     return g.maybe_wider(g.any_of(g.mul(g.tanh(g.div(scaled, m.cap)), m.cap), scaled))
 
 
@@ -60,8 +63,16 @@ def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:
     """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked."""
     m.read, soft = v, g.softmax(g.maybe_wider(cold), axis=-1)
     m.guarded = soft
-    weights = g.any_of(without_nan(g, m.guarded), soft)
+    weights = g.any_of(without_nan(g, m.guarded), soft, *beside_sink(g, m, cold))
     return g.matmul(g.maybe_narrower(weights), g.any_of(g.cast(m.read, to=m.wide), m.read))
+
+
+def beside_sink(g: Graph, m: Scores, cold: Tensor) -> list[Tensor]:
+    """Weights of scores beside a sink, perhaps less the largest of them, without the weight of the sink."""
+    whole = g.named(g.concat(cold, g.any_of(g.expand(m.sink, g.any_tensor()), m.sink), axis=-1))
+    shifted = g.any_of(whole, g.sub(whole, g.reduce_max(whole, [-1], keepdims=1)))
+    soft = g.softmax(g.maybe_wider(shifted), axis=-1)
+    return [g.slice(soft, [0], [-1], [-1], steps) for steps in (None, [1])]
 
 
 def without_nan(g: Graph, made: Tensor) -> Tensor:

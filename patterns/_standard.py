@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from surgeon import Graph, Tensor
+from surgeon import Graph, Tensor, require
 from ._attention import Core, dtype_of, finished, in_dtype, scale_of
 from ._hidden import LOWEST, queries, shows_rows
 from ._masks import bias_of, fitted
@@ -18,6 +18,7 @@ def standard(g: Graph, m: Core) -> Tensor:
 
     The operator's text lets a mask have any shape that broadcasts; ONNX Runtime's kernel wants its last two in full.
     """
+    require(m.sink is None, "ONNX's Attention knows no sinks")
     dtype, rank = dtype_of(m), m.q.rank
     mask = fitted(g, m, put_in(g, m, dtype), m.kt)
     turned = g.transpose(m.kt, perm=[*range(rank - 2), rank - 1, rank - 2])

@@ -4,7 +4,7 @@ from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
 from ._attention import NON_FINITE, dtype_of, finished, scale_of
-from ._grouped import grouped, require_steps
+from ._grouped import cap_of, grouped, require_steps
 from ._heads import Cache, behind, copied, require_one_length, rows_of
 from ._layouts import heads_of_rows, size_of
 from ._masks import bias_of, require_fits, spread_to
@@ -31,7 +31,7 @@ def capped(g: Graph, m: Capped) -> tuple[Tensor, ...]:
 
 def has_groups(m: Capped) -> None:
     """Keys and values of the heads of the queries, or of copies that make as many."""
-    require(m.cap is not None, "the scores are not capped, so another op takes the past")
+    require(m.cap is not None or m.sink is not None, "the scores are not capped, so another op takes the past")
     require_one_length(m.k, m.v)
     require(m.k.number == m.v.number, "keys and values have different numbers of heads")
     alike = (m.heads, m.columns) == (m.k.heads * m.k.number, m.k.columns)
@@ -66,5 +66,5 @@ def capped_attention_cache(g: Graph, m: Capped) -> Any:
     bias = bias_of(g, m, dtype)
     bias = None if bias is None else spread(g, m, bias)
     rows = [rows_of(g, x) for x in parts]
-    made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), softcap=m.cap)
+    made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.heads))
     return heads_of_rows(g, finished(g, m, made, dtype), m.heads, m.columns), *present

@@ -56,7 +56,7 @@ def sliced_twice(
     further_steps: list[int] | None = None,
 ) -> Tensor:
     """A part of a part of x."""
-    part = g.shared(g.slice(x, starts, ends, axes, steps))
+    part = g.slice(x, starts, ends, axes, steps)
     return g.slice(part, further_starts, further_ends, further_axes, further_steps)
 
 
@@ -75,7 +75,7 @@ def one_slice(
 ) -> Tensor:
     """Write two slices along different axes as one.
 
-    What: Slice of a Slice with fixed bounds, each axis cut once.  The first stays where others read it too.
+    What: Slice of a Slice with fixed bounds, each axis cut once.  Where others read the first, both stay.
     Numerics: none.
     """
     first = list(range(len(starts))) if axes is None else axes

@@ -1,24 +1,19 @@
 """Rotary position embedding (Su et al., arXiv:2104.09864), each half of a head computed by its own formula."""
 
-from typing import Any
-
-from surgeon import Graph, Tensor, dims, require, rule
-from ._rotary import Rotary, tables
+from surgeon import Graph, Tensor, require, rule
+from ._rotary import Rotary, by_formulas, tables
 from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
+from ._rotary_parts import HALVES
 from ._rotary_written import runtimes, standard
 
 
 class Turned(Rotary, Node):
     """What is turned by its halves (x), or by one node."""
 
-    x: Tensor | Any = dims("batch _ _ columns", default=None)
-
 
 def by_halves(g: Graph, m: Turned) -> Tensor:
     """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head."""
-    a, b = g.cut(m.x, 2, -1)
-    low, high = g.sub(g.mul(a, m.cos), g.mul(b, m.sin)), g.add(g.mul(b, m.cos), g.mul(a, m.sin))
-    return g.concat(low, high, axis=-1)
+    return by_formulas(g, m, HALVES)
 
 
 @rule(patterns=[by_halves], form_patterns=[of_runtime])
@@ -31,12 +26,12 @@ def rotary_halves(g: Graph, m: Turned) -> Tensor:
     Numerics: rounding only.
     """
     require(m.x is not None, "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
-    return runtimes(g, m.x, tables(g, m))
+    return runtimes(g, m, tables(g, m))
 
 
 @rotary_halves.on("onnx", opset=23, patterns=[of_onnx])
 def _(g: Graph, m: Turned) -> Tensor:
-    return as_onnx(g, m) if m.x is None else standard(g, m.x, tables(g, m))
+    return as_onnx(g, m) if m.x is None else standard(g, m, tables(g, m))
 
 
 @rotary_halves.on("decomposed")

@@ -44,6 +44,36 @@ FORMS = (
     "rope_interleaved",
     "rope_partial",
 )
+BY_LIBRARIES = (
+    "cosine",
+    "sinks",
+    "sinks_shifted",
+    "disentangled",
+    "mask_cut",
+    "mask_filled",
+    "mask_triangle",
+    "mask_like",
+    "mask_where",
+    "mask_expanded",
+    "rope_one_table",
+    "rope_one_table_halves",
+    "rope_prefix",
+    "rope_prefix_halves",
+    "rope_gptj",
+    "rope_roformer",
+    "rope_pairs",
+    "rope_complex",
+    "rope_litgpt",
+    "rope_x_transformers",
+    "rope_diffusers",
+    "rope_diffusers_halves",
+    "rope_wan",
+    "rope_negated_products",
+    "rope_by_halves",
+    "rope_sines_first",
+    "rope_deepseek",
+)
+"""The modules of library_modules.py."""
 DECOYS = (
     "class_softmax",
     "similarity_loss",
@@ -98,7 +128,9 @@ def variants() -> tuple[Variant, ...]:
             found += [Variant(model, attention, past) for past in (False, True)[: 1 + (model not in ENCODERS)]]
     own = (Variant(name, OWN, False) for name in (*FORMS, *DECOYS))
     kinds = {model: ("eager", "sdpa")[: 1 + (model not in EAGER_ONLY)] for model in MORE}
-    return (*found, *own, *(Variant(model, attention, False) for model in MORE for attention in kinds[model]))
+    more = (Variant(model, attention, False) for model in MORE for attention in kinds[model])
+    # behind the others, as the place of a variant says in which modes it is exported
+    return (*found, *own, *more, *(Variant(name, OWN, False) for name in BY_LIBRARIES))
 
 
 def every() -> tuple[Case, ...]:

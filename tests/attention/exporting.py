@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.architectures.exporting import LIBRARIES, folder
-from tests.attention.cases import DECOYS, FORMS, MORE, Case, Variant
+from tests.attention.cases import BY_LIBRARIES, DECOYS, FORMS, MORE, Case, Variant
 from tests.attention.inputs import Input, Inputs
 
 HERE = Path(__file__).parent
@@ -69,6 +69,8 @@ def _own(variant: Variant) -> tuple[str, ...]:
     """The sources that a variant is built from."""
     if variant.model in DECOYS:
         return ("decoys.py", "modules.py")
+    if variant.model in BY_LIBRARIES:
+        return ("library_modules.py", "modules.py")
     if variant.model in MORE:
         return ("models.py", "more_models.py")
     return ("modules.py",) if variant.model in FORMS else ("models.py",)
@@ -76,9 +78,10 @@ def _own(variant: Variant) -> tuple[str, ...]:
 
 def _torch_side() -> ModuleType:
     """torch_export, knowing all models; torch loads only when an export is missing."""
-    from tests.attention import more_models, torch_export
+    from tests.attention import library_modules, more_models, torch_export
 
     more_models.register()
+    library_modules.register()
     return torch_export
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnxruntime
 
-from tests.attention.cases import DECODERS, DECOYS, FORMS
+from tests.attention.cases import BY_LIBRARIES, DECODERS, DECOYS, FORMS
 from tests.matrix.peers import first_line, optimize_for_ort, quietly
 
 MODEL_TYPES = {
@@ -65,7 +65,7 @@ def uses(peer: str, model: str) -> tuple[Use, ...]:
     """Ways to call a peer for a model; the one that finds most counts."""
     if peer != "ORT Python":
         return (Use(),)
-    width = WIDTHS[model not in FORMS + DECOYS]
+    width = WIDTHS[model not in FORMS + BY_LIBRARIES + DECOYS]
     first, *others = MODEL_TYPES.get(model, ROTARY_TYPES if model in DECODERS else ("bert",))
     return (Use(first, 0, width), Use(first, 1, width), *(Use(kind, 0, width) for kind in others))
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tests.attention import comparing, pasts
-from tests.attention.cases import DECOYS, FORMS, Case
+from tests.attention.cases import BY_LIBRARIES, DECOYS, FORMS, Case
 from tests.attention.exporting import Export, export
 from tests.attention.measure import KINDS, OURS, STANDARD_OURS, TARGETS, TOOLS, Cell, measure
 from tests.matrix.peers import nodes_of, versions
@@ -138,7 +138,7 @@ def _kind(found: Sequence[Row], kind: str, tools: Sequence[str], short: bool) ->
     for row in found:
         if kind in row.wanted:
             variant = row.export.case.variant
-            model = "modules" if variant.model in FORMS else variant.model
+            model = "modules" if variant.model in FORMS + BY_LIBRARIES else variant.model
             groups[model if short else variant.name].append(row)
     yield f"## {kind}"
     yield ""

@@ -12,7 +12,8 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 INPUTS = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 4, t, 6] v, float[b, 1, s, t] m, bool[b, 1, s, t] c"
 CONSTANTS = (
     "<float scale = {0.3535}, float root = {2.8284}, float quarter = {0.5946}, float zero = {0}, float two = {2}, "
-    "float low = {-3.4028234e38}, float cap = {30}, float half = {0.5}>"
+    "float low = {-3.4028234e38}, float cap = {30}, float half = {0.5}, "
+    "int64[1] first = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64[1] all = {9223372036854775807}>"
 )
 SCORES = "a = MatMul(q, k) x = Mul(a, scale)"
 END = "p = Softmax<axis = -1>(x) y = MatMul(p, v)"
@@ -41,6 +42,11 @@ HALVES = "<float16 scale = {13568}, float16 low = {64511}>"  # as bits: 0.25 and
 
 ONE_HEAD = INPUTS.replace("float[b, 4, 8, t]", "float[b, 1, 8, t]").replace("float[b, 4, t, 6]", "float[b, 1, t, 6]")
 
+EIGHTS = "float[b, 4, s, 8] q, float[b, 4, 8, s] k, float[b, 4, s, 8] v, float[b, 1, s, s] m, float[1, 4, 1, 1] o"
+SUNK = (
+    f"{MASKED.split(' p =')[0]} j = Shape<end = 3>(q) n = Concat<axis = 0>(j, one) e = Expand(o, n) "
+    "w = Concat<axis = -1>(x, e) p = Softmax<axis = -1>(w) r = Slice(p, first, last, last) y = MatMul(r, v)"
+)
 # fmt: off
 FIRES = [
     Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
@@ -48,6 +54,14 @@ FIRES = [
     Case(attention, "the scale on q", graph(f"a = Mul(q, scale) x = MatMul(a, k) {END}")),
     Case(attention, "queries times 0, which stay that", graph(f"a = Mul(q, zero) x = MatMul(a, k) {END}")),
     Case(attention, "its root on q and on k", graph(f"a = Mul(q, quarter) e = Mul(quarter, k) x = MatMul(a, e) {END}")),
+    Case(attention, "a number of each head",
+         graph(f"a = MatMul(q, k) x = Mul(a, o) {END}", f"{INPUTS}, float[4, 1, 1] o")),
+    Case(attention, "a number of each head, and a mask, for the standard op", target="onnx",
+         model=graph(f"a = MatMul(q, k) z = Mul(a, o) x = Add(z, m) {END}", f"{INPUTS}, float[4, 1, 1] o", 23)),
+    Case(attention, "a sink for each head", graph(SUNK, EIGHTS, output="float[b, 4, s, 8]")),
+    Case(attention, "a sink for each head, and the largest score taken off",
+         graph(SUNK.replace("Softmax<axis = -1>(w)", "Softmax<axis = -1>(l)").replace(
+             " p =", " h = ReduceMax<axes = [-1]>(w) l = Sub(w, h) p ="), EIGHTS, output="float[b, 4, s, 8]")),
     Case(attention, "without a scale", graph(f"x = MatMul(q, k) {END}")),
     Case(attention, "a mask that is added", graph(MASKED)),
     Case(attention, "a mask that is added first", graph(MASKED.replace("Add(z, m)", "Add(m, z)"))),
@@ -84,6 +98,14 @@ FIRES = [
                      opset=23)),
 ]
 SPARES = [
+    Case(attention, "a number of each row", why="other than a number of each head",
+         model=graph(f"a = MatMul(q, k) x = Mul(a, o) {END}", f"{INPUTS}, float[4, 1, t] o")),
+    Case(attention, "a sink for each row", why="the sinks differ from row to row",
+         model=graph(SUNK, EIGHTS.replace("float[1, 4, 1, 1] o", "float[1, 4, s, 1] o"), output="float[b, 4, s, 8]")),
+    Case(attention, "the first score left out in the place of the sink", why="wanted",
+         model=graph(SUNK.replace("first, last, last", "one, all, last"), EIGHTS, output="float[b, 4, s, 8]")),
+    Case(attention, "sinks, for the standard op", target="onnx", why="knows no sinks",
+         model=graph(SUNK, EIGHTS, opset=23, output="float[b, 4, s, 8]")),
     Case(attention, "a softmax over the queries", why="axis",
          model=graph(f"{SCORES} {END.replace('axis = -1', 'axis = 2')}")),
     Case(attention, "five axes", why="q has 5 axes where batch, heads, rows",

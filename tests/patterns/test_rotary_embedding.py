@@ -46,8 +46,32 @@ IN_ROWS = f"w = Reshape(r, heads) x = Transpose<perm = [0, 2, 1, 3]>(w) {PLAIN.r
 IN_ROWS += " o = Transpose<perm = [0, 2, 1, 3]>(z) y = Reshape(o, rows)"
 ROWS = INPUTS.replace("float[b, 4, s, 8] x", "float[b, s, 32] r")
 
+TABLED = FIXED.replace(" u = {", " tu = {").replace(" v = {", " tv = {")
+TAKEN = "u = Slice(tu, start, r, start) v = Slice(tv, start, r, start)"
+LENGTH = "r = Shape<start = 2, end = 3>(x)"
+TWO = ", ".join(str(round(number, 4)) for row in ROWS_OF for number in row + row)
+ONE_TABLE = CONSTANTS.replace(">", f", float[6, 16] tu = {{{TWO}}}>")
+BY_SINES = f"{SPLIT.split(' t =')[0]} k1 = Mul(ne, e) k2 = Mul(lo, e) n = Concat<axis = -1>(k1, k2)"
+BY_PLACES = (
+    f"{TURNED} c1 = Gather<axis = 0>(tu, w) e1 = Gather<axis = 0>(tv, w) "
+    f"u = Unsqueeze(c1, one) v = Unsqueeze(e1, one) {SUM}"
+)
+WIDE = PLAIN.replace("m = Mul(x, u) n = Mul(t, v) y = Add(m, n)", (
+    "x1 = Cast<to = 1>(x) t1 = Cast<to = 1>(t) m = Mul(x1, u) n = Mul(t1, v) o = Add(m, n) y = Cast<to = 10>(o)"
+))
+
 # fmt: off
 FIRES = [
+    Case(rotary_embedding, "rows of fixed tables", graph(f"{TURNED} {LENGTH} {TAKEN} {SUM}", constants=TABLED)),
+    Case(rotary_embedding, "rows of fixed tables by their places", graph(
+        BY_PLACES, f"{INPUTS}, int64[b, s] w", constants=TABLED)),
+    Case(rotary_embedding, "both cut out of rows of one table", graph(
+        f"{TURNED} {LENGTH} k = Slice(tu, start, r, start) u, v = Split<axis = -1, num_outputs = 2>(k) {SUM}",
+        opset=18, constants=ONE_TABLE)),
+    Case(rotary_embedding, "parts that are multiplied with the sine before they are joined",
+         graph(f"{BY_SINES} u = Concat<axis = -1>(c, c) m = Mul(x, u) y = Add(m, n)")),
+    Case(rotary_embedding, "computed in another dtype", graph(
+        WIDE, INPUTS.replace("float[b, 4, s, 8]", "float16[b, 4, s, 8]"), output="float16[b, 4, s, 8]")),
     Case(rotary_embedding, "tables from angles", graph(PLAIN)),
     Case(rotary_embedding, "one batch of angles for all", graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
     Case(rotary_embedding, "tables times a factor", graph(FACTOR)),
@@ -82,6 +106,11 @@ FIRES = [
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [
+    Case(rotary_embedding, "columns of fixed tables left out", why="not one of 2 equal parts", model=graph(
+        f"{TURNED} u = Slice(tu, start, r, one) v = Slice(tv, start, r, one) {SUM}",
+        f"{INPUTS}, int64[1] r", constants=TABLED)),
+    Case(rotary_embedding, "unlike halves of fixed tables by their places", why="unlike halves", model=graph(
+        BY_PLACES, f"{INPUTS}, int64[b, s] w", constants=TABLED.replace("0.3,", "0.4,", 1))),
     Case(rotary_embedding, "cut elsewhere than in the middle", why="not one of 2 equal parts",
          model=graph(PLAIN, constants=CONSTANTS.replace("middle = {4}", "middle = {3}"))),
     Case(rotary_embedding, "every other number", why="steps",

@@ -16,7 +16,8 @@ CONSTANTS = (
     "int64[1] heads_axis = {1}, int64[4] twice = {1, 1, 1, 2}, int64[3] table = {0, 0, 8}, int64[3] other = {1, 1, 2}, "
     "int64[2] flat = {0, 8}, int64[4] heads = {0, 0, 4, 8}, int64[3] rows = {0, 0, 32}, int64 zero = {0}, "
     "int64[2] both = {2, 4}, int64[5] again = {1, 1, 1, 1, 2}, int64[4] joined = {0, 0, 1, 8}, "
-    "int64 unit = {1}, int64[2] ones = {1, 1}, float factor = {1.5}>"
+    "int64[5] at_once = {0, 0, 4, 4, 2}, int64[3] joined1 = {0, 1, 8}, int64 unit = {1}, int64[2] ones = {1, 1}, "
+    "float factor = {1.5}>"
 )
 CUT = "i = Slice(x, first, end, last, two) j = Slice(x, second, end, last, two)"
 STACK = "w = Unsqueeze(p, new) z = Unsqueeze(q, new) t = Concat<axis = -1>(w, z)"
@@ -67,8 +68,19 @@ CAST = ANGLES.replace("u = Unsqueeze(a1", "k1 = Cast<to = 10>(a1) u = Unsqueeze(
     "v = Unsqueeze(a2", "k2 = Cast<to = 10>(a2) v = Unsqueeze(k2"
 )
 
+OF_ROWS = "float[b, s, 32] o, float[s, 1, 4] c, float[s, 1, 4] e"
+AT_ONCE = "k = Reshape(o, at_once) i1, j1 = Split<axis = -1>(k, ones) i = Squeeze(i1, new) j = Squeeze(j1, new)"
+OF_ONE = f"x = Reshape(o, heads) {TURNED.replace(CUT, AT_ONCE)} {SUM}"
+
 # fmt: off
 FIRES = [
+    Case(rotary_interleaved, "heads that are split into pairs at once", graph(
+        f"{AT_ONCE} {EACH} {STACK} y = Reshape(t, heads)", OF_ROWS,
+        output="float[b, s, 4, 8]")),
+    Case(rotary_interleaved, "heads and pairs that are split from one tensor", graph(
+        f"{OF_ONE} u1 = Unsqueeze(c, new) u2 = Concat<axis = -1>(u1, u1) u = Reshape(u2, joined1) "
+        "v1 = Unsqueeze(e, new) v2 = Concat<axis = -1>(v1, v1) v = Reshape(v2, joined1)",
+        OF_ROWS, output="float[b, s, 4, 8]")),
     Case(rotary_interleaved, "even and odd numbers, each by its formula", graph(PAIRS)),
     Case(rotary_interleaved, "operands swapped",
          graph(PAIRS.replace("Mul(i, c)", "Mul(c, i)").replace("Add(q1, q2)", "Add(q2, q1)"))),

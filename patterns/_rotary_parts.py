@@ -1,0 +1,86 @@
+"""The two parts of a head that a rotary embedding turns against each other: halves, or neighbours."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, dims, require
+from ._layouts import ABSENT, reshaped
+
+HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2, half] or [.., half, 2]
+
+
+class Heads(Captures):
+    """Heads x, before the rows or behind them; base: what they are split from, where the parts are cut out of that.
+
+    parts: the heads in two parts, where there is no x.  wide: the dtype that x is cast to.
+    """
+
+    x: Tensor = dims("batch _ _ _", default=ABSENT)
+    base: Tensor = ABSENT
+    parts: Tensor = dims("_ _ _ _ _", default=ABSENT)
+    wide: int = ABSENT
+
+    @property
+    def sizes(self) -> Any:
+        """The shape of the heads."""
+        return sizes_of(self.parts if self.x is None else self.x)
+
+
+def sizes_of(heads: Tensor) -> Any:
+    """The shape of heads, also if they are in two parts."""
+    require(heads.shape is not None, "the shape of the heads is unknown")
+    return heads.shape if heads.rank == 4 else (*heads.shape[:3], heads.shape[3] * heads.shape[4])
+
+
+def is_in_two(parts: Tensor, heads: Tensor, axis: int) -> None:
+    """The last of four axes is split in two, or into pairs of neighbours."""
+    *ahead, columns = sizes_of(heads)
+    wanted = (*ahead, *((2, columns // 2) if axis == HALVES else (columns // 2, 2)))
+    require(len(ahead) == 3 and parts.shape == wanted, "the last axis is not split into pairs")
+
+
+def is_half(part: Tensor, heads: Tensor) -> None:
+    """A part has half of the last of four axes, and all of the others."""
+    *ahead, columns = sizes_of(heads)
+    require(part.shape == (*ahead, columns // 2), "it is not every other number of the last axis that is cut")
+
+
+def is_whole(y: Tensor, heads: Tensor) -> None:
+    """What was cut is joined as it came."""
+    require(y.shape == sizes_of(heads), "the pairs are joined in another shape")
+
+
+class Parts:
+    """Heads in two parts, as a pattern looks for them: those of x, of what x is split from, or of that without an x."""
+
+    def __init__(self, g: Graph, m: Heads, axis: int, of_base: bool = False, has_x: bool = True) -> None:
+        if of_base and has_x:
+            m.x = g.shared(reshaped(g, m.base))
+        parts = g.named(reshaped(g, m.base if of_base else m.x))
+        if not has_x:
+            m.parts = parts
+            parts = m.parts
+        heads = m.x if has_x else m.parts
+        self.g, self.axis, self.heads = g, axis, heads
+        self.kept = g.cut(g.such_that(parts, is_in_two, heads, axis), 2, axis)
+        self.two = [self._part(m.x if has_x else None, parts, at) for at in (0, 1)]
+
+    def _part(self, x: Tensor | None, parts: Tensor, at: int) -> Tensor:
+        g, axis = self.g, self.axis
+        picked = g.gather(g.such_that(parts, is_in_two, self.heads, axis), at, axis=axis)
+        forms = [picked, g.squeeze(self.kept[at], [axis])]
+        if x is not None:
+            forms.insert(0, g.cut(x, 2, -1)[at] if axis == HALVES else g.slice(x, [at], g.any_tensor(), [-1], [2]))
+        return g.such_that(g.any_of(*forms), is_half, self.heads)
+
+    def together(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
+        """Two parts in the last axis again; the shape of the pairs may be read.  lifted: both with an axis."""
+        g, axis = self.g, self.axis
+        own = [g.unsqueeze(part, [axis]) for part in (first, second)]
+        pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=axis)
+        stacked = g.such_that(reshaped(g, g.shared(pairs)), is_whole, self.heads)
+        return g.any_of(g.concat(first, second, axis=-1), stacked) if axis == HALVES else stacked
+
+    def turned(self) -> Tensor:
+        """The second part, negated, before the first."""
+        g, (a, b), (first, second) = self.g, self.two, self.kept
+        return self.together(g.neg(b), a, g.neg(second), first)
