@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from surgeon.shapes.symbols import is_cut_of
 from ._hidden import number_of
 from ._layouts import size_of
 from ._scores import Scores
@@ -27,6 +26,11 @@ def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
     return g.add(made, *parts) if parts else made
 
 
+def is_as_large(size: Any, whole: Any) -> bool:
+    """Whether a size is another wherever the model runs."""
+    return bool(size == whole or (not isinstance(size, int) and size.is_cut_of(whole)))
+
+
 def require_fits(m: Scores) -> None:
     """A mask must not have more batches, heads or rows than the queries, which would be repeated for them."""
     wanted = m.q.shape
@@ -36,13 +40,13 @@ def require_fits(m: Scores) -> None:
         sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
         told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
         for name, own, size in zip(told, sizes, wanted, strict=False):
-            fits = own in (1, size) or is_cut_of(own, size)
+            fits = own == 1 or is_as_large(own, size)
             require(fits, f"the mask has {own} {name} where the queries have {size}")
 
 
 def are_sides(own: Any, wanted: Any) -> bool:
     """Whether a mask has a row for every query and a column for every key, wherever the model runs."""
-    return all(size == whole or is_cut_of(size, whole) for size, whole in zip(own, wanted, strict=True))
+    return all(map(is_as_large, own, wanted))
 
 
 def fitted(g: Graph, m: Scores, bias: Any, kt: Tensor) -> Any:

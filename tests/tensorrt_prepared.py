@@ -134,7 +134,7 @@ def main() -> int:
     for (op, reason), names in sorted(left.items(), key=lambda item: -len(item[1])):
         console.print(f"{len(names):4} {op}: {reason}  ({names[0]})", highlight=False, markup=False, soft_wrap=True)
     for name in tallies["surgeon"].broken:
-        console.print(f"BROKEN {name}", highlight=False, markup=False)
+        console.print(f"BROKEN {name}", highlight=False, markup=False, soft_wrap=True)
     return int(bool(tallies["surgeon"].broken))
 
 

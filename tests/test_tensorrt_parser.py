@@ -28,7 +28,7 @@ HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
 
 # What the documentation of TensorRT refuses and the parser of TensorRT-RTX passes, and why it stays refused.
 DOCUMENTED = {
-    "Attention": "of three axes, and of caches by length: parsed, and most are refused by the builder",
+    "Attention": "of float32, of small heads and of caches by length: parsed, and refused by the builder",
     "AveragePool": "over one axis: documented for two and three",
     "BlackmanWindow": "of a size that is an input: parsed, and to build it the size must be known",
     "CumSum": "along an axis that is an input: parsed, and to build it the axis must be known",
@@ -148,6 +148,27 @@ def test_what_parses_and_does_not_build_is_told():
     )
     assert [one.kind for one in found if one.stops] == ["build"]
     assert "input 'k' tells sizes or axes" in found[0].reason
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "builds"),
+    [
+        ("float", 64, False),
+        ("float16", 8, False),
+        ("float16", 9, True),
+        ("bfloat16", 256, True),
+        ("float16", 264, False),
+    ],
+)
+def test_attention_is_refused_where_the_builder_has_no_kernel_for_it(dtype, width, builds):
+    """The parser takes all of these; what the tables refuse is written in parts, and that is built."""
+    shape = f"{dtype}[b, 4, s, {width}]"
+    attention = model("y = Attention(q, k, v)", f"({shape} q, {shape} k, {shape} v) => ({shape} y)", 23)
+    with Model.open(attention) as opened:
+        assert bool(Asking(LIBRARY, 120.0, "86").of(opened, {}, {}).engine) is builds
+    assert any(one.stops for one in surgeon.check(attention, "tensorrt", load=False)) is not builds
+    made, _ = surgeon.rewrite(attention, "tensorrt", target="tensorrt", check="none")
+    assert not surgeon.check(made, "tensorrt", build=True)
 
 
 def test_a_profile_takes_what_is_given_and_what_follows_from_it():

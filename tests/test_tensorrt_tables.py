@@ -204,9 +204,12 @@ def test_the_manual_tells_the_target_apart_where_it_differs(tmp_path):
         ("y = ReduceSum(x, k)", 17, ""),
         ("y = CumSum(x, axis)", 17, "axis to be a constant"),
         ("a = QuantizeLinear(x, one, zero) y = DequantizeLinear(a, one, three)", 17, "zero points of 0"),
-        ("y = Attention<q_num_heads = 2, kv_num_heads = 2>(three_d, three_d, three_d)", 23, "four axes only"),
-        ("y = Attention<softcap = 5.0>(image, image, image)", 23, "no softcap"),
-        ("y = Attention(image, image, image)", 23, ""),
+        ("y = Attention(image, image, image)", 23, "in float16 and bfloat16 only, and here it is float"),
+        ("a = Cast<to = 10>(image) y = Attention(a, a, a)", 23, "heads of 9 to 256 numbers, and here they have 4"),
+        ("a = Cast<to = 10>(heads) y = Attention<softcap = 5.0>(a, a, a)", 23, "no softcap"),
+        ("a = Cast<to = 10>(heads) y = Attention(a, a, a)", 23, ""),
+        ("a = Cast<to = 10>(heads) y = Attention<is_causal = 1>(a, a, a, x)", 23, "a mask or is_causal"),
+        ("y = RotaryEmbedding(heads, half, half)", 23, "as many batches as the input"),
         ("a = Cast<to = 2>(x) b = Relu(x) c = Cast<to = 1>(a) y = Add(b, c)", 17, "uint8 for inputs and outputs"),
         ("a = Cast<to = 5>(x) y = Cast<to = 1>(a)", 17, "no tensors of int16"),
         ("y = Det(x)", 17, "TensorRT 11.1 does not read it"),
@@ -220,7 +223,8 @@ def test_limits_of_the_ops_that_tensorrt_reads(body, opset, words):
     )
     head = (
         "(float[4, 4] x, float[1, 2, 4, 4] image, float[1, 2, 3, 4, 4] volume, float[1, 3, 4, 4, 3] points, "
-        "float[1, 2, 2, 2] kernel, float[1, 8, n, m] off, float[1, 4, 4] three_d, int64[1] axes, int64 axis) "
+        "float[1, 2, 2, 2] kernel, float[1, 8, n, m] off, float[2, 4, 4, 16] heads, float[1, 4, 8] half, "
+        "int64[1] axes, int64 axis) "
         f"=> (float y) <{constants}>"
     )
     found = surgeon.check(model(body, head, opset), "tensorrt", load=False)

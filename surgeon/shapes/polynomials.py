@@ -90,6 +90,16 @@ class Expr:
     def __rmod__(self, other: "Size") -> "Size":
         return other - self * floor_div(other, self)
 
+    def is_cut_of(self, whole: "Size") -> bool:
+        """Whether it is the smaller of another size and of a number above 1, as of a slice of a buffer.
+
+        Beside an axis of the other size it is as large as that wherever the model runs: it is 1 where that is, alone.
+        """
+        call = only_call(self)
+        if call is None or call.kind != "min" or whole not in call.args:
+            return False
+        return all(other == whole or (isinstance(other, int) and other > 1) for other in call.args)
+
     def __str__(self) -> str:
         self._text = self._text or _spelled(self)
         return self._text

@@ -37,7 +37,6 @@ __all__ = [
     "exact_quotient",
     "floor_div",
     "has_calls",
-    "is_cut_of",
     "largest",
     "lower_bound",
     "only_call",
@@ -148,17 +147,6 @@ def largest(*sizes: Size) -> Size:
 def smallest(*sizes: Size) -> Size:
     """The smallest of some sizes; a call where the symbols decide."""
     return _extreme("min", sizes, lambda size, other: at_least(other, size))
-
-
-def is_cut_of(size: Size, whole: Size) -> bool:
-    """Whether a size is the smaller of another and of a number above 1, as of a slice of a buffer.
-
-    Beside an axis of the other size it is as large as that wherever the model runs: it is 1 where that is, alone.
-    """
-    call = only_call(size)
-    if call is None or call.kind != "min" or whole not in call.args:
-        return False
-    return all(other == whole or (isinstance(other, int) and other > 1) for other in call.args)
 
 
 def parse(text: str) -> Size:

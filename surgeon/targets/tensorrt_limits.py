@@ -13,6 +13,8 @@ EXEMPT = WITH_BODIES.union(
 )
 HANDED_ON = ("Identity", "Cast")  # behind these the parser still knows a constant; behind all others it does not
 MOST_K = 3840
+HALVES = ("float16", "bfloat16")
+LEAST_HEAD, MOST_HEAD = 9, 256
 RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 
 
@@ -20,9 +22,22 @@ Found = Iterator[tuple[str, str]]
 
 
 def _attention(site: NodeFacts) -> Found:
-    if any(site.rank(place) not in (None, 4) for place in range(3)):
-        yield "TensorRT takes Q, K and V with four axes only", "split the heads into an axis of their own"
-    elif None not in (key := site.shape(1), value := site.shape(2)) and key != value:
+    # Which dtypes and head sizes the builder has kernels for was tried with TensorRT-RTX 1.7; no parser tells it.
+    if site.dtype(0) not in (None, *HALVES):
+        yield (
+            f"TensorRT builds Attention in float16 and bfloat16 only, and here it is {site.dtype(0)}",
+            "rule expand writes it in parts, which TensorRT fuses itself",
+        )
+    query, key, value = (site.shape(place) for place in range(3))
+    rank = site.rank(0)
+    heads = site.attribute("q_num_heads", 0)
+    width = query[-1] if query and rank == 4 else None
+    if rank == 3 and query and heads and isinstance(query[-1], int):
+        width = query[-1] // heads
+    if isinstance(width, int) and not LEAST_HEAD <= width <= MOST_HEAD:
+        told = f"TensorRT builds Attention for heads of {LEAST_HEAD} to {MOST_HEAD} numbers, and here they have {width}"
+        yield told, "rule expand writes it in parts"
+    if rank == 4 and None not in (key, value) and key != value:
         yield "TensorRT wants keys and values of one shape", ""
     if site.attribute("is_causal", 0) and site.has(3):
         yield "TensorRT takes a mask or is_causal, not both", "put the causal mask into the mask"
@@ -32,6 +47,12 @@ def _attention(site: NodeFacts) -> Found:
         yield "TensorRT takes no past keys and values, and gives no present ones", "concatenate them outside"
     if site.attribute("softcap", 0.0):
         yield "TensorRT has no softcap", ""
+
+
+def _rotary(site: NodeFacts) -> Found:
+    given, cosines = site.shape(0), site.shape(1)
+    if given and cosines and not site.has(3) and len(cosines) == 3 and cosines[0] != given[0]:
+        yield "TensorRT wants cosines and sines of as many batches as the input has", "expand them"
 
 
 def _pool(site: NodeFacts) -> Found:
@@ -230,6 +251,7 @@ LIMITS: dict[str, Limit] = {
     "QuantizeLinear": _zero_point,
     "Range": _range,
     "Resize": _resize,
+    "RotaryEmbedding": _rotary,
     "STFT": _stft,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
