@@ -56,6 +56,7 @@ LISTED = {
     "searches.decided": (FOUND, "And Or Where"),
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),
+    "searches.whole_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),
     "shapes.bodies": (RULE, "If Loop Scan"),
     "shapes.elements": (
         RULE,

@@ -129,6 +129,15 @@ GROUPS = {
         "bias_gelu",
         "linear",
     ),
-    "tensorrt": ("onnx", "expand"),
+    "tensorrt": (
+        "onnx",
+        "integer_products",
+        "integer_convolutions",
+        "dynamic_quantize_linear",
+        "expand",
+        "quantize_linear",
+        "byte_ops",
+        "whole_casts",
+    ),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "linear"),
 }

@@ -10,6 +10,7 @@ from surgeon.searches.gathers import gathers_in_order
 from surgeon.searches.idle import neutral_arithmetic, unread_nodes
 from surgeon.searches.placeholders import unnamed_arguments
 from surgeon.searches.repeats import repeated_nodes
+from surgeon.searches.whole_casts import whole_casts
 
 __all__ = [
     "Found",
@@ -27,4 +28,5 @@ __all__ = [
     "standard_body",
     "unnamed_arguments",
     "unread_nodes",
+    "whole_casts",
 ]

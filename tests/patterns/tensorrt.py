@@ -1,0 +1,40 @@
+"""What rules for TensorRT are held against: its own parser, where it is installed."""
+
+import functools
+
+from surgeon import rewrite
+from surgeon.file.model import Model
+from surgeon.tensorrt.asking import Asking
+from surgeon.tensorrt.library import installed
+from surgeon.testing import Case, check_fires, parse
+
+library = functools.cache(installed)
+
+
+def graph(body, head, constants="", opset=17):
+    """A model from ONNX text."""
+    header = f'<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1]> agraph '
+    return parse(f"{header}{head} {f'<{constants}>' if constants else ''} {{ {body} }}")
+
+
+def faults(model):
+    """What TensorRT's parser has against a model; None where it is not installed."""
+    found = library()
+    if found is None:
+        return None
+    with Model.open(model) as opened:
+        return [fault.reason for fault in Asking(found, 60.0).of(opened, {}, {}).faults]
+
+
+def check_parses(case: Case) -> None:
+    """Assert that the rules fire, and that TensorRT takes what it refused before."""
+    check_fires(case)
+    before = faults(case.model)
+    if before is not None:
+        after, _ = rewrite(case.model, [*_rules(case)], target=case.target, check="none")
+        assert before, "TensorRT takes the model as it is"
+        assert not faults(after)
+
+
+def _rules(case: Case):
+    return case.rules if isinstance(case.rules, (list, tuple)) else [case.rules]
