@@ -27,7 +27,7 @@ def deformed(
 
 def plugged(
     g: Graph, x: Tensor, weight: Tensor, offset: Tensor, bias: Tensor, mask: Tensor, **settings: Any
-) -> Tensor:
+) -> Any:
     """TensorRT's plugin for it, which deform_conv writes for placeholders."""
     return g.op("trt.plugins::ModulatedDeformConv2d", x, offset, mask, weight, bias, **settings)
 
