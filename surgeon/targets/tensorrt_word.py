@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Kind, RuntimeWord, place_of
-from surgeon.indexing.scope import Node, Scope
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.targets.target import Examination
 from surgeon.targets.tensorrt_checks import Complaint, TensorrtSupport
 from surgeon.targets.tensorrt_ops import tensorrt_version
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from surgeon.tensorrt.asking import Objection
     from surgeon.tensorrt.served import Dims, Made
 
+# What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
+OF_BUILDER = ("Attention",)
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
@@ -47,6 +49,8 @@ def examine(asked: Examination) -> None:
     aside = {number: made for number, made in outputs.items() if nodes[number] in of_tables}
     asking = Asking(library, request.run_time, request.device, request.dims, request.plugins)
     said = asking.of(asked.index.model, aside, outputs)
+    if not said.engine:
+        of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
     _merge(asked, support, said.faults, nodes, of_tables)
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine else ""
@@ -58,6 +62,10 @@ def examine(asked: Examination) -> None:
 def _is_for_tables(complaint: Complaint) -> bool:
     """Whether the parser may take a node against which this is said, and it stands all the same."""
     return complaint.kind == "plugin" or complaint.is_mistaken
+
+
+def _is_of_builder(complaint: Complaint) -> bool:
+    return complaint.kind == "restriction" and split_op(complaint.node.op)[1] in OF_BUILDER
 
 
 def _numbered(asked: Examination) -> dict[int, Node]:
