@@ -13,7 +13,7 @@ from surgeon.file.model import Model
 from surgeon.running.children import Child, Task
 from surgeon.targets.tensorrt_ops import rtx_version
 from surgeon.tensorrt import library, served
-from surgeon.tensorrt.asking import Asking, profile_of
+from surgeon.tensorrt.asking import Asking, profiles_of
 from surgeon.tensorrt.library import installed
 from surgeon.tensorrt.words import plain
 from surgeon.testing import parse
@@ -141,6 +141,19 @@ def test_a_build_needs_no_gpu_and_tells_its_sizes(tmp_path):
     assert "an engine for SM80 with batch=1:4:8: " in done.output
 
 
+def test_sizes_that_the_graph_can_take_are_found():
+    """A length that must be a multiple of 32: what the usual sizes are refused for is told, and stops nothing."""
+    body = "f = Flatten<axis = 1>(x) y = Reshape(f, parts)"
+    made = model(body, "(float[1, items] x) => (float[rows, 32] y) <int64[2] parts = {-1, 32}>")
+    found = surgeon.check(made, "tensorrt", build=True)
+    assert not [one for one in found if one.stops]
+    assert found.runtime.sizes["items"][1] % 32 == 0
+    assert [one.kind for one in found] == ["build"]
+    fixed = surgeon.check(made, "tensorrt", build=True, dims={"items": 33})
+    assert [one.kind for one in fixed if one.stops] == ["build"]
+    assert "sizes that it can take" in " ".join(fixed[0].helps)
+
+
 def test_what_parses_and_does_not_build_is_told():
     """The axis is an input: the builder would have to know it."""
     found = surgeon.check(
@@ -176,7 +189,7 @@ def test_a_profile_takes_what_is_given_and_what_follows_from_it():
     made = model("y = Relu(x) w = Relu(z)", "(float[batch, past] x, float[batch, total] z) => (float[batch, past] y)")
     made.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "past + 2"
     with Model.open(made) as opened:
-        profile, known = profile_of(opened, {"batch": (1, 4, 8)})
+        profile, known = next(profiles_of(opened, {"batch": (1, 4, 8)}))
     least, best, largest = profile["z"]
     assert [shape[0] for shape in (least, best, largest)] == [1, 4, 8]
     assert known["batch"] == (1, 4, 8)

@@ -14,7 +14,7 @@ from surgeon.targets.target import Examination
 from surgeon.targets.tensorrt_checks import Complaint, TensorrtSupport
 from surgeon.targets.tensorrt_ops import tensorrt_version
 from surgeon.tensorrt.library import installed
-from surgeon.tensorrt.words import ENDS
+from surgeon.tensorrt.words import ENDS, said_of_sizes
 
 if TYPE_CHECKING:
     from surgeon.tensorrt.asking import Objection
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
 OF_BUILDER = ("Attention",)
+SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
@@ -52,6 +53,9 @@ def examine(asked: Examination) -> None:
     if not said.engine:
         of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
     _merge(asked, support, said.faults, nodes, of_tables)
+    for objection in said.refused:
+        told = f"it is not built for the usual sizes ({objection.reason})"
+        asked.found.add("build", "", told, helps=[SIZES], stops=False)
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine else ""
     asked.found.runtime = RuntimeWord(
@@ -121,8 +125,10 @@ def _merge(
     if unplaced:
         _note_ends(asked, support)
     for fault in unplaced:
-        if fault.reason != ENDS or not support.ends:
-            asked.found.add("build" if fault.stage == "build" else "load", "", fault.reason)
+        if fault.stage == "build":
+            asked.found.add("build", "", fault.reason, helps=[SIZES] if said_of_sizes(fault.reason) else [])
+        elif fault.reason != ENDS or not support.ends:
+            asked.found.add("load", "", fault.reason)
 
 
 def _note_ends(asked: Examination, support: TensorrtSupport) -> None:

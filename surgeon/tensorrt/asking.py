@@ -1,20 +1,31 @@
 """A model before TensorRT: what its parser says of each node, and whether its builder makes an engine of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.inputs.dims import evaluate, free_dims, input_dims, require_known, size_sets, wanted_inputs
+from surgeon.inputs.dims import (
+    evaluate,
+    fallback_sets,
+    free_dims,
+    input_dims,
+    require_known,
+    size_sets,
+    wanted_inputs,
+)
 from surgeon.running.children import WHOLE, Answer, Failure, Task, left, memory_limit, taken
 from surgeon.tensorrt.library import Library
 from surgeon.tensorrt.served import Build, Made, Shapes, Source
-from surgeon.tensorrt.words import plain
+from surgeon.tensorrt.words import plain, said_of_sizes
 
 MODULE = "surgeon.tensorrt.served"
 MOST_ROUNDS = 64
 """So often a model is parsed anew without the nodes that were refused, so that what stands behind them is told too."""
+MOST_PROFILES = 6
+"""So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 Range = tuple[int, int, int]
 
@@ -39,7 +50,7 @@ class Hearing:
 
     faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.  engine:
     the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability, sizes: of the GPU
-    and of the free dimensions for which it was built.
+    and of the free dimensions for which it was built.  refused: why it was not built for the sizes tried before.
     """
 
     library: Library
@@ -50,6 +61,7 @@ class Hearing:
     seconds: float = 0.0
     capability: str = ""
     sizes: dict[str, Range] = field(default_factory=dict)
+    refused: list[Objection] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +109,23 @@ class Asking:
         return said
 
     def _build(self, said: Hearing, model: Model) -> None:
+        """Build with the sizes given, else with the first that the graph can take."""
         said.capability = _capability(self.capability or "")
-        profile, said.sizes = profile_of(model, self.dims)
-        told = self._run(said, "build", Build(self._source(model, {}), profile, said.capability))
-        if told is not None:
-            said.faults += [_fault(one, "build") for one in told["faults"]]
-            said.engine = told.get("engine", 0)
+        source, first = self._source(model, {}), list[Objection]()
+        for profile, sizes in islice(profiles_of(model, self.dims), MOST_PROFILES):
+            told = self._run(said, "build", Build(source, profile, said.capability))
+            if told is None:
+                return
+            faults = [_fault(one, "build") for one in told["faults"]]
+            if not faults:
+                said.sizes, said.engine = sizes, told["engine"]
+                said.refused = [Objection(one.node, one.reason, "size") for one in first[:1]]
+                return
+            first = first or faults
+            said.sizes = said.sizes or sizes
+            if not any(said_of_sizes(one.reason) for one in faults):
+                break
+        said.faults += first
 
     def _source(self, model: Model, aside: Mapping[int, Made]) -> Source:
         module = self.library.module
@@ -137,10 +160,10 @@ class Asking:
         return Objection(at if at >= 0 else None, f"TensorRT's {what} ends its process{how}", function)
 
 
-def profile_of(model: Model, dims: Mapping[str, Range]) -> tuple[dict[str, Shapes], dict[str, Range]]:
-    """The shapes of each input with free sizes: least, best, largest; and the sizes of the free dimensions.
+def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[str, Shapes], dict[str, Range]]]:
+    """The shapes of each input with free sizes, least, best and largest, and the sizes of the free dimensions.
 
-    Those that are not given have one size, the first of those that surgeon makes inputs of.
+    Those that are not given have one size; there are several such sets, those that suit most models first.
 
     Raises:
         UsageError: a size is of no dimension of the model, or out of order.
@@ -151,14 +174,16 @@ def profile_of(model: Model, dims: Mapping[str, Range]) -> tuple[dict[str, Shape
     for name, sizes in dims.items():
         if list(sizes) != sorted(sizes) or sizes[0] < 0:
             raise UsageError(f"The sizes of {name!r} are out of order: give the least, the best and the largest.")
-    points = [size_sets(free, {name: sizes[place] for name, sizes in dims.items()})[0] for place in range(3)]
-    profile: dict[str, Shapes] = {}
-    for name, value in inputs.items():
-        shape = input_dims(value)
-        if any(isinstance(size, str) for size in shape):
-            least, best, largest = ([_size(size, point) for size in shape] for point in points)
-            profile[name] = (least, best, largest)
-    return profile, {name: (points[0][name], points[1][name], points[2][name]) for name in free}
+    ends = [{name: sizes[place] for name, sizes in dims.items()} for place in range(3)]
+    sets = zip(*([*size_sets(free, end), *fallback_sets(free, end)] for end in ends), strict=False)
+    for points in sets:
+        profile: dict[str, Shapes] = {}
+        for name, value in inputs.items():
+            shape = input_dims(value)
+            if any(isinstance(size, str) for size in shape):
+                least, best, largest = ([_size(size, point) for size in shape] for point in points)
+                profile[name] = (least, best, largest)
+        yield profile, {name: (points[0][name], points[1][name], points[2][name]) for name in free}
 
 
 def _size(size: int | str, sizes: Mapping[str, int]) -> int:

@@ -26,6 +26,13 @@ _KNOWN = (
         r"a size is computed from an input of \1, and TensorRT computes sizes in integers",
     ),
 )
+# What the builder says of sizes that the graph cannot take: the profile's fault, and not the model's.
+_OF_SIZES = re.compile(r"reshap|negative|volume|broadcast|dimension|conformable|profile|slice", re.IGNORECASE)
+
+
+def said_of_sizes(reason: str) -> bool:
+    """Whether a reason of the builder is about the sizes that it was given."""
+    return _OF_SIZES.search(reason) is not None
 
 
 def plain(message: str) -> str:
