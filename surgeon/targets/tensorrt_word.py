@@ -120,15 +120,19 @@ def _merge(
     for node, fault in refused.items():
         if node not in told and node not in support.plugins:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
-            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node)
+            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=_helps(fault))
     unplaced = [fault for fault in faults if fault.node not in nodes]
     if unplaced:
         _note_ends(asked, support)
     for fault in unplaced:
         if fault.stage == "build":
-            asked.found.add("build", "", fault.reason, helps=[SIZES] if said_of_sizes(fault.reason) else [])
+            asked.found.add("build", "", fault.reason, helps=_helps(fault))
         elif fault.reason != ENDS or not support.ends:
             asked.found.add("load", "", fault.reason)
+
+
+def _helps(fault: "Objection") -> list[str]:
+    return [SIZES] if fault.stage == "build" and said_of_sizes(fault.reason) else []
 
 
 def _note_ends(asked: Examination, support: TensorrtSupport) -> None:

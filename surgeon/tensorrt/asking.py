@@ -24,7 +24,7 @@ from surgeon.tensorrt.words import plain, said_of_sizes
 MODULE = "surgeon.tensorrt.served"
 MOST_ROUNDS = 64
 """So often a model is parsed anew without the nodes that were refused, so that what stands behind them is told too."""
-MOST_PROFILES = 6
+MOST_PROFILES = 24
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 Range = tuple[int, int, int]
