@@ -120,7 +120,8 @@ class Site:
     @property
     def is_shared(self) -> bool:
         """Whether nothing was computed otherwise: readers of an initializer read an equal one."""
-        return not any(step.removed or step.added for step in self.steps)
+        first = self.steps[0]  # asked of all sites, of which nearly all have one step
+        return not (first.added or first.removed or any(step.removed or step.added for step in self.steps[1:]))
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -174,8 +175,11 @@ class Site:
     @property
     def shared(self) -> dict[str, str]:
         """Initializers that went, and those of the same bytes that are read instead."""
-        steps = [step for step in self.steps if not step.removed]
-        return {old: new for step in steps for old, new in (step.renamed or {}).items()}
+        found: dict[str, str] = {}
+        for step in self.steps:
+            if step.renamed and not step.removed:
+                found.update(step.renamed)
+        return found
 
     @property
     def swept(self) -> tuple[NodeInfo, ...]:

@@ -99,7 +99,7 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
                 key = key_of(function), tuple(sorted(match.scope.versions.items()))
                 if key not in known:
                     known[key] = different(function, match.scope.versions) or _broken(function)
-                _require_inlinable(function, match, known[key], is_named)
+                _require_inlinable(function, match, known[key] or _mistyped(function, inner), is_named)
             return function
 
         function = find(node)
@@ -121,6 +121,16 @@ def _used(index: Index, node: Node) -> tuple[str, ...]:
     names = tuple(filter(None, node.outputs))
     used = tuple(name for name in names if node.scope.is_read(name) or index.held(node.scope, name) is not None)
     return used or names
+
+
+def _mistyped(function: FunctionProto, call: NodeProto) -> Refusal | None:
+    """Which attribute of a call is of another type than the body takes it for."""
+    given = {item.name: item.type for item in call.attribute if not item.ref_attr_name}
+    taken = (item for node in all_nodes(function.node) for item in node.attribute if item.ref_attr_name in given)
+    for item in taken:
+        if item.type != given[item.ref_attr_name]:
+            return Refusal(f"a call gives its attribute {item.ref_attr_name!r} another type than its body takes")
+    return None
 
 
 def _broken(function: FunctionProto) -> Refusal | None:

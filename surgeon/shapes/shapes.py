@@ -67,9 +67,11 @@ class Shapes:
     def facts(self, scope: Scope, name: str) -> Facts:
         """The dtype and shape of a tensor, seen from a scope."""
         home = self.origin.scope(scope).home(name)
-        if home is None:
-            return UNKNOWN
-        found = self._at_hand(home, name)
+        return UNKNOWN if home is None else self.facts_at(home, name)
+
+    def facts_at(self, home: Scope, name: str) -> Facts:
+        """The same of a tensor that is made in this scope of the source."""
+        found = self._facts.get((home, name)) or self._at_hand(home, name)
         if found is None:
             self._solve((False, home, name))
             found = self._facts[home, name]

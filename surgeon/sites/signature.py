@@ -13,7 +13,7 @@ from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.records import TRANSPARENT
 from surgeon.ops.schemas import schema
-from surgeon.shapes.facts import WHOLE, Facts, Values, is_unknown
+from surgeon.shapes.facts import UNKNOWN, WHOLE, Facts, Values, is_unknown
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, SizeError, substitute, symbol, symbols
 from surgeon.sites.cut import EXACT, SMALL, Cut
@@ -67,17 +67,18 @@ class Signatures:
         """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
         source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
-            facts = shapes.facts(source, name)
+            home = source.home(name)
+            facts = UNKNOWN if home is None else shapes.facts_at(home, name)
             known = self._of_data.get(id(facts))  # many tensors share one: it is looked at once
             if known is None:
                 known = self._of_data[id(facts)] = (facts, _is_of_data(facts))
-            maker = self._origin.producer(source, name) if known[1] else None
-            if not known[1] or self._origin.constants.is_constant(source, name):
+            if home is None or not known[1] or self._origin.constants.is_constant(home, name):
                 return None
+            maker = home.producers.get(name)
             if maker is not None:
-                if maker[1].op in TRANSPARENT or maker[1].op in ops:
+                if maker.op in TRANSPARENT or maker.op in ops:
                     return None
-                ops.add(maker[1].op)
+                ops.add(maker.op)
             told.append(facts)
         return tuple(told)
 
