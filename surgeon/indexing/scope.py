@@ -197,7 +197,10 @@ class Scope:
 
     def needs(self, node: "Node") -> bool:
         """Whether anything needs what a node of this scope makes."""
-        return any(name and self.is_needed(name) for name in node.outputs)
+        for name in node.outputs:  # noqa: SIM110 - a generator costs more than what it asks
+            if name and (self.is_read(name) or name in self._held):
+                return True
+        return False
 
     @property
     def node_field(self) -> int:

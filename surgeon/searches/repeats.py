@@ -34,7 +34,7 @@ repeated_nodes = Search(_repeated_nodes, "nothing is repeated")
 
 
 class _Numbering:
-    """What each node computes, as a key: nodes of equal keys compute the same.
+    """What each node computes, as a key: nodes of equal keys compute the same.  It is asked where two may be equal.
 
     held: what tensors hold: the name of the first that holds the same, or the content of a small constant.
     """
@@ -43,7 +43,7 @@ class _Numbering:
         self.scope = scope
         self.held: dict[str, Hashable] = {}
         self._index = index
-        self._first: dict[Hashable, Node] = {}
+        self._alike: dict[Hashable, Node | dict[Hashable, Node]] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
 
     def first(self, node: Node) -> Node | None:
@@ -53,14 +53,25 @@ class _Numbering:
         held = self.held
         for name in node.outputs:
             held[name] = name
-        does_repeat, has_attributes = self._kind(node.op)
-        attributes = said_by(node) if does_repeat and has_attributes else ()
-        if not does_repeat or attributes is None:
+        if not self._kind(node.op)[0]:
             return None
-        inputs = tuple([held[name] if name in held else self._outside(name) for name in node.inputs])
-        key = (node.op, inputs, attributes, tuple([bool(name) for name in node.outputs]))
-        first = self._first.setdefault(key, node)
+        rough = (node.op, *map(held.get, node.inputs))
+        alike = self._alike.setdefault(rough, node)
+        if alike is node:
+            return None  # what it says, and what its constants hold, nobody has asked so far
+        if not isinstance(alike, dict):
+            alike = self._alike[rough] = {self._key(alike): alike}
+        key = self._key(node)
+        first = None if key is None else alike.setdefault(key, node)
         return None if first is node else first
+
+    def _key(self, node: Node) -> Hashable | None:
+        """What nodes of one op have in common that compute the same; None for one that holds a graph."""
+        attributes = said_by(node) if self._kind(node.op)[1] else ()
+        if attributes is None:
+            return None
+        inputs = tuple([self.held[name] if name in self.held else self._outside(name) for name in node.inputs])
+        return inputs, attributes, tuple([bool(name) for name in node.outputs])
 
     def _kind(self, op: str) -> tuple[bool, bool]:
         """Whether nodes of an op give the same for the same, and whether they may have attributes."""
