@@ -48,6 +48,6 @@ def col2im(g: Graph, m: Columns) -> Tensor:
     weights = np.eye(taps).reshape(taps, 1, *block)
     apart = g.reshape(m.x, np.array([-1, taps, *counts]))
     made = g.conv_transpose(
-        apart, weights, strides=strides, dilations=dilations, pads=pads, output_padding=rest if any(rest) else None
+        apart, weights, strides=strides, dilations=dilations, pads=pads, output_padding=rest
     )
     return g.reshape(made, np.array([-1, channels, *image]))
