@@ -149,6 +149,8 @@ def _range(site: NodeFacts) -> Found:
 def _stft(site: NodeFacts) -> Found:
     if not site.fixed(1):
         yield "TensorRT wants frame_step to be a constant", "fold what makes it"
+    if (site.shape(0) or (1,))[-1] != 1:
+        yield "TensorRT transforms real signals only", ""
 
 
 def _is_built_in(site: NodeFacts, position: int) -> bool:

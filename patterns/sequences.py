@@ -1,0 +1,111 @@
+"""Sequences whose tensors are known one by one: what is put in and taken out again."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+
+class Sequence(Captures):
+    """The tensors of a sequence, one of them and its place, and how they are joined."""
+
+    parts: tuple[Tensor, ...] = ()
+    x: Tensor | Any = None
+    place: int | Any = None
+    axis: int = 0
+    new_axis: int = 0
+    dtype: int | Any = None
+
+
+def made(g: Graph, m: Sequence) -> Tensor:
+    """SequenceConstruct, which others may read too."""
+    return g.shared(g.sequence_construct(*m.parts))
+
+
+def index_of(m: Sequence, count: int) -> int:
+    """The place as one counted from the front."""
+    place = count if m.place is None else m.place
+    require(-count <= place <= count, "the place is beyond the end")
+    return place + count if place < 0 else place
+
+
+def at(g: Graph, m: Sequence) -> Tensor:
+    """An element."""
+    return g.sequence_at(made(g, m), m.place)
+
+
+@rule(patterns=[at], target="any", lacking=True)
+def sequence_at(g: Graph, m: Sequence) -> Tensor:
+    """Take the tensor itself that is taken out of a sequence.
+
+    What: SequenceAt of a SequenceConstruct, at a place that is fixed, where the target has no sequences.
+    Numerics: none.
+    """
+    place = index_of(m, len(m.parts))
+    require(place < len(m.parts), "the place is beyond the end")
+    return m.parts[place]
+
+
+def length(g: Graph, m: Sequence) -> Tensor:
+    """The number of elements."""
+    return g.sequence_length(made(g, m))
+
+
+@rule(patterns=[length], target="any", lacking=True)
+def sequence_length(g: Graph, m: Sequence) -> Tensor:
+    """Write the length of a sequence as a constant.
+
+    What: SequenceLength of a SequenceConstruct, where the target has no sequences.
+    Numerics: none.
+    """
+    return g.literal(np.array(len(m.parts), np.int64))
+
+
+def joined(g: Graph, m: Sequence) -> Tensor:
+    """All elements as one tensor."""
+    return g.concat_from_sequence(made(g, m), axis=m.axis, new_axis=m.new_axis)
+
+
+@rule(patterns=[joined], target="any", lacking=True)
+def concat_from_sequence(g: Graph, m: Sequence) -> Tensor:
+    """Join the tensors of a sequence by Concat.
+
+    What: ConcatFromSequence of a SequenceConstruct, along an axis or a new one, where the target has no sequences.
+    Numerics: none.
+    """
+    parts = [g.unsqueeze(one, np.array([m.axis])) for one in m.parts] if m.new_axis else m.parts
+    return g.concat(*parts, axis=m.axis)
+
+
+def inserted(g: Graph, m: Sequence) -> Tensor:
+    """An element more."""
+    return g.sequence_insert(made(g, m), m.x, m.place)
+
+
+def first(g: Graph, m: Sequence) -> Tensor:
+    """The first element."""
+    return g.sequence_insert(g.shared(g.sequence_empty(dtype=m.dtype)), m.x, m.place)
+
+
+def erased(g: Graph, m: Sequence) -> Tensor:
+    """An element less."""
+    return g.sequence_erase(made(g, m), m.place)
+
+
+@rule(patterns=[inserted, first, erased], target="any", lacking=True)
+def sequence_construct(g: Graph, m: Sequence) -> Tensor:
+    """Write a sequence with one tensor more or less as one of these tensors.
+
+    What: SequenceInsert into a SequenceConstruct or SequenceEmpty, and SequenceErase, at places that are fixed.
+    Numerics: none.
+    """
+    parts = list(m.parts)
+    if m.x is not None:
+        parts.insert(index_of(m, len(parts)), m.x)
+    else:
+        place = len(parts) - 1 if m.place is None else index_of(m, len(parts))
+        require(0 <= place < len(parts), "the place is beyond the end")
+        del parts[place]
+    require(bool(parts), "nothing is left in it")
+    return g.sequence_construct(*parts)

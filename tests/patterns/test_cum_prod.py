@@ -1,0 +1,35 @@
+"""Running products: what fires and what is spared."""
+
+import pytest
+from surgeon.patterns.cum_prod import cum_prod
+
+from surgeon.testing import Case, check_spares
+from tests.patterns.tensorrt import check_parses, graph
+
+# fmt: off
+FIRES = [
+    Case(cum_prod, "along the last axis", target="tensorrt",
+         model=graph("y = CumProd(x, a)", "(float[n, 5] x) => (float[n, 5] y)", "int64 a = {1}", 26)),
+    Case(cum_prod, "from the end, each without itself", target="tensorrt",
+         model=graph("y = CumProd<reverse = 1, exclusive = 1>(x, a)", "(float[n, 5] x) => (float[n, 5] y)",
+                     "int64 a = {-1}", 26)),
+    Case(cum_prod, "of integers, each without itself", target="tensorrt",
+         model=graph("y = CumProd<exclusive = 1>(x, a)", "(int32[4, n] x) => (int32[4, n] y)", "int64 a = {0}", 26)),
+]
+SPARES = [
+    Case(cum_prod, "of free length", target="tensorrt", why="is not fixed",
+         model=graph("y = CumProd(x, a)", "(float[n, 5] x) => (float[n, 5] y)", "int64 a = {0}", 26)),
+    Case(cum_prod, "of many elements", target="tensorrt", why="it is for up to 256",
+         model=graph("y = CumProd(x, a)", "(float[999] x) => (float[999] y)", "int64 a = {0}", 26)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_parses(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
