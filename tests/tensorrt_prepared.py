@@ -1,13 +1,15 @@
 """`python -m tests.tensorrt_prepared`: which models TensorRT takes before and after `rewrite --rules tensorrt`.
 
 Each .onnx file in the folders given (by default all exports that the tests have made and kept), and with --cases ONNX's
-own cases of single ops: parsed, rewritten for TensorRT, parsed again, and with --build built for a GPU of SM86.  Peers
-stand beside it where they are installed: onnxslim and onnxsim.  What is still refused is told by op and reason; a model
-that was taken before and is not any more is told by name, and makes the exit code 1.
+own cases of single ops: parsed, rewritten for TensorRT, parsed again, and with --build built for a GPU of SM86.  With
+--peers onnxslim, onnxsim and polygraphy stand beside it, and the outputs of each are compared with the original's.
+What is still refused is told by op and reason; a model that was taken before and is not any more is told by name, and
+makes the exit code 1.
 """
 
 import argparse
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -31,10 +33,15 @@ LIMIT = 120  # seconds that a peer may take for one model
 
 @dataclass
 class Tally:
-    """How one tool did.  broken: models that were taken before it and are not after it."""
+    """How one tool did.
+
+    equal: models whose outputs are the original's under ONNX Runtime.  broken: models that were taken before it and are
+    not after it.
+    """
 
     parsed: int = 0
     built: int = 0
+    equal: int = 0
     failed: int = 0
     broken: list[str] = field(default_factory=list)
 
@@ -69,7 +76,17 @@ def sim(source: Any, folder: Path) -> Any:
     return onnxsim.simplify(source if isinstance(source, onnx.ModelProto) else onnx.load(source))[0]
 
 
-PEERS: dict[str, Callable[[Any, Path], Any]] = {"surgeon": ours, "onnxslim": slim, "onnxsim": sim}
+def polygraphy(source: Any, folder: Path) -> Any:
+    """A model after polygraphy's clean-up."""
+    given, made = folder / "given.onnx", folder / "polygraphy.onnx"
+    onnx.save(source if isinstance(source, onnx.ModelProto) else onnx.load(source), given)
+    command = ["polygraphy", "surgeon", "sanitize", str(given), "-o", str(made), "--fold-constants", "--cleanup"]
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT)
+    return made
+
+
+Tool = Callable[[Any, Path], Any]
+PEERS: dict[str, Tool] = {"surgeon": ours, "onnxslim": slim, "onnxsim": sim, "polygraphy": polygraphy}
 
 
 def within(seconds: int, function: Callable[[Any, Path], Any], source: Any, folder: Path) -> Any:
@@ -103,7 +120,7 @@ def main() -> int:
     parser.add_argument("--cases", action="store_true", help="ONNX's own cases too")
     parser.add_argument("--build", action="store_true", help="build what parses")
     parser.add_argument("--every", type=int, default=1, help="one in so many")
-    parser.add_argument("--peers", action="store_true", help="onnxslim and onnxsim too")
+    parser.add_argument("--peers", action="store_true", help="onnxslim, onnxsim and polygraphy too")
     options = parser.parse_args()
     if installed() is None:
         print("There is no tensorrt-rtx: pip install tensorrt-rtx.")
@@ -123,10 +140,11 @@ def main() -> int:
         tallies["before"].parsed += parsed
         tallies["before"].built += built
         for tool, run in tools.items():
-            _one(tool, run, name, source, (parsed, built), options.build, tallies[tool], left)
-    table = Table("", "parsed", *["built"] * options.build, "failed", "taken before, not after")
+            _one(tool, run, name, source, (parsed, built), options.build, options.peers, tallies[tool], left)
+    columns = ["built"] * options.build + ["equal outputs"] * options.peers
+    table = Table("", "parsed", *columns, "failed", "taken before, not after")
     for name, tally in tallies.items():
-        done = [str(tally.built)] * options.build
+        done = [str(tally.built)] * options.build + [str(tally.equal) if name != "before" else ""] * options.peers
         table.add_row(name, str(tally.parsed), *done, str(tally.failed), str(len(tally.broken)))
     console = Console()
     console.print(f"{kinds['models']:,} models, {installed().title} {installed().version}")  # type: ignore[union-attr]
@@ -138,6 +156,11 @@ def main() -> int:
     return int(bool(tallies["surgeon"].broken))
 
 
+def _is_equal(source: Any, made: Any) -> bool:
+    """Whether two models answer alike under ONNX Runtime."""
+    return bool(surgeon.compare(source, made))
+
+
 def _one(
     tool: str,
     run: Callable[[Any, Path], Any],
@@ -145,6 +168,7 @@ def _one(
     source: Any,
     before: tuple[bool, bool],
     build: bool,
+    compare: bool,
     tally: Tally,
     left: dict[tuple[str, str], list[str]],
 ) -> None:
@@ -153,6 +177,7 @@ def _one(
         try:
             made = within(LIMIT, run, source, Path(folder))
             parsed, built, found = taken(made, build)
+            equal = compare and _is_equal(source, made)
         except Exception as error:  # noqa: BLE001 - peers raise anything
             tally.failed += 1
             if tool == "surgeon":
@@ -160,6 +185,7 @@ def _one(
             return
     tally.parsed += parsed
     tally.built += built
+    tally.equal += equal
     if (before[0] and not parsed) or (before[1] and not built):
         tally.broken.append(name)
     if tool == "surgeon":
