@@ -75,7 +75,7 @@ def test_the_tables_agree_with_the_parser():
     untold, undocumented = [], Counter()
     for case in cases():
         with Model.open(case.model) as opened:
-            refused = bool(Asking(LIBRARY, 60.0).of(opened, {}, {}).faults)
+            refused = bool(Asking(LIBRARY, 60.0).of(opened).faults)
         told = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.stops]
         plugin = any("TensorRT-RTX" in one.reason for one in surgeon.check(case.model, "tensorrt", load=False))
         if refused and not told and not plugin and case.name not in UNTOLD:
@@ -99,13 +99,39 @@ def test_every_refusal_is_told_at_its_node():
         model(
             "s = Shape(x) o = Constant<value_ints=[0]>() a = Gather(s, o) b = Sub(a, a) r = ReduceSum(x, b)"
             " d = foo.Bar(x) z = LpPool<kernel_shape = [1], p = 3>(x) y = Add(x, z)",
+            "(float[4, 4] x) => (float[4, 4] y)",
             more=', "foo" : 1',
             functions='<domain: "foo", opset_import: ["" : 17]> Bar (u) => (v) { v = Det(u) }',
         ),
         "tensorrt",
     )
     assert {op for op, _ in reasons(found)} == {"ai.onnx::ReduceSum", "ai.onnx::Det", "ai.onnx::LpPool"}
-    assert found.runtime.is_whole is False or found.runtime.layers
+    assert found.runtime.is_whole
+
+
+def test_what_stands_behind_a_branch_is_told_too():
+    """A refusal inside of a body: the node that holds it is taken out, and the rest looked at."""
+    inner = "(float[2, 4] {0}) {{ {0} = LpPool<kernel_shape = [1], p = 3>(x) }}"
+    branches = ", ".join(
+        f"{name}_branch = {name} () => {inner.format(letter)}" for name, letter in (("then", "a"), ("else", "b"))
+    )
+    found = surgeon.check(
+        model(f"z = If(c) <{branches}> s = Shape(z) o = Constant<value_ints=[0]>() n = Gather(s, o) b = Sub(n, n)"
+              " y = ReduceSum(z, b)", "(bool c, float[2, 4] x) => (float[1, 4] y)"),
+        "tensorrt",
+    )  # fmt: skip
+    assert {op for op, _ in reasons(found)} == {"ai.onnx::ReduceSum", "ai.onnx::LpPool"}
+    assert found.runtime.is_whole
+
+
+def test_names_of_the_model_do_not_reach_the_screen_raw(tmp_path):
+    """TensorRT's messages hold them."""
+    made = model("y = Mod(x, x)")
+    for node in made.graph.node:
+        node.input[:] = ["x\x1b[31m", "x\x1b[31m"]
+    made.graph.input[0].name = "x\x1b[31m"
+    onnx.save(made, tmp_path / "m.onnx")
+    assert "\x1b" not in run("check", str(tmp_path / "m.onnx"), "--target", "tensorrt").output
 
 
 def test_what_the_parser_takes_stands_whatever_the_tables_say():
@@ -178,7 +204,7 @@ def test_attention_is_refused_where_the_builder_has_no_kernel_for_it(dtype, widt
     shape = f"{dtype}[b, 4, s, {width}]"
     attention = model("y = Attention(q, k, v)", f"({shape} q, {shape} k, {shape} v) => ({shape} y)", 23)
     with Model.open(attention) as opened:
-        assert bool(Asking(LIBRARY, 120.0, "86").of(opened, {}, {}).engine) is builds
+        assert bool(Asking(LIBRARY, 120.0, "86").of(opened).engine) is builds
     for load in (False, True):
         assert any(one.stops for one in surgeon.check(attention, "tensorrt", load=load)) is not builds
     made, _ = surgeon.rewrite(attention, "tensorrt", target="tensorrt", check="none")
@@ -230,7 +256,7 @@ def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
 
     monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
     with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
-        said = Asking(LIBRARY, 60.0).of(opened, {}, {})
+        said = Asking(LIBRARY, 60.0).of(opened)
     assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ends its process (SIGSEGV)")]
 
 

@@ -44,12 +44,18 @@ def examine(asked: Examination) -> None:
     asked.index.model.check_data()
     request = asked.request
     nodes = _numbered(asked)
-    outputs = {number: made for number, node in nodes.items() if (made := _outputs(asked, node)) is not None}
+    numbers = {node: number for number, node in nodes.items()}
     apart = set() if request.plugins else support.plugins  # with their libraries the parser has them
     of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | apart
-    aside = {number: made for number, made in outputs.items() if nodes[number] in of_tables}
+
+    def behind(number: int) -> "tuple[int, Made] | None":
+        node = _in_main(nodes[number])
+        made = None if node is None else _outputs(asked, node)
+        return None if node is None or made is None else (numbers[node], made)
+
+    aside = dict(filter(None, (behind(numbers[node]) for node in of_tables)))
     asking = Asking(library, request.run_time, request.device, request.dims, request.plugins)
-    said = asking.of(asked.index.model, aside, outputs)
+    said = asking.of(asked.index.model, aside, behind)
     if not said.engine:
         of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
     _merge(asked, support, said.faults, nodes, of_tables)
@@ -90,10 +96,15 @@ def _numbered(asked: Examination) -> dict[int, Node]:
     return dict(enumerate(node for scope in roots for node in walk(scope)))
 
 
+def _in_main(node: Node) -> Node | None:
+    """The node of the main graph in whose bodies a node stands, or itself; None for one in a function."""
+    while node.scope.owner is not None:
+        node = node.scope.owner
+    return None if node.scope.function is not None else node
+
+
 def _outputs(asked: Examination, node: Node) -> "Made | None":
     """What a node of the main graph makes: names, dtypes and dims; None where they are not known."""
-    if node.scope is not asked.index.main:
-        return None
     made: list[tuple[str, int, Dims]] = []
     for name in filter(None, node.outputs):
         facts = asked.shapes.facts(node.scope, name)

@@ -1,6 +1,6 @@
 """A model before TensorRT: what its parser says of each node, and whether its builder makes an engine of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -27,7 +27,9 @@ MOST_ROUNDS = 64
 MOST_PROFILES = 24
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
+NOTHING: Mapping[int, Made] = {}
 Range = tuple[int, int, int]
+Behind = Callable[[int], tuple[int, Made] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,14 @@ class Objection:
     """What TensorRT does not take.
 
     node: its number in `surgeon.ops.walking.nodes_of`, None where it is about the network.  reason: a clause.  stage:
-    "parse" or "build".  calls: the nodes that call the functions in which it stands, outermost first.
+    "parse", "build", or "sizes" where other sizes suit the builder.  call: the node by whose call of a function the
+    parser came to it.
     """
 
     node: int | None
     reason: str
     stage: str
-    calls: tuple[int, ...] = ()
+    call: int | None = None
 
 
 @dataclass(slots=True)
@@ -78,13 +81,14 @@ class Asking:
     dims: Mapping[str, Range] = field(default_factory=dict)
     plugins: Sequence[str] = ()
 
-    def of(self, model: Model, aside: Mapping[int, Made], outputs: Mapping[int, Made]) -> Hearing:
+    def of(self, model: Model, aside: Mapping[int, Made] = NOTHING, behind: Behind = lambda _: None) -> Hearing:
         """Ask.
 
         Args:
             model: as it is to be parsed.
             aside: nodes that are left out from the start, by number, with what they make.
-            outputs: what may be left out where it is refused, that the parser sees what stands behind it: as `aside`.
+            behind: what is left out in place of a node that is refused, that the parser sees what stands behind it: a
+                node of the main graph, by number, and what it makes; None where that is not known.
 
         Returns:
             What it said.  A library that ends its process, or takes too long or too much, is told as a fault.
@@ -99,11 +103,11 @@ class Asking:
                 break
             new = [_fault(one, "parse") for one in told["faults"]]
             said.faults += new
-            behind = {one.node: outputs[one.node] for one in new if one.node is not None and one.node in outputs}
-            if not behind or len(behind) < len(new):
+            found = [None if one.node is None else behind(one.node if one.call is None else one.call) for one in new]
+            if None in found or said.seconds > self.run_time:
                 said.is_whole = False
                 break
-            left_out |= behind
+            left_out.update(one for one in found if one is not None)
         if self.capability is not None and not said.faults and not left_out:
             self._build(said, model)
         return said
@@ -119,7 +123,7 @@ class Asking:
             faults = [_fault(one, "build") for one in told["faults"]]
             if not faults:
                 said.sizes, said.engine = sizes, told["engine"]
-                said.refused = [Objection(one.node, one.reason, "size") for one in first[:1]]
+                said.refused = [Objection(one.node, one.reason, "sizes") for one in first[:1]]
                 return
             first = first or faults
             said.sizes = said.sizes or sizes
@@ -203,5 +207,5 @@ def _capability(name: str) -> str:
 
 
 def _fault(told: Mapping[str, Any], stage: str) -> Objection:
-    node = told["node"]
-    return Objection(node if node >= 0 else None, plain(told["text"]), stage, tuple(told.get("calls", ())))
+    node, call = (number if number >= 0 else None for number in (told["node"], told.get("call", -1)))
+    return Objection(node, plain(told["text"]), stage, call)

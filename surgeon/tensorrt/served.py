@@ -29,6 +29,7 @@ _PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1
 # What the parser logs before it takes up a node.
 _PARSING = ("Static check for parsing node", "Parsing node")
 
+UNTOLD = "TensorRT does not say why"
 DECIDES = "tells sizes or axes, and TensorRT wants to know them when it builds"
 
 Dims = Sequence[int | str | None]
@@ -92,9 +93,7 @@ def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
     with Model.open(asked.source.model) as model:
         parsed = _Parsed(asked.source, model, note)
         told = parsed.told()
-        told["faults"] += [
-            {"code": "BUILD", "node": -1, "text": f"input '{name}' {DECIDES}"} for name in told["shape_inputs"]
-        ]
+        told["faults"] += [{"node": -1, "text": f"input '{name}' {DECIDES}"} for name in told["shape_inputs"]]
         if not told["faults"]:
             note({"stage": "build"})
             told |= parsed.build(asked)
@@ -164,15 +163,18 @@ class _Parsed:
         _mark(proto)
         _set_aside(proto, source.aside)
         fed = dict(_fed(model, proto))
-        if self._parser.load_model_proto(proto.SerializeToString()):
+        self._is_read = self._parser.load_model_proto(proto.SerializeToString())
+        if self._is_read:
             for name, array in fed.items():
                 self._kept.append(array)
                 self._parser.load_initializer(name, array.ctypes.data, array.nbytes)
-            self._parser.parse_model_proto()
+            self._is_read = self._parser.parse_model_proto()
 
     def told(self) -> dict[str, Any]:
         """What the parser says."""
-        faults = [self._fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
+        faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
+        if not self._is_read and not faults:
+            faults = [_located("\n".join(self._log.lines) or UNTOLD)]
         inputs = [self._network.get_input(place) for place in range(self._network.num_inputs)]
         return {
             "faults": faults,
@@ -195,16 +197,7 @@ class _Parsed:
         engine = self._builder.build_serialized_network(self._network, config)
         if engine is not None:
             return {"engine": engine.nbytes}
-        return {"engine": 0, "faults": [{"code": "BUILD", **_located(text)} for text in self._log.lines]}
-
-    def _fault(self, error: Any) -> dict[str, Any]:
-        stack = [found for text in error.local_function_stack() for found in _MARKED.findall(text)]
-        told = _located(error.desc())
-        named = _MARKED.search(error.node_name())
-        number = int(named[1]) if named else told["node"]
-        is_static = error.func().startswith("check")  # the parser goes on behind such a fault
-        at = {"node": number, "op": error.node_operator(), "calls": [int(one) for one in stack]}
-        return {"code": error.code().name, **told, **at, "is_static": is_static}
+        return {"engine": 0, "faults": [_located(text) for text in self._log.lines or [UNTOLD]]}
 
 
 @cache
@@ -270,6 +263,16 @@ def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
     for tensor in rest:
         if not any(tensor is one for one in apart):
             tensor.CopyFrom(onnx.numpy_helper.from_array(model.value(tensor), tensor.name))
+
+
+def _fault(error: Any) -> dict[str, Any]:
+    """An error of the parser: its text, the node, and the node of the main graph by whose call the parser came to it.
+
+    -1 where there is none.
+    """
+    told, named = _located(error.desc()), _MARKED.search(error.node_name())
+    calls = [int(found) for text in error.local_function_stack() for found in _MARKED.findall(text)]
+    return {"text": told["text"], "node": int(named[1]) if named else told["node"], "call": calls[0] if calls else -1}
 
 
 def _located(text: str) -> dict[str, Any]:
