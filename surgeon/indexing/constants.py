@@ -62,9 +62,7 @@ class Constants:
         """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
         known = self.scalars_of(scope)
         if name not in known:
-            stored = scope.initializers.get(name)
-            is_one = stored is None or prod(stored.dims) == 1  # a weight need not be read to say that it is none
-            known[name] = _as_scalar(self.get(scope, name)) if is_one else None
+            known[name] = _as_scalar(self.get(scope, name)) if _may_be_one(scope, name) else None
         return known[name]
 
     def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
@@ -219,6 +217,23 @@ class Constants:
         if array is None or array.size > FOLD_LIMIT:
             return None
         return Value(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
+
+
+def _may_be_one(scope: Scope, name: str) -> bool:
+    """A quick look at whether a tensor may be a constant of one element, that reads no weight."""
+    for _ in range(FOLD_DEPTH):
+        node = scope.producers.get(name)
+        if node is None:
+            break
+        if node.op == "Constant" or not node.inputs or not node.inputs[0]:
+            return True
+        if node.op not in FOLDS:
+            return False
+        name = node.inputs[0]
+        if name in scope.initializers:
+            return True
+    stored = scope.initializers.get(name)
+    return stored is None or prod(stored.dims) == 1
 
 
 def _written(node: Node) -> tuple[int, ...] | None:

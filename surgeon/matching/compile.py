@@ -76,6 +76,16 @@ class Compiled:
         return {} if plan.is_free else {qualified(operation.domain, operation.op): tuple(known)}
 
     @cached_property
+    def among(self) -> frozenset[str] | None:
+        """Ops of which one must make an input of a root that is a sum or product of several; None where any may."""
+        value = self.pattern.outputs[0]
+        flat = self.compiler.flat(value) if isinstance(value, Output) else None
+        if flat is None or not isinstance(value, Output) or self.compiler.laws(value) or len(flat.operands) < 2:
+            return None
+        heads = [ops for ops in (self.compiler.heads(item) for item, _ in flat.operands) if ops is not None]
+        return min(heads, key=len) | flat.family | TRANSPARENT if heads else None
+
+    @cached_property
     def ways(self) -> Ways:
         return Ways(self.compiler, lambda value: accepting(value.operation))
 

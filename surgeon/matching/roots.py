@@ -84,8 +84,9 @@ def climb(
 
 def is_hopeless(scope: Scope, compiled: Compiled, root: Node) -> bool:
     """Whether an input of a node is made by an op that the pattern cannot have there, as one look tells."""
+    producers, among = scope.producers, compiled.among
     for place, ops in compiled.below.get(root.op, ()):
-        source = scope.producers.get(root.inputs[place]) if place < len(root.inputs) else None
+        source = producers.get(root.inputs[place]) if place < len(root.inputs) else None
         if source is None or source.op not in ops:
             return True
-    return False
+    return among is not None and not any(name in producers and producers[name].op in among for name in root.inputs)
