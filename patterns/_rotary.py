@@ -7,14 +7,16 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of
+from ._layouts import ABSENT, size_of
 from ._rotary_parts import HALVES, Heads, Parts
 from ._rotary_tables import Table, whole
 
 
 class Rotary(Heads):
-    """Heads and the tables that they are turned by."""
+    """Heads and the tables that they are turned by; front, behind: what is joined to the turned halves by one node."""
 
+    front: Tensor = ABSENT
+    behind: Tensor = ABSENT
     cos: Table
     sin: Table
 
@@ -110,8 +112,18 @@ def by_tables(g: Graph, m: Rotary, axis: int, **how: bool) -> Tensor:
     return g.add(g.mul(own, cosine), g.any_of(g.mul(other, sine), products))
 
 
-def by_formulas(g: Graph, m: Rotary, axis: int, **how: bool) -> Tensor:
-    """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head."""
+def by_formulas(g: Graph, m: Rotary, axis: int, is_moved: bool = False, **how: bool) -> Tensor:
+    """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head.
+
+    is_moved: neighbours become halves.
+    """
     parts, cos, sin = Parts(g, m, axis, **how), m.cos.half, m.sin.half
     a, b = parts.two
-    return parts.together(g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin)))
+    if is_moved:
+        m.evens = a
+        a = m.evens
+    turned = g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin))
+    made = parts.together(*turned, axis=HALVES if is_moved else axis)
+    if axis != HALVES and not is_moved:
+        return made
+    return g.any_of(made, g.concat(m.front, *turned, axis=-1), g.concat(*turned, m.behind, axis=-1))

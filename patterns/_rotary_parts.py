@@ -11,12 +11,14 @@ HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2,
 class Heads(Captures):
     """Heads x, before the rows or behind them; base: what they are split from, where the parts are cut out of that.
 
-    parts: the heads in two parts, where there is no x.  wide: the dtype that x is cast to.
+    parts: the heads in two parts, where there is no x.  evens: the first of each pair of neighbours, where what becomes
+    of those is joined as halves.  wide: the dtype that x is cast to.
     """
 
     x: Tensor = dims("batch _ _ _", default=ABSENT)
     base: Tensor = ABSENT
     parts: Tensor = dims("_ _ _ _ _", default=ABSENT)
+    evens: Tensor = ABSENT
     wide: int = ABSENT
 
     @property
@@ -72,9 +74,9 @@ class Parts:
             forms.insert(0, g.cut(x, 2, -1)[at] if axis == HALVES else g.slice(x, [at], g.any_tensor(), [-1], [2]))
         return g.such_that(g.any_of(*forms), is_half, self.heads)
 
-    def together(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
+    def together(self, first: Tensor, second: Tensor, *lifted: Tensor, axis: int | None = None) -> Tensor:
         """Two parts in the last axis again; the shape of the pairs may be read.  lifted: both with an axis."""
-        g, axis = self.g, self.axis
+        g, axis = self.g, self.axis if axis is None else axis
         own = [g.unsqueeze(part, [axis]) for part in (first, second)]
         pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=axis)
         stacked = g.such_that(reshaped(g, g.shared(pairs)), is_whole, self.heads)

@@ -59,10 +59,17 @@ def is_twice(whole: Tensor, table: Tensor) -> None:
     require(own == ahead and whole.shape[-1] == 2 * columns, "a table is joined otherwise than column by column")
 
 
+def repeats_columns(_: Tensor, repeats: Tensor) -> None:
+    """The last axis is there twice, and the others once."""
+    found = repeats.elements
+    require(found is not None and found == [*[1] * (len(found) - 1), 2], "a table is repeated along another axis")
+
+
 def twice(g: Graph, table: Tensor, axis: int) -> Tensor:
     """Each column of a table two times: one copy of all behind the other, or column by column."""
     if axis == HALVES:
-        repeated = g.such_that(g.tile(table, g.any_tensor()), is_twice, table)
+        repeats = g.any_tensor()
+        repeated = g.such_that(g.tile(table, repeats), repeats_columns, repeats)
         return g.any_of(*(g.shared(x) for x in (g.concat(table, table, axis=-1), repeated)))
     spread = g.such_that(g.unsqueeze(table, g.any_tensor()), is_before_copies, table)
     copies = [g.expand(spread, g.any_tensor()), g.tile(spread, g.any_tensor()), g.concat(spread, spread, axis=-1)]

@@ -22,12 +22,18 @@ def by_heads(write: Write) -> Write:
             require(m.base.shape and m.base.shape[:2] == tuple(ahead), "the heads are split from other rows")
             require(isinstance(heads, int), "the number of heads is unknown")
             x = g.reshape(m.base, [0, 0, heads, columns])
+        if m.evens is not None:
+            end = np.iinfo(np.int64).max
+            x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
         x = x if m.wide is None else g.cast(x, to=m.wide)
         if found.rows == 2:
-            return write(g, x, found, columns, **attributes)
-        require(isinstance(heads, int), "the number of heads is unknown")
-        rows = g.reshape(x, [0, 0, heads * columns])
-        return g.reshape(write(g, rows, found, columns, num_heads=heads, **attributes), [0, 0, heads, columns])
+            made = write(g, x, found, columns, **attributes)
+        else:
+            require(isinstance(heads, int), "the number of heads is unknown")
+            rows = g.reshape(x, [0, 0, heads * columns])
+            made = g.reshape(write(g, rows, found, columns, num_heads=heads, **attributes), [0, 0, heads, columns])
+        beside = [part for part in (m.front, made, m.behind) if part is not None]
+        return made if len(beside) == 1 else g.concat(*beside, axis=-1)
 
     return for_both
 

@@ -3,7 +3,7 @@
 from surgeon import Graph, Tensor, require, rule
 from ._rotary import Rotary, by_formulas, tables
 from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
-from ._rotary_parts import HALVES
+from ._rotary_parts import HALVES, NEIGHBOURS
 from ._rotary_written import runtimes, standard
 
 
@@ -16,7 +16,12 @@ def by_halves(g: Graph, m: Turned) -> Tensor:
     return by_formulas(g, m, HALVES)
 
 
-@rule(patterns=[by_halves], form_patterns=[of_runtime])
+def by_pairs(g: Graph, m: Turned) -> Tensor:
+    """The same, for the neighbours a, b, which become halves, as DeepSeek has it."""
+    return by_formulas(g, m, NEIGHBOURS, is_moved=True)
+
+
+@rule(patterns=[by_halves, by_pairs], form_patterns=[of_runtime])
 def rotary_halves(g: Graph, m: Turned) -> Tensor:
     """Fuse a rotary embedding whose halves are computed apart into one RotaryEmbedding node.
 
@@ -25,16 +30,16 @@ def rotary_halves(g: Graph, m: Turned) -> Tensor:
     primitives, those of neighbours and of a part of each head as well.
     Numerics: rounding only.
     """
-    require(m.x is not None, "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
+    require(m.node is None, "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
     return runtimes(g, m, tables(g, m))
 
 
 @rotary_halves.on("onnx", opset=23, patterns=[of_onnx])
 def _(g: Graph, m: Turned) -> Tensor:
-    return as_onnx(g, m) if m.x is None else standard(g, m, tables(g, m))
+    return as_onnx(g, m) if m.node is not None else standard(g, m, tables(g, m))
 
 
 @rotary_halves.on("decomposed")
 def _(g: Graph, m: Turned) -> Tensor:
-    require(m.x is None, "it is in parts already")
+    require(m.node is not None, "it is in parts already")
     return in_parts(g, m)

@@ -71,6 +71,7 @@ GROUPS = {
         "rotary_halves",
         "fixed_reshape",
         "scaled_mask",
+        "split_sum",
         "capped_attention_cache",
         "attention",
         "masked_attention",

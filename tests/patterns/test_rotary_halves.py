@@ -11,13 +11,17 @@ SLICED = "a = Slice(x, zero, four, last) d = Slice(x, four, eight, last)"
 END = "f = Mul(a, c) g = Mul(d, e) h = Sub(f, g) i = Mul(d, c) j = Mul(a, e) k = Add(i, j) y = Concat<axis = -1>(h, k)"
 CONSTANTS = (
     "<int64[2] halves = {4, 4}, int64[2] uneven = {3, 5}, int64[1] zero = {0}, int64[1] four = {4}, "
-    "int64[1] eight = {8}, int64[1] last = {3}, int64[1] first = {2}>"
+    "int64[1] one = {1}, int64[1] two = {2}, int64[1] eight = {8}, int64[1] last = {3}, int64[1] first = {2}>"
 )
 FOUR, ROWS = "float[b, 4, s, 8]", "float[b, s, 32]"
 CACHES = "float[20, 4] c, float[20, 4] e"
 TABLES = "float[b, s, 4] c, float[b, s, 4] e"
 MS = "com.microsoft.RotaryEmbedding"
 FEW = "float[20, 2] c, float[20, 2] e"
+
+
+PAIRS = "a = Slice(x, zero, eight, last, two) d = Slice(x, one, eight, last, two)"
+JOINED = END.replace("Concat<axis = -1>(h, k)", "Concat<axis = -1>(w, h, k)")
 
 
 def graph(body, inputs=HEADS, opset=23, output=FOUR):
@@ -54,6 +58,10 @@ FIRES = [
     Case(rotary_halves, "split in halves", graph(f"{SPLIT} {END}", opset=17)),
     Case(rotary_halves, "cut in halves", graph(f"{SLICED} {END}", opset=17)),
     Case(rotary_halves, "tables for all of the batch", graph(f"{SPLIT} {END}", HEADS.replace("[b, 1, s", "[s"))),
+    Case(rotary_halves, "neighbours that become halves", graph(f"{PAIRS} {END}", opset=17)),
+    Case(rotary_halves, "neighbours that become halves, the standard op", graph(f"{PAIRS} {END}"), target="onnx"),
+    Case(rotary_halves, "halves joined at once with what stays", graph(
+        f"{SPLIT} {JOINED}", f"{HEADS}, float[b, 4, s, 6] w", 17, "float[b, 4, s, 14]")),
     Case(rotary_halves, "RotaryEmbedding from opset 23 on", graph(f"{SPLIT} {END}"), target="onnx"),
     *(Case(rotary_halves, f"{title}, to RotaryEmbedding", model, target="onnx") for title, model in NODES),
     *(Case(rotary_halves, f"{title}, to parts", model, target="decomposed") for title, model in NODES),

@@ -1,0 +1,43 @@
+"""Masks that are added to scores whose batch is split for them."""
+
+import pytest
+from surgeon.patterns.split_sum import split_sum
+
+from surgeon.testing import Case, check_fires, check_spares, parse
+
+INPUTS = "float[b, 6, 4, 4] w, float[1, 3, 1, 4, 4] m"
+ONCE = "x = Reshape(w, four) s = Reshape(x, five) a = Add(s, m) y1 = Reshape(a, four) y = Softmax<axis = -1>(y1)"
+TWICE = ONCE.replace("a = Add(s, m)", "c = Add(s, m) a = Add(c, m)")
+
+
+def graph(body, inputs=INPUTS):
+    constants = "<int64[5] five = {-1, 3, 2, 4, 4}, int64[4] four = {-1, 2, 4, 4}, int64[4] heads = {-1, 6, 4, 4}>"
+    header = '<ir_version: 10, opset_import: ["" : 17]> g'
+    return parse(f"{header} ({inputs}) => (float[d, e, 4, 4] y) {constants} {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(split_sum, "a mask of each window", graph(ONCE)),
+    Case(split_sum, "the mask added twice", graph(TWICE)),
+    Case(split_sum, "a mask of each window and head",
+         graph(ONCE, INPUTS.replace("[1, 3, 1, 4, 4]", "[1, 3, 2, 4, 4]"))),
+]
+SPARES = [
+    Case(split_sum, "a mask of each image", graph(ONCE, INPUTS.replace("[1, 3, 1", "[d, 3, 1")),
+         why="mask has an axis of size d in the place of 1"),
+    Case(split_sum, "the batch joined with the heads", graph(ONCE.replace("four", "heads")), why="heads"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    """Each site is proved."""
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    """Each miss says why."""
+    check_spares(case)
