@@ -1,0 +1,105 @@
+"""Pooling that a target has in part: windows with gaps between their elements, and other powers."""
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+MOST_TAPS = 64
+END = np.iinfo(np.int64).max
+NOT_A_NUMBER = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
+
+
+class Windows(Captures):
+    """What is pooled, the size of the windows, and how they go."""
+
+    x: Tensor
+    kernel: list[int]
+    attributes: dict[str, Any]
+
+    def sides(self) -> tuple[list[int], list[int], list[int]]:
+        """Strides, dilations and pads."""
+        axes = len(self.kernel)
+        require(self.attributes.get("auto_pad") in (None, "NOTSET", b"NOTSET"), "its pads are not told")
+        require(not self.attributes.get("ceil_mode"), "windows reach beyond the end")
+        require(not self.attributes.get("storage_order"), "it stores its columns first")
+        require(prod(self.kernel) <= MOST_TAPS, f"a window has more than {MOST_TAPS} elements")
+        ones: list[int] = [1] * axes
+        strides, dilations = (list(self.attributes.get(name) or ones) for name in ("strides", "dilations"))
+        return strides, dilations, list(self.attributes.get("pads") or [0] * (2 * axes))
+
+
+def taps(g: Graph, x: Tensor, m: Windows, beside: Any) -> list[Tensor]:
+    """x as each element of the windows sees it; what lies beside it holds one number."""
+    strides, dilations, pads = m.sides()
+    axes = len(m.kernel)
+    if any(pads):
+        x = g.pad(x, np.array([0, 0, *pads[:axes], 0, 0, *pads[axes:]]), beside)
+    found = []
+    for tap in product(*map(range, m.kernel)):
+        starts = [place * step for place, step in zip(tap, dilations, strict=True)]
+        left = [(size - 1) * step for size, step in zip(m.kernel, dilations, strict=True)]
+        ends = [start - most or END for start, most in zip(starts, left, strict=True)]
+        found.append(g.slice(x, starts, ends, list(range(2, 2 + axes)), strides))
+    return found
+
+
+def largest(g: Graph, m: Windows) -> Any:
+    """MaxPool."""
+    return g.max_pool(m.x, kernel_shape=m.kernel, **m.attributes)
+
+
+@rule(patterns=[largest], target="any", opset=11, lacking=True, dtypes="floats", differs=NOT_A_NUMBER)
+def max_pool(g: Graph, m: Windows) -> Tensor:
+    """Write a MaxPool with gaps in its windows as the largest of slices.
+
+    What: a slice for each element of a window, where the target pools without dilations.
+    Numerics: none.
+    """
+    require(m.x.dtype is not None, "the dtype of x is unknown")
+    return g.max(*taps(g, m.x, m, np.array(-np.inf, m.x.dtype)))
+
+
+def mean(g: Graph, m: Windows) -> Tensor:
+    """AveragePool."""
+    return g.average_pool(m.x, kernel_shape=m.kernel, **m.attributes)
+
+
+def total(g: Graph, parts: list[Tensor]) -> Tensor:
+    """The sum of several."""
+    return g.add(*parts) if len(parts) > 1 else parts[0]
+
+
+@rule(patterns=[mean], target="any", opset=19, lacking=True, dtypes="floats")
+def average_pool(g: Graph, m: Windows) -> Tensor:
+    """Write an AveragePool with gaps in its windows as the mean of slices.
+
+    What: a slice for each element of a window, where the target pools without dilations; of pads where they count.
+    Numerics: rounding only.
+    """
+    require(m.x.dtype is not None, "the dtype of x is unknown")
+    none, one = (np.array(number, m.x.dtype) for number in (0, 1))
+    made = total(g, taps(g, m.x, m, none))
+    if m.attributes.get("count_include_pad") or not any(m.sides()[2]):
+        return g.div(made, np.array(prod(m.kernel), m.x.dtype))
+    return g.div(made, total(g, taps(g, g.expand(one, g.shape(m.x)), m, none)))
+
+
+def power(g: Graph, m: Windows, p: int) -> Tensor:
+    """LpPool."""
+    return g.lp_pool(m.x, kernel_shape=m.kernel, p=p, **m.attributes)
+
+
+@rule(patterns=[power], target="any", opset=11, lacking=True, dtypes="floats")
+def lp_pool(g: Graph, m: Windows, p: int) -> Tensor:
+    """Write an LpPool of another power, or with gaps in its windows, as the root of a sum of slices.
+
+    What: (Σ |x|ᵖ)^(1/p) over each window, where the target has p of 1 and 2 alone.
+    Numerics: rounding only.
+    """
+    require(m.x.dtype is not None, "the dtype of x is unknown")
+    raised = g.pow(g.abs(m.x), np.array(p, m.x.dtype))
+    return g.pow(total(g, taps(g, raised, m, np.array(0, m.x.dtype))), np.array(1 / p, m.x.dtype))

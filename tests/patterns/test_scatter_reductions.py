@@ -1,0 +1,74 @@
+"""What is scattered and added: what fires and what is spared."""
+
+import pytest
+from surgeon.patterns.scatter_reductions import scatter_elements, scatter_nd
+
+from surgeon.testing import Case, check_spares
+from tests.patterns.tensorrt import check_parses, graph
+
+# fmt: off
+FIRES = [
+    Case(scatter_elements, "added, at one place twice", target="tensorrt",
+         model=graph("y = ScatterElements<axis = 1, reduction = \"add\">(x, i, u)",
+                     "(float[2, 4] x, float[2, 3] u) => (float[2, 4] y)",
+                     "int64[2, 3] i = {1, 1, -1, 2, 0, 0}", 18)),
+    Case(scatter_nd, "added, whole rows", target="tensorrt",
+         model=graph("y = ScatterND<reduction = \"add\">(x, i, u)",
+                     "(float[2, 4, 3] x, float[3, 3] u) => (float[2, 4, 3] y)",
+                     "int64[3, 2] i = {1, 1, 0, -1, 1, 1}", 18)),
+    Case(scatter_elements, "multiplied, at one place twice", target="tensorrt",
+         model=graph("y = ScatterElements<axis = 1, reduction = \"mul\">(x, i, u)",
+                     "(float[2, 4] x, float[2, 3] u) => (float[2, 4] y)",
+                     "int64[2, 3] i = {1, 1, -1, 2, 0, 0}", 18)),
+    Case(scatter_nd, "multiplied, whole rows", target="tensorrt",
+         model=graph("y = ScatterND<reduction = \"mul\">(x, i, u)",
+                     "(float[2, 4, 3] x, float[3, 3] u) => (float[2, 4, 3] y)",
+                     "int64[3, 2] i = {1, 1, 0, -1, 1, 1}", 18)),
+    Case(scatter_elements, "the larger, at one place twice", target="tensorrt",
+         model=graph("y = ScatterElements<axis = 1, reduction = \"max\">(x, i, u)",
+                     "(float[2, 4] x, float[2, 3] u) => (float[2, 4] y)",
+                     "int64[2, 3] i = {1, 1, -1, 2, 0, 0}", 18)),
+    Case(scatter_nd, "the larger, whole rows", target="tensorrt",
+         model=graph("y = ScatterND<reduction = \"max\">(x, i, u)",
+                     "(float[2, 4, 3] x, float[3, 3] u) => (float[2, 4, 3] y)",
+                     "int64[3, 2] i = {1, 1, 0, -1, 1, 1}", 18)),
+    Case(scatter_elements, "the smaller, at one place twice", target="tensorrt",
+         model=graph("y = ScatterElements<axis = 1, reduction = \"min\">(x, i, u)",
+                     "(float[2, 4] x, float[2, 3] u) => (float[2, 4] y)",
+                     "int64[2, 3] i = {1, 1, -1, 2, 0, 0}", 18)),
+    Case(scatter_nd, "the smaller, whole rows", target="tensorrt",
+         model=graph("y = ScatterND<reduction = \"min\">(x, i, u)",
+                     "(float[2, 4, 3] x, float[3, 3] u) => (float[2, 4, 3] y)",
+                     "int64[3, 2] i = {1, 1, 0, -1, 1, 1}", 18)),
+]
+SPARES = [
+    Case(scatter_elements, "no reduction", target="tensorrt", why="runs it as it is",
+         model=graph("y = ScatterElements<axis = 1>(x, i, u)", "(float[2, 4] x, float[2, 3] u) => (float[2, 4] y)",
+                     "int64[2, 3] i = {1, 1, 0, 2, 0, 0}", 18)),
+    Case(scatter_elements, "a free size", target="tensorrt", why="a size is free",
+         model=graph("y = ScatterElements<axis = 1, reduction = \"add\">(x, i, u)",
+                     "(float[n, 4] x, float[n, 3] u, int64[n, 3] i) => (float[n, 4] y)",
+                     "", 18)),
+    Case(scatter_elements, "some rows alone", target="tensorrt", why="do not go over all other axes",
+         model=graph("y = ScatterElements<axis = 1, reduction = \"add\">(x, i, u)",
+                     "(float[2, 4] x, float[1, 3] u) => (float[2, 4] y)",
+                     "int64[1, 3] i = {1, 1, 0}", 18)),
+    Case(scatter_nd, "ONNX Runtime has it", why="runs it as it is",
+         model=graph("y = ScatterND<reduction = \"add\">(x, i, u)", "(float[4] x, float[2] u) => (float[4] y)",
+                     "int64[2, 1] i = {1, 1}", 18)),
+    Case(scatter_nd, "too much to compare", target="tensorrt", why="too many indices",
+         model=graph("y = ScatterND<reduction = \"add\">(x, i, u)",
+                     "(float[9000] x, float[9000] u, int64[9000, 1] i) => (float[9000] y)",
+                     "", 18)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_parses(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
