@@ -98,8 +98,8 @@ def test_every_refusal_is_told_at_its_node():
     found = surgeon.check(
         model(
             "s = Shape(x) o = Constant<value_ints=[0]>() a = Gather(s, o) b = Sub(a, a) r = ReduceSum(x, b)"
-            " d = foo.Bar(x) z = LpPool<kernel_shape = [1], p = 3>(x) y = Add(x, z)",
-            "(float[4, 4] x) => (float[4, 4] y)",
+            " d = foo.Bar(x) z = LpPool<kernel_shape = [1, 1], p = 3>(x) y = Add(x, z)",
+            "(float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y)",
             more=', "foo" : 1',
             functions='<domain: "foo", opset_import: ["" : 17]> Bar (u) => (v) { v = Det(u) }',
         ),
