@@ -34,6 +34,9 @@ FOUND = {
     4651: "an attribute that is a reference and has numbers",
     4907: "a type 99",
     5917: "a call's attribute of another type",
+    7075: "a reference among the attributes of a convolution",
+    7639: "a body that is not there",
+    7983: "an output of a function that nothing makes",
 }
 
 

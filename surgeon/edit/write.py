@@ -49,10 +49,12 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
     for slot, added in scope._added.items():
         if added:
             remade[slot] = [record_now(index, node) for node in added]
-    patch.replace_all(where, field, remade)
+    if remade:
+        patch.replace_all(where, field, remade)
     nodes = scope.nodes
     gone = [slot for slot in sorted(scope._touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
-    patch.delete_all(where, field, gone)
+    if gone:  # a body that says nothing has no place in the file
+        patch.delete_all(where, field, gone)
 
 
 def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:

@@ -135,6 +135,10 @@ def _mistyped(function: FunctionProto, call: NodeProto) -> Refusal | None:
 
 def _broken(function: FunctionProto) -> Refusal | None:
     """What breaks the schema of its op in a body; written out, it would be a rule's fault."""
+    made = {name for node in function.node for name in node.output}.union(function.input)
+    missing = [name for name in function.output if name not in made]
+    if missing:
+        return Refusal(f"its body makes no output {missing[0]!r}")
     versions = imports_of(function.opset_import)
     for node in all_nodes(function.node):
         complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)

@@ -36,14 +36,11 @@ def fallback(operator, inputs="x", overload="", more=""):
 
 
 @pytest.fixture(autouse=True)
-def schemas():
+def schemas(monkeypatch):
     """The schema of an operator of a user's own."""
-    before = dict(torch_schemas._declared)
+    monkeypatch.setattr(torch_schemas, "_declared", {})
     for text in (MINE, "mine::twice(Tensor x, float y) -> Tensor", "yours::twice(Tensor x, float y) -> Tensor"):
         surgeon.torch_schema(text)
-    yield
-    torch_schemas._declared.clear()
-    torch_schemas._declared.update(before)
 
 
 FIRES = [
