@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from surgeon.running import threads
-from surgeon.running.threads import one_thread
+from surgeon.running import evaluator
+from surgeon.running.evaluator import one_thread
 from tests.single_ops import by_formula
 
 
 @pytest.fixture
 def switches():
-    found = threads._switches()
+    found = evaluator._switches()
     if found is None:
         pytest.skip("numpy has no OpenBLAS of its own here")
     told, tell = found
@@ -40,6 +40,6 @@ def test_the_evaluator_computes_on_one_thread(switches, monkeypatch):
 
 
 def test_without_an_openblas_nothing_happens(monkeypatch, switches):
-    monkeypatch.setattr(threads, "_switches", lambda: None)
+    monkeypatch.setattr(evaluator, "_switches", lambda: None)
     with one_thread():
         assert switches() == 3

@@ -20,8 +20,19 @@ from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.driver import refusal
-from surgeon.rewriting.near_misses import Explainer, Place, Way, accepting, apart, lacking, plans, possible_roots
-from surgeon.rewriting.nearness import grouped, is_near, nearness
+from surgeon.rewriting.near_misses import (
+    Explainer,
+    Place,
+    Way,
+    accepting,
+    apart,
+    grouped,
+    is_near,
+    lacking,
+    nearness,
+    plans,
+    possible_roots,
+)
 from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
 from surgeon.rewriting.run import indexed
 from surgeon.rules.catalogue import all_rules, flat, resolve

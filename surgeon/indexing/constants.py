@@ -221,17 +221,14 @@ class Constants:
 
 def _may_be_one(scope: Scope, name: str) -> bool:
     """A quick look at whether a tensor may be a constant of one element, that reads no weight."""
+    inner = name
     for _ in range(FOLD_DEPTH):
-        node = scope.producers.get(name)
-        if node is None:
+        node = scope.producers.get(inner)
+        if node is None or node.op == "Constant" or not node.inputs:
             break
-        if node.op == "Constant" or not node.inputs or not node.inputs[0]:
-            return True
         if node.op not in FOLDS:
             return False
-        name = node.inputs[0]
-        if name in scope.initializers:
-            return True
+        inner = node.inputs[0]
     stored = scope.initializers.get(name)
     return stored is None or prod(stored.dims) == 1
 
@@ -381,20 +378,13 @@ def _number_of(node: Node) -> Array | None:
     return np.zeros((), np.float32) if item is None else np.asarray(onnx.numpy_helper.to_array(item.t)).reshape(())
 
 
+_ONE = {"Sqrt": np.sqrt, "Neg": np.negative, "Reciprocal": np.reciprocal, "Exp": np.exp, "Log": np.log, "Abs": np.abs}
+_TWO = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Pow": np.power}
 FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
+    **{op: _same_type(function) for op, function in (*_ONE.items(), *_TWO.items())},
     "Identity": lambda _, arrays: np.asarray(arrays[0]),
     "Cast": _cast,
-    "Sqrt": _same_type(np.sqrt),
-    "Neg": _same_type(np.negative),
-    "Reciprocal": _same_type(np.reciprocal),
-    "Exp": _same_type(np.exp),
-    "Log": _same_type(np.log),
-    "Abs": _same_type(np.abs),
-    "Add": _same_type(np.add),
-    "Sub": _same_type(np.subtract),
-    "Mul": _same_type(np.multiply),
     "Div": _div,
-    "Pow": _same_type(np.power),
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,
     "Reshape": _reshape,

@@ -16,8 +16,7 @@ from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
-from surgeon.rewriting.near_misses import near_misses
-from surgeon.rewriting.nearness import deepest, worth_telling
+from surgeon.rewriting.near_misses import near_misses, nearest, worth_telling
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rules.inline import drop_uncalled
 from surgeon.rules.rule import Plan, Rule
@@ -205,7 +204,7 @@ class Driver:
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
-            near = deepest([miss for miss in found if miss.near and miss.node not in told])
+            near = nearest([miss for miss in found if miss.near and miss.node not in told])
             misses += near if near or rule.name in fired or told else [_with_turned(miss, turned) for miss in found[:1]]
         return misses
 

@@ -1,7 +1,7 @@
 """Why a rule does not fire where it nearly could: the places to look at, and the deepest miss at each."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
@@ -16,15 +16,51 @@ from surgeon.matching.roots import CLIMB_LIMIT, fitting
 from surgeon.misses.findings import NOT_TAKEN, Finding, Mismatch
 from surgeon.misses.trail import Deepest
 from surgeon.misses.walk import deepest
+from surgeon.ops.schemas import knows_domain
 from surgeon.rewriting.acceptance import Acceptance, Declined
-from surgeon.rewriting.nearness import nearness, worth_telling
 from surgeon.rules.rule import Plan, Rule
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
-
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
 FEW = 64  # nodes that are few enough to look behind other ops above each
 TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
+TOLD = 5  # different near misses of a rule
+
+
+def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
+    """Misses that came furthest first, equal ones as one that names the others."""
+    groups: dict[tuple[object, ...], list[Mismatch]] = {}
+    for miss in misses:
+        key = (miss.rule, miss.pattern, miss.where, miss.kind, miss.wanted, miss.found, miss.matched, bool(miss.change))
+        groups.setdefault(key, []).append(miss)
+    told = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
+    return sorted(told, key=nearness)
+
+
+def worth_telling(miss: Mismatch, root: Node) -> Mismatch:
+    """The miss, noted as near where it is: half of the pattern fits, or more, and more of it than the op of the root.
+
+    An op that nobody knows tells enough: it is a placeholder, and of the kind that the rule is for.
+    """
+    if miss.kind == "target":  # a rule for somebody else
+        return miss
+    is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in NOT_TAKEN
+    return replace(miss, near=is_placeholder or (miss.matched > 1 and is_near(miss)))
+
+
+def is_near(miss: Mismatch) -> bool:
+    """Whether half of the pattern fits, or more."""
+    return 2 * miss.matched >= miss.total
+
+
+def nearness(miss: Mismatch) -> tuple[float, int]:
+    """Sorts what came furthest first."""
+    return -miss.matched / max(miss.total, 1), -miss.matched
+
+
+def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
+    """The few misses that came furthest, one of each reason."""
+    return grouped(misses)[:TOLD]
 
 
 @dataclass(slots=True)

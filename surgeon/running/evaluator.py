@@ -1,11 +1,17 @@
 """onnx's ReferenceEvaluator made fit for proofs: quiet, one kind of error, and dtypes as the operators declare them.
 
 It is imported when the first Evaluator is made.
+
+Threads gain little on the small matrices of a proof, and beside other work they cost much: OpenBLAS's wait for each
+other busily, so that where all cores are taken a product took nine times the CPU seconds that it takes on one thread.
 """
 
+import ctypes
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,11 +26,9 @@ from surgeon.ops.walking import graphs_of
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined
 from surgeon.running.runtime import OUT_OF_MEMORY, SessionError, flatten
-from surgeon.running.threads import one_thread
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
 """What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
-
 _LONGEST_LINE = 400
 # Sets, for in a tuple None would be found: to numpy, None is another name of float64.
 _NARROW = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16))
@@ -46,6 +50,36 @@ _REFUSALS = (
     TypeError,
     ValueError,
 )
+_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS goes on as it does."""
+    found = _switches()
+    if found is None:
+        yield
+        return
+    told, tell = found
+    before = told()
+    tell(1)
+    try:
+        yield
+    finally:
+        tell(before)
+
+
+@cache
+def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
+    """Return what tells the number of threads and what sets it; None where numpy came with no OpenBLAS of its own."""
+    home = Path(np.__file__).parent
+    for folder in (home.parent / "numpy.libs", home / ".dylibs"):
+        for path in sorted(folder.glob("*openblas*")):
+            library = ctypes.CDLL(str(path))
+            for name in _NAMES:
+                if hasattr(library, name.format("get")):
+                    return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None
 
 
 class Evaluator:

@@ -2,8 +2,7 @@
 
 from surgeon.matching.pattern import Found, Search
 from surgeon.searches.bodies import defined_nodes, standard_body
-from surgeon.searches.branches import decided_branches
-from surgeon.searches.decided import always_true, never_true, one_sided
+from surgeon.searches.branches import always_true, decided_branches, never_true, one_sided
 from surgeon.searches.equal_initializers import equal_initializers
 from surgeon.searches.folding import constant_subgraphs
 from surgeon.searches.gathers import gathers_in_order

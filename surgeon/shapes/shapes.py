@@ -225,8 +225,7 @@ class Shapes:
                 return self._repeats.one(Facts(stored.data_type, tuple(stored.dims)))
         if self._learned and (home, name) in self._learned:
             return self._learned[home, name]
-        _, complete = self._stated.draft(home, name)
-        return complete if complete is not None and home.function is None else None
+        return self._stated.draft(home, name)[1] if home.function is None else None
 
     def _given_input(self, home: Scope, name: str) -> Facts | None:
         if self._frame is not None and home is self._frame.scope:

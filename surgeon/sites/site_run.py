@@ -1,15 +1,221 @@
-"""One region proved: narrow where that is possible, under ONNX Runtime or by an evaluator."""
+"""One region proved: narrow where that is possible, under ONNX Runtime or by an evaluator.
+
+`Sizes` makes dims smaller that nothing speaks of.  Where constants of integers do, both sides are written anew with
+another number in its place.  So are the columns of a weight that are the columns of what the region hands on, also
+where they are as many as its rows.  What is proved so is run once more as it is: a dim may mean more than its size.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
-from surgeon.sites.experiment import Experiment
-from surgeon.sites.narrowing import narrowed
+import numpy as np
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from surgeon.models.loads import Load
+from surgeon.ops.records import likened_node
+from surgeon.ops.walking import all_nodes
+from surgeon.shapes.facts import WHOLE
+from surgeon.shapes.symbols import Size
+from surgeon.sites.experiment import Experiment, Input, Sum, Wish
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.site_proof import Attempt
+from surgeon.sites.sizes import KEPT, MUCH, PLENTY, SHRUNK, Sizes, meant
 from surgeon.verdicts.compare import stated
 from surgeon.verdicts.result import Outcome
+
+MOST_VALUES = 64  # elements of a constant up to which it may hold dims
+Renamed = Mapping[int, int]
+
+
+def narrowed(experiment: Experiment) -> Iterator[Experiment]:
+    """The same with smaller numbers in the place of large fixed dims: what is to be tried in turn.
+
+    Nothing where little is computed, or no dim is large.
+    """
+    usual = Sizes(experiment, experiment.options.dims).usual()
+    if usual is not None and usual.elements <= PLENTY and usual.work <= MUCH:
+        return
+    apart = _with_columns_apart(experiment)
+    renamed = _renamed(apart)
+    if renamed:
+        yield _with(apart, renamed)
+    if apart is not experiment:
+        yield apart
+
+
+def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
+    """The same with other numbers wherever a dim may be meant."""
+
+    def name(size: Size) -> Size:
+        return renamed.get(size, size) if isinstance(size, int) else size
+
+    minis = experiment.minis
+    return replace(
+        experiment,
+        minis=replace(
+            minis,
+            before=_model(minis.before, renamed),
+            after=_model(minis.after, renamed),
+            dims={text: name(size) for text, size in minis.dims.items()},
+        ),
+        inputs=tuple(_input(item, name) for item in experiment.inputs),
+        pinned=frozenset(renamed.get(size, size) for size in experiment.pinned),
+        values=frozenset(renamed.get(size, size) for size in experiment.values),
+        wishes=tuple(Wish(name(x.one), name(x.other), x.at_least, x.likely) for x in experiment.wishes),
+        sums=tuple(Sum(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.sums),
+        loads=tuple(Load(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.loads),
+    )
+
+
+def _with_columns_apart(experiment: Experiment) -> Experiment:
+    """The same with few columns of a weight where these are the columns of an output, and nothing speaks of them.
+
+    As of the projection behind an attention: its rows are all heads together, which stay.
+    """
+    columns = {name: axis for name, axis in _columns(experiment.minis.before) if name in _wide(experiment)}
+    if not columns:
+        return experiment
+    minis, dims = experiment.minis, dict(experiment.minis.dims)
+    taken = {*experiment.pinned, *(size for item in experiment.inputs for size in item.shape)}
+    number = next(number for number in count(KEPT + 1) if number not in taken)
+    text = f"d{len(dims)}"
+    before, after = ModelProto(), ModelProto()
+    for made, side in ((before, minis.before), (after, minis.after)):
+        made.CopyFrom(side)
+        _untyped(made.graph)
+        for port in made.graph.input:
+            if port.name in columns:
+                port.type.tensor_type.shape.dim[columns[port.name]].dim_param = text
+
+    def narrow(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
+        return tuple(number if at == axis else size for at, size in enumerate(shape))
+
+    inputs = {item.name: item for item in experiment.inputs}
+    weights = {inputs[name].shape: narrow(inputs[name].shape, axis) for name, axis in columns.items()}
+    weights.update((shape[::-1], now[::-1]) for shape, now in list(weights.items()))
+    made_of = {inputs[name].shape[1 - axis : 2 - axis] for name, axis in columns.items()}
+    return replace(
+        experiment,
+        minis=replace(minis, before=before, after=after, dims={**dims, text: number}),
+        inputs=tuple(
+            replace(item, shape=narrow(item.shape, columns[item.name])) if item.name in columns else item
+            for item in experiment.inputs
+        ),
+        loads=tuple(
+            replace(load, each=narrow(load.each, len(load.each) - 1))
+            if load.others in made_of
+            else replace(load, each=weights.get(load.each, load.each))
+            for load in experiment.loads
+        ),
+    )
+
+
+def _wide(experiment: Experiment) -> dict[str, Input]:
+    """The weights that are made up and large both ways."""
+    return {
+        item.name: item
+        for item in experiment.inputs
+        if item.weight and len(item.shape) == 2 and all(isinstance(size, int) and size > KEPT for size in item.shape)
+    }
+
+
+def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
+    """Inputs that nothing but one product reads, whose result is an output, and the axis that is its last there."""
+    outputs = {port.name for port in model.graph.output}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in all_nodes(model.graph.node):
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    for port in model.graph.input:
+        name, axis = port.name, 1
+        while len(found := readers.get(name, [])) == 1:
+            node = found[0]
+            known = likened_node(node)
+            is_last = known.factors is not None and list(node.input).index(name) == known.factors[1]
+            if known.product == "matrices" and is_last and not node.attribute and node.output[0] in outputs:
+                if node.output[0] not in readers:
+                    yield port.name, axis
+                break
+            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.moves:
+                break
+            name, axis = node.output[0], 1 - axis
+
+
+def _renamed(experiment: Experiment) -> dict[int, int]:
+    """Smaller numbers by those whose place they take.
+
+    A dim stays that a float may stand for, that is a dim of a constant, or the product of two other numbers, as the
+    width of all heads is.
+    """
+    models = (experiment.minis.before, experiment.minis.after)
+    constants = [tensor for model in models for tensor in _tensors(model)]
+    dims = {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
+    floats = {number for tensor in constants if tensor.data_type not in WHOLE for number in _floats(tensor)}
+    stay = floats.union(*(tensor.dims for tensor in constants))
+    numbers = {abs(number) for number in (*dims, *experiment.values)}
+    least = max((number for number in numbers if number <= KEPT), default=0)  # a Slice of 6 must not become all
+    found: dict[int, int] = {}
+    taken = set(numbers)
+    for size in sorted(dims & experiment.values):
+        is_product = any(size % one == 0 and size // one in numbers - {1} for one in numbers - {0, 1})
+        if size <= KEPT or size in stay or is_product:
+            continue
+        smaller = (number for number in (*SHRUNK, *range(KEPT + 1, size)) if number > least and number not in taken)
+        found[size] = next(smaller, size)
+        taken.add(found[size])
+    return {size: number for size, number in found.items() if number != size}
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """All constants of a mini-model."""
+    yield from model.graph.initializer
+    for node in (*all_nodes(model.graph.node), *(node for item in model.functions for node in item.node)):
+        yield from (item.t for item in node.attribute if item.type == AttributeProto.TENSOR)
+
+
+def _floats(tensor: TensorProto) -> Iterable[int]:
+    """The dims that a number may stand for."""
+    if tensor.data_type == TensorProto.STRING or np.prod(tensor.dims) != 1:
+        return ()
+    return meant(numpy_helper.to_array(tensor))
+
+
+def _input(item: Input, name: Callable[[Size], Size]) -> Input:
+    value = item.value
+    if value is not None:
+        flat = np.empty(value.size, object)
+        flat[:] = [name(size) for size in value.reshape(-1)]
+        value = flat.reshape(value.shape)
+    return replace(item, shape=tuple(map(name, item.shape)), value=value)
+
+
+def _model(model: ModelProto, renamed: Renamed) -> ModelProto:
+    """The same with other numbers in constants of few integers and in attributes."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    for tensor in _tensors(made):
+        if tensor.data_type in WHOLE and np.prod(tensor.dims) <= MOST_VALUES:
+            array = numpy_helper.to_array(tensor)
+            values = [renamed.get(number, number) for number in array.reshape(-1).tolist()]
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(values, array.dtype).reshape(array.shape), tensor.name))
+    for node in all_nodes(made.graph.node):
+        for item in node.attribute:
+            if item.type == AttributeProto.INT:
+                item.i = renamed.get(item.i, item.i)
+            elif item.type == AttributeProto.INTS:
+                item.ints[:] = [renamed.get(number, number) for number in item.ints]
+    _untyped(made.graph)
+    return made
+
+
+def _untyped(graph: GraphProto) -> None:
+    """Without what is stated of inner tensors and of outputs, which may name a dim."""
+    del graph.value_info[:]
+    for port in graph.output:
+        port.ClearField("type")
 
 
 def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
