@@ -1,4 +1,8 @@
-"""What is added to scores whose batch is split for it, as windows of an image have a mask each."""
+"""What is added to scores in another shape: masks of the windows of an image, biases of its rows and columns."""
+
+from itertools import takewhile
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -7,39 +11,46 @@ from ._layouts import ABSENT, reshaped, size_of
 
 
 class SplitSum(Captures):
-    """Scores x, these with their batch split in two, what is added to them, perhaps twice, and the batch as it was."""
+    """Scores x, these in another shape, what is added to them there, perhaps twice, and the sum in their own shape."""
 
-    x: Tensor = dims("batch heads rows keys")
-    split: Tensor = dims("images windows heads rows keys")
-    mask: Tensor = dims("1 windows _ _ _")
-    second: Tensor = dims("1 windows _ _ _", default=ABSENT)
-    y: Tensor = dims("_ heads rows keys")
-    windows: int
+    x: Tensor = dims("... keys")
+    split: Tensor = dims("... _")
+    mask: Tensor = dims("... _")
+    second: Tensor = dims("... _", default=ABSENT)
+    y: Tensor = dims("... keys")
 
 
-def in_windows(g: Graph, m: SplitSum) -> Tensor:
-    """softmax(reshape(reshape(x) + mask)), as Swin has it."""
+def in_another_shape(g: Graph, m: SplitSum) -> Tensor:
+    """softmax(reshape(reshape(x) + mask)), as Swin and SAM have it."""
     m.split = reshaped(g, m.x)
     m.y = reshaped(g, g.any_of(g.add(m.split, m.mask, m.second), g.add(m.split, m.mask)))
     return g.softmax(m.y, axis=-1)
 
 
-@rule(patterns=[in_windows], target="any")
+@rule(patterns=[in_another_shape], target="any")
 def split_sum(g: Graph, m: SplitSum) -> Tensor:
-    """Add a mask of each window to scores as they are, instead of splitting their batch into images and windows.
+    """Add to scores in the shape that they have, instead of reshaping them for it and back.
 
-    What: softmax(reshape(reshape(x) + mask)), where the first axis is split in two and joined again.  The mask is
-    repeated for each image instead, so that an attention is found.
+    What: softmax(reshape(reshape(x) + mask)) in the shape of x.  What is added is repeated and reshaped instead, so
+    that an attention is found.
     Numerics: rounding only.
     """
-    mask = m.mask if m.second is None else g.add(m.mask, m.second)
-    sizes = [max(pair, key=lambda size: size != 1) for pair in zip(*(one.shape[2:] for one in given(m)), strict=True)]
-    require(all(isinstance(size, int) for size in sizes), "the sizes of the mask are not fixed")
-    images = g.div(size_of(g, m.x, 0), np.array([m.windows], np.int64))
-    ones = np.ones(4, np.int64)
-    return g.softmax(g.add(m.x, g.reshape(g.expand(mask, g.concat(images, ones, axis=0)), [-1, *sizes])), axis=-1)
-
-
-def given(m: SplitSum) -> list[Tensor]:
-    """What is added."""
-    return [one for one in (m.mask, m.second) if one is not None]
+    masks = [one for one in (m.mask, m.second) if one is not None]
+    require(m.y.shape[1:] == m.x.shape[1:], "the sum has another shape than the scores")
+    require(all(one.rank == m.split.rank for one in masks), "what is added has other axes than the scores there")
+    sizes = zip(*(one.shape for one in masks), strict=True)
+    given = [next((size for size in own if size != 1), 1) for own in sizes]
+    pairs = zip(reversed(m.x.shape[1:]), reversed(m.split.shape[1:]), strict=False)
+    kept = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    ahead, alike = m.split.rank - kept, m.x.rank - kept
+    whole = [*m.x.shape[1:alike], *given[ahead:]]
+    fixed = [*m.split.shape[1:ahead], *m.x.shape[1:alike], *whole]
+    require(all(isinstance(size, int) for size in fixed), "a size that is not the first is free")
+    parts = [np.array([*m.split.shape[1:ahead], *[1] * kept], np.int64)]
+    first: Any = np.ones(1, np.int64)
+    if given[0] != m.split.shape[0]:
+        one = g.mul(size_of(g, m.x, 0), np.array([prod(m.x.shape[1:alike])], np.int64))
+        first = g.div(one, np.array([prod(m.split.shape[1:ahead])], np.int64))
+    added = g.add(*masks) if len(masks) > 1 else masks[0]
+    spread = g.reshape(g.expand(added, g.concat(first, *parts, axis=0)), [-1, *whole])
+    return g.softmax(g.add(m.x, spread), axis=-1)

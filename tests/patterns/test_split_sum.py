@@ -23,10 +23,18 @@ FIRES = [
     Case(split_sum, "a mask of each window and head",
          graph(ONCE, INPUTS.replace("[1, 3, 1, 4, 4]", "[1, 3, 2, 4, 4]"))),
 ]
+FIRES += [
+    Case(split_sum, "rows and columns of an image", parse(
+        '<ir_version: 10, opset_import: ["" : 17]> g (float[n, 6, 6] x, float[n, 2, 3, 2, 1] m, float[n, 2, 3, 1, 3] o)'
+        " => (float[n, 6, 6] y) <int64[5] five = {-1, 2, 3, 2, 3}, int64[3] three = {-1, 6, 6}> "
+        "{ s = Reshape(x, five) c = Add(s, m) a = Add(c, o) y1 = Reshape(a, three) y = Softmax<axis = -1>(y1) }")),
+    Case(split_sum, "masks of each image", graph(ONCE, INPUTS.replace("[1, 3, 1", "[b2, 3, 1").replace("[b,", "[b2,"))),
+]
 SPARES = [
-    Case(split_sum, "a mask of each image", graph(ONCE, INPUTS.replace("[1, 3, 1", "[d, 3, 1")),
-         why="mask has an axis of size d in the place of 1"),
-    Case(split_sum, "the batch joined with the heads", graph(ONCE.replace("four", "heads")), why="heads"),
+    Case(split_sum, "a mask of other axes", graph(ONCE, INPUTS.replace("[1, 3, 1, 4, 4]", "[4, 4]")),
+         why="what is added has other axes"),
+    Case(split_sum, "the batch joined with the heads", why="the sum has another shape", model=graph(
+        ONCE.replace("y1 = Reshape(a, four)", "y1 = Reshape(a, heads)"))),
 ]
 # fmt: on
 
