@@ -53,6 +53,7 @@ LISTED = {
     "ruleproof.opsets": (BUILT, "Identity"),
     "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
     "searches.branches": (FOUND, "If"),
+    "searches.counted_loops": (FOUND, "Add Cast Greater Identity Less Loop"),
     "searches.decided": (FOUND, "And Or Where"),
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),

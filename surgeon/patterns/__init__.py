@@ -131,6 +131,7 @@ GROUPS = {
         "linear",
     ),
     "tensorrt": (
+        "counted_loops",
         "onnx",
         "integer_products",
         "integer_convolutions",
