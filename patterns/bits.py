@@ -109,6 +109,7 @@ def bit_shift(g: Graph, x: Tensor, y: Tensor, direction: str) -> Tensor:
     Numerics: none.
     """
     width = width_of(x)
+    require(width <= HALF, f"it is for integers of {HALF} bits at most")
     powers = g.gather(int64([2**place for place in range(width)]), g.cast(y, to="int64"))
     wide = g.cast(x, to="int64")
     made = g.mod(g.mul(wide, powers), int64(2**width)) if direction == "LEFT" else g.div(wide, powers)

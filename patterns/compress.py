@@ -1,5 +1,7 @@
 """Elements picked by a condition that is fixed."""
 
+from math import prod
+
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
@@ -25,5 +27,8 @@ def compress(g: Graph, x: Tensor, condition: Constant, axis: int | None = None) 
     """
     places = np.flatnonzero(condition.values)
     require(places.size > 0, "the condition holds nowhere")
+    sizes = [None] if x.shape is None else x.shape if axis is None else [x.shape[axis]]
+    require(all(isinstance(size, int) for size in sizes), "how many there are to pick from is not fixed")
+    require(places[-1] < prod(sizes), "the condition is longer than what it picks from")
     x = x if axis is not None else g.reshape(x, np.array([-1]))
     return g.gather(x, places.astype(np.int64), axis=axis or 0)

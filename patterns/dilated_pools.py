@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
+from ._numbers import widened
 
 MOST_TAPS = 64
 END = np.iinfo(np.int64).max
@@ -101,5 +102,7 @@ def lp_pool(g: Graph, m: Windows, p: int) -> Tensor:
     Numerics: rounding only.
     """
     require(m.x.dtype is not None, "the dtype of x is unknown")
-    raised = g.pow(g.abs(m.x), np.array(p, m.x.dtype))
-    return g.pow(total(g, taps(g, raised, m, np.array(0, m.x.dtype))), np.array(1 / p, m.x.dtype))
+    wide = widened(g, m.x)
+    raised = g.pow(g.abs(wide), np.array(p, wide.dtype))
+    made = g.pow(total(g, taps(g, raised, m, np.array(0, wide.dtype))), np.array(1 / p, wide.dtype))
+    return made if wide is m.x else g.cast(made, to=str(m.x.dtype))

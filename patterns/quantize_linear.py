@@ -24,8 +24,10 @@ class Scaled(Captures):
         """That in which scales and zero points are repeated."""
         require(not self.attributes.get("block_size"), "it is quantised in blocks")
         require(self.scale.rank is not None, "the shape of the scale is unknown")
+        require(self.zero is None or self.zero.shape == self.scale.shape, "the zero point has another shape")
         if self.scale.rank == 0 or self.scale.shape == (1,):
             return [-1]
+        require(self.scale.rank == 1, "it is quantised in blocks")
         require(self.x.rank is not None, "the rank of what is quantised is unknown")
         return [-1] + [1] * (self.x.rank - 1 - self.axis % self.x.rank)
 
@@ -97,6 +99,8 @@ def dequantize_linear(g: Graph, m: Scaled) -> Tensor:
     Numerics: none.
     """
     require(str(m.x.dtype) in (*EIGHT_BITS, "int32"), f"it is for int8, uint8 and int32 alone, and here is {m.x.dtype}")
+    has_none = m.zero is None or (m.zero.is_constant and not m.zero.values.any())
+    require(has_none or m.x.dtype != np.int32, "int32 has no zero point")
     is_plain = m.x.dtype == np.int8 and (m.zero is None or around_zero(m.zero))
     require(not is_plain, "TensorRT dequantises int8 around 0 itself")
     m.require_floats()
@@ -106,7 +110,7 @@ def dequantize_linear(g: Graph, m: Scaled) -> Tensor:
         if abs(whole.astype(np.int64)).max(initial=0) < MIDDLE:
             return g.dequantize_linear(whole.astype(np.int8), m.scale, axis=m.axis)
         made = g.literal(whole.astype(np.float32))
-    elif m.zero is None or m.x.dtype == np.int32:
+    elif has_none:
         made = floats(g, m.x)
     else:
         made = g.sub(floats(g, m.x), reshaped(g, floats(g, m.zero), m.zero, shape))

@@ -53,6 +53,7 @@ LISTED = {
     "ruleproof.opsets": (BUILT, "Identity"),
     "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),
     "searches.branches": (FOUND, "And If Or Where"),
+    "searches.counted_loops": (FOUND, "Add Cast Greater Identity Less Loop"),
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),
     "searches.whole_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),

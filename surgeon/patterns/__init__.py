@@ -132,6 +132,7 @@ GROUPS = {
         "linear",
     ),
     "tensorrt": (
+        "counted_loops",
         "onnx",
         "integer_products",
         "integer_convolutions",

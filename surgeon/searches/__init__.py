@@ -3,6 +3,7 @@
 from surgeon.matching.pattern import Found, Search
 from surgeon.searches.bodies import defined_nodes, standard_body
 from surgeon.searches.branches import always_true, decided_branches, never_true, one_sided
+from surgeon.searches.counted_loops import counted_loops
 from surgeon.searches.equal_initializers import equal_initializers
 from surgeon.searches.folding import constant_subgraphs
 from surgeon.searches.gathers import gathers_in_order
@@ -16,6 +17,7 @@ __all__ = [
     "Search",
     "always_true",
     "constant_subgraphs",
+    "counted_loops",
     "decided_branches",
     "defined_nodes",
     "equal_initializers",

@@ -109,7 +109,7 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     if item is None or item.ref_attr_name:
         return None
     body = next((inner for inner in scope.bodies if inner.owner is node and inner.proto == item.g), None)
-    if body is None or not isinstance(body.proto, GraphProto) or body.sparse or not _is_as_read(body):
+    if body is None or not isinstance(body.proto, GraphProto) or body.sparse or not is_as_read(body):
         return None
     weights = [index.constants.array(body, name) for name in body.initializers]
     arrays = [array for array in weights if array is not None]
@@ -127,10 +127,10 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     return Found((node,), outputs, bound, made_by)
 
 
-def _is_as_read(body: Scope) -> bool:
+def is_as_read(body: Scope) -> bool:
     """Whether no rule has changed anything in a branch: it is taken as the file has it."""
     kept = all(node.original and node.alive for node in body.nodes)
-    return kept and not body.redirected and all(map(_is_as_read, body.bodies))
+    return kept and not body.redirected and all(map(is_as_read, body.bodies))
 
 
 def _outside(graph: GraphProto) -> list[str]:

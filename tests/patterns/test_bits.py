@@ -41,6 +41,8 @@ SPARES = [
          model=graph("y = BitwiseAnd(x, z)", "(uint64[n, 4] x, uint64[4] z) => (uint64[n, 4] y)", "", 18)),
     Case(bitwise_not, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = BitwiseNot(x)", "(int32[n, 4] x) => (int32[n, 4] y)", "", 18)),
+    Case(bit_shift, "of 64 bits", target="tensorrt", why="32 bits at most",
+         model=graph("y = BitShift<direction = \"LEFT\">(x, x)", "(int64[n] x) => (int64[n] y)", "", 26)),
     Case(bit_shift, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = BitShift<direction = \"LEFT\">(x, x)", "(uint8[n, 4] x) => (uint8[n, 4] y)")),
 ]

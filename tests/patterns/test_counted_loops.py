@@ -1,0 +1,54 @@
+"""Loops that count, with a trip limit: what fires and what is spared."""
+
+import pytest
+from surgeon.patterns.counted_loops import counted_loops
+
+from surgeon.testing import Case, check_spares
+from tests.patterns.tensorrt import check_parses, graph
+
+HEAD = "(float[4] x, int64 k) => (float[4] s, float[t, 4] y)"
+LEAVES = "bool go, int64 j, int64 last, float[4] more, float[4] row"
+COUNTS = "go = Less(j, last)"
+CAST = "a = Cast<to = 1>(j) b = Cast<to = 1>(last) go = Less(a, b)"
+
+
+def loop(condition=COUNTS, step=1, leaves=LEAVES, start=0, more="", trips=""):
+    """A loop that halves a row and keeps each, while a counter is below k."""
+    return graph(
+        f"""from = Constant<value = int64 {{{start}}}>() first = Less(from, k)
+        u, v, s, y = Loop<body = rows (int64 i, bool ran, int64 at, int64 last, float[4] sum) => ({leaves}) {{
+            one = Constant<value = int64 {{{step}}}>() j = Add(at, one) {condition} {more}
+            half = Constant<value = float {{0.5}}>() more = Mul(sum, half) row = Identity(more)
+        }}>({trips}, first, from, k, x)""",
+        HEAD,
+    )
+
+
+# fmt: off
+FIRES = [
+    Case(counted_loops, "while the next is below the limit", loop(), target="tensorrt"),
+    Case(counted_loops, "from another number on", loop(start=1), target="tensorrt"),
+    Case(counted_loops, "compared as floats, as TensorFlow writes it", loop(CAST), target="tensorrt"),
+    Case(counted_loops, "the limit first", loop("go = Greater(last, j)"), target="tensorrt"),
+]
+SPARES = [
+    Case(counted_loops, "a trip limit is there", loop(trips="k"), target="tensorrt",
+         why="no Loop without a trip limit"),
+    Case(counted_loops, "steps of two", loop(step=2), target="tensorrt", why="no Loop without a trip limit"),
+    Case(counted_loops, "up to the limit itself", loop("go = LessOrEqual(j, last)"), target="tensorrt",
+         why="no Loop without a trip limit"),
+    Case(counted_loops, "a limit that moves", target="tensorrt", why="no Loop without a trip limit",
+         model=loop(leaves=LEAVES.replace("int64 last", "int64 later"), more="later = Sub(last, one)")),
+    Case(counted_loops, "for another target", loop(), why="no form for target ort"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_parses(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
