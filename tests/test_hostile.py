@@ -37,6 +37,7 @@ FOUND = {
     7075: "a reference among the attributes of a convolution",
     7639: "a body that is not there",
     7983: "an output of a function that nothing makes",
+    9924: "a tensor of no type in an attribute",
 }
 
 

@@ -5,12 +5,15 @@ input.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
 from onnx import AttributeProto
 
+from surgeon.errors import ModelFileError
+from surgeon.file.values import decode
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.matching.state import plain
@@ -197,9 +200,10 @@ def attribute_text(op: str, item: AttributeProto) -> str:
 
 
 def tensor_text(tensor: onnx.TensorProto) -> str:
-    """A stored tensor: by value where it is small, else by dtype and shape."""
+    """A stored tensor: by value where it is small and has one, else by dtype and shape."""
     if np.prod(tensor.dims) <= SHOWN_ELEMENTS and not tensor.external_data:
-        return numbers_text(onnx.numpy_helper.to_array(tensor))
+        with suppress(ModelFileError):
+            return numbers_text(decode(tensor))
     return type_text(tensor.data_type, tensor.dims)
 
 
