@@ -37,6 +37,9 @@ FOUND = {
     7075: "a reference among the attributes of a convolution",
     7639: "a body that is not there",
     7983: "an output of a function that nothing makes",
+    9185: "a difference of many, in a proof",
+    9238: "a body that is not there, beside a name that is none",
+    9492: "a difference of many, in a whole model",
     9924: "a tensor of no type in an attribute",
 }
 

@@ -114,7 +114,7 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
 
 def _sign(op: Op, slot: int) -> int:
     """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
-    return op.signs[slot] if op.family == "sum" and len(op.signs) == 2 else 0
+    return op.signs[slot] if op.family == "sum" and slot < len(op.signs) == 2 else 0
 
 
 def _onwards(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
