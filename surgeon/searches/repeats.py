@@ -36,7 +36,8 @@ repeated_nodes = Search(_repeated_nodes, "nothing is repeated")
 class _Numbering:
     """What each node computes, as a key: nodes of equal keys compute the same.  It is asked where two may be equal.
 
-    held: what tensors hold: the name of the first that holds the same, or the content of a small constant.
+    held: what tensors that nodes make hold: the name of the first that holds the same.  What others hold stands apart,
+    lest nodes that are looked at before and after it was asked for be told apart by that.
     """
 
     def __init__(self, index: Index, scope: Scope) -> None:
@@ -44,6 +45,7 @@ class _Numbering:
         self.held: dict[str, Hashable] = {}
         self._index = index
         self._alike: dict[Hashable, Node | dict[Hashable, Node]] = {}
+        self._given: dict[str, Hashable] = {}
         self._kinds: dict[str, tuple[bool, bool]] = {}
 
     def first(self, node: Node) -> Node | None:
@@ -83,6 +85,7 @@ class _Numbering:
 
     def _outside(self, name: str) -> Hashable:
         """What a tensor holds that no node makes, or a Constant."""
-        found = self._index.constants.get(self.scope, name)
-        self.held[name] = name if found is None else found.content
-        return self.held[name]
+        if name not in self._given:
+            found = self._index.constants.get(self.scope, name)
+            self._given[name] = name if found is None else found.content
+        return self._given[name]
