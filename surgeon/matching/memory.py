@@ -130,11 +130,11 @@ class Remembered(NamedTuple):
     def fits(self, state: State, kinds: "Kinds", name: str) -> list[str] | None:
         """The tensors by place where an attempt would be told the same, else None."""
         names = ["", name]
-        producers, scalars = state.producers, state.scalars
+        producers, scalars, kind_of = state.producers, state.scalars, kinds.of
         for place, kind in self.makers:
             node = producers.get(names[place])
             if node is not None:
-                if kinds[node] != kind:
+                if kind_of(node) != kind:
                     return None
                 names += node.inputs
                 names += node.outputs
@@ -153,21 +153,28 @@ class Remembered(NamedTuple):
         return names
 
 
-class Kinds(dict[Node, int]):
+class Kinds:
     """What an attempt can see of a node, but for its tensors, as a number: its op, what it says, and how many."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._numbers: dict[Any, int] = {}
-        self._are_bare: dict[tuple[str, int], bool] = {}
+        self._bare: dict[tuple[str, int, int, int], int] = {}  # of ops whose nodes say nothing: most nodes of a model
+        self._other: dict[Node, int] = {}
 
-    def __missing__(self, node: Node) -> int:
-        op = node.op, id(node.scope)
-        if op not in self._are_bare:
-            self._are_bare[op] = _is_bare(node)
-        said = () if self._are_bare[op] else _said_by(node)
-        key = (node.op, len(node.inputs), len(node.outputs), said)
-        found = self[node] = self._numbers.setdefault(key, len(self._numbers))
+    def of(self, node: Node) -> int:
+        """The number of a node."""
+        key = node.op, len(node.inputs), len(node.outputs), id(node.scope)
+        found = self._bare.get(key)
+        if found is None:
+            found = self._other.get(node)
+        if found is None:
+            is_bare = _is_bare(node)
+            said = () if is_bare else _said_by(node)
+            found = self._numbers.setdefault((*key[:3], said), len(self._numbers))
+            if is_bare:
+                self._bare[key] = found
+            else:
+                self._other[node] = found
         return found
 
 
@@ -240,7 +247,7 @@ class Memory:
             place = places[tensor]
             if isinstance(answer, Node):
                 makers.setdefault(answer, place)
-                kinds.append((place, self._kinds[answer]))
+                kinds.append((place, self._kinds.of(answer)))
                 for made in (*answer.inputs, *answer.outputs):
                     places.setdefault(made, len(names))
                     names.append(made)
