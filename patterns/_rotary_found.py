@@ -37,11 +37,15 @@ def halved(g: Graph, m: Table, curve: Callable[[Tensor], Tensor], axis: int) -> 
             values = np.split(values, 2, -1)[m.first is None]
         made, other = np.split(values, 2, -1) if axis == HALVES else (values[..., ::2], values[..., 1::2])
         require(made.shape == other.shape and bool(np.all(made == other)), "unlike halves of a table")
-        if m.places is not None:
-            made, rank = g.gather(made, m.places, axis=0), rank + (m.places.rank or 0) - 1
-        elif m.start is not None:
-            require(len(m.axes) == 1 and m.axes[0] not in (-1, rank - 1), "columns of a table are left out")
-            made = g.slice(made, m.start, m.end, m.axes)
+    else:
+        require(m.first is None is m.second, "half of a table of which each column stands twice")
+        alike = m.doubled is None or (rank is not None and m.doubled.rank == rank)
+        require(alike or m.places is None is m.start, "the rows of a table are not known")
+    if m.places is not None:
+        made, rank = g.gather(made, m.places, axis=0), rank + (m.places.rank or 0) - 1
+    elif m.start is not None:
+        require(len(m.axes) == 1 and m.axes[0] not in (-1, rank - 1), "columns of a table are left out")
+        made = g.slice(made, m.start, m.end, m.axes)
     made = made if m.curved is None else curve(made)
     made = g.mul(made, m.factor) if m.factor != 1.0 else made
     for dtype in (m.dtype, m.last):
@@ -51,7 +55,9 @@ def halved(g: Graph, m: Table, curve: Callable[[Tensor], Tensor], axis: int) -> 
 
 def are_alike(cos: Table, sin: Table) -> bool:
     """Whether the same rows are cut out of two tables of one shape."""
-    if cos.end is None or sin.end is None or cos.fixed.shape != sin.fixed.shape:
+    if cos.end is None or sin.end is None or cos.fixed is None or sin.fixed is None:
+        return False
+    if cos.fixed.shape != sin.fixed.shape:
         return False
     bounds = [(one.start.elements, one.end.elements, one.axes) for one in (cos, sin)]
     return None not in bounds[0] and bounds[0] == bounds[1]
