@@ -8,7 +8,7 @@ ABSENT: Any = None  # what a capture is where the pattern that fits does not bin
 HEADS_FIRST = [0, 2, 1, 3]  # [batch, rows, heads, columns] to [batch, heads, rows, columns], and back
 
 
-def reshaped(g: Graph, x: Tensor) -> Tensor:
+def reshaped(g: Graph, x: Tensor | None) -> Tensor:
     """x in another shape, whatever a size of 0 in the target means: what counts is the shape of the result."""
     shape = g.any_tensor()
     return g.any_of(g.reshape(x, shape), g.reshape(x, shape, allowzero=1))

@@ -16,12 +16,12 @@ class Product(Captures):
 
     a: Tensor
     b: Tensor
-    a_scale: Tensor | Any = None
+    a_scale: Tensor | None = None
     b_scale: Tensor | Any = None
-    scale: Tensor | Any = None
-    a_zero: Tensor | Any = None
-    b_zero: Tensor | Any = None
-    bias: Tensor | Any = None
+    scale: Tensor | None = None
+    a_zero: Tensor | None = None
+    b_zero: Tensor | None = None
+    bias: Tensor | None = None
 
 
 def is_number(x: Tensor) -> bool:

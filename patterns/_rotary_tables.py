@@ -10,12 +10,13 @@ from ._rotary_parts import HALVES
 class Table(Captures):
     """Cosines or sines, each column of which stands twice.
 
-    half: each column once, or its angles, if the curve is `curved` of them.  fixed: the columns themselves, of which
-    rows are taken by `places`, or from `start` to `end`, and of the columns perhaps the `first` or the `second` half.
+    half: each column once, or its angles, if the curve is `curved` of them; doubled: twice.  fixed: both copies.  Rows
+    of these are taken by `places`, or from `start` to `end`, of fixed columns perhaps the `first` or the `second` half.
     factor, dtype, last: of what makes the table out of these.  whole: it, as heads are multiplied with it.
     """
 
     half: Tensor = ABSENT
+    doubled: Tensor = ABSENT
     fixed: Constant = dims("_ _", "_ _ _", "_ _ _ _", default=ABSENT)
     places: Tensor = ABSENT
     start: Tensor = ABSENT
@@ -78,11 +79,13 @@ def twice(g: Graph, table: Tensor, axis: int) -> Tensor:
 
 def whole(g: Graph, m: Table, curve: Callable[[Tensor], Tensor], axis: int) -> Tensor:
     """A table of whole heads: doubled, or fixed, and the curve behind or before that."""
-    bounds = (m.fixed, m.start, m.end, m.axes)
-    taken = [g.gather(m.fixed, m.places, axis=0), g.slice(*bounds), g.slice(*bounds, [1])]
-    rows = g.named(g.any_of(*(g.shared(x) for x in taken), m.fixed))
+    m.doubled = twice(g, m.half, axis)
+    both = g.any_of(m.doubled, m.fixed)
+    bounds = (both, m.start, m.end, m.axes)
+    taken = [g.gather(both, m.places, axis=0), g.slice(*bounds), g.slice(*bounds, [1])]
+    rows = g.named(g.any_of(*(g.shared(x) for x in taken), both))
     m.first, m.second = g.cut(rows, 2, -1)
-    plain = lifted(g, g.any_of(twice(g, m.half, axis), g.shared(m.first), g.shared(m.second), rows))
+    plain = lifted(g, g.any_of(g.shared(m.first), g.shared(m.second), rows))
     m.curved = g.shared(curve(plain))
     times = g.any_of(m.curved, plain)
     times = g.any_of(times, g.mul(times, m.factor))  # products are never shared

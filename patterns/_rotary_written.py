@@ -7,7 +7,8 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._layouts import size_of
-from ._rotary import Rotary, Tables
+from ._rotary import Rotary
+from ._rotary_found import Tables
 
 Write = Callable[..., Tensor]
 

@@ -13,7 +13,7 @@ class Product(Captures):
     b: Constant
     b_scale: Constant
     b_zero: Constant | Any = None
-    bias: Tensor | Any = None
+    bias: Tensor | None = None
 
 
 def quantized(g: Graph, m: Product) -> Tensor:

@@ -1,7 +1,8 @@
 """Rotary position embedding (Su et al., arXiv:2104.09864), one half of a head turned against the other."""
 
 from surgeon import Graph, Tensor, rule
-from ._rotary import Rotary, by_tables, tables
+from ._rotary import Rotary, by_tables
+from ._rotary_found import tables
 from ._rotary_parts import HALVES
 from ._rotary_written import runtimes, standard
 

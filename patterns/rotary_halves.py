@@ -1,7 +1,8 @@
 """Rotary position embedding (Su et al., arXiv:2104.09864), each half of a head computed by its own formula."""
 
 from surgeon import Graph, Tensor, require, rule
-from ._rotary import Rotary, by_formulas, tables
+from ._rotary import Rotary, by_formulas
+from ._rotary_found import tables
 from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
 from ._rotary_parts import HALVES, NEIGHBOURS
 from ._rotary_written import runtimes, standard

@@ -1,7 +1,8 @@
 """Rotary position embedding (Su et al., arXiv:2104.09864), each even number turned against the odd one behind it."""
 
 from surgeon import Graph, Tensor, rule
-from ._rotary import Rotary, by_formulas, by_tables, tables
+from ._rotary import Rotary, by_formulas, by_tables
+from ._rotary_found import tables
 from ._rotary_parts import NEIGHBOURS
 from ._rotary_written import runtimes, standard
 

@@ -14,7 +14,7 @@ class Partial(Captures):
     part: Tensor = dims("batch _ _ _")
     rest: Tensor = dims("batch _ _ _")
     joined: Tensor | None = None
-    places: Tensor | Any = None
+    places: Tensor | None = None
     cos: Tensor
     sin: Tensor
     attributes: dict[str, Any]

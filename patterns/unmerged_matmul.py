@@ -16,23 +16,23 @@ class Merged(Captures):
     """
 
     a: Tensor
-    b: Tensor | Any = None
-    v: Tensor | Any = None
+    b: Tensor | None = None
+    v: Tensor | None = None
     first: Tensor | Any = dims("_ _ _", default=None)
     second: Tensor | Any = dims("_ _ _", default=None)
     third: Tensor | Any = dims("_ _ _", default=None)
-    turned: Tensor | Any = None
-    soft: Tensor | Any = None
-    bias: Tensor | Any = None
-    left: float | Any = None
-    right: float | Any = None
-    scale: float | Any = None
+    turned: Tensor | None = None
+    soft: Tensor | None = None
+    bias: Tensor | None = None
+    left: float | None = None
+    right: float | None = None
+    scale: float | None = None
     wide: int | Any = None
     narrow: int | Any = None
-    y: Tensor | Any = None
+    y: Tensor | None = None
 
 
-def merged(g: Graph, x: Tensor) -> Tensor:
+def merged(g: Graph, x: Tensor | None) -> Tensor:
     """A batch of matrices with one axis for the batch."""
     return g.shared(reshaped(g, x))
 
@@ -86,7 +86,7 @@ def are_batches(m: Merged) -> None:
     whole = (m.a if m.y is None else m.y).shape
     require(whole is not None, "the shape of a factor or the result is unknown")
     for x, one in ((m.a, m.first), (m.b, m.second), (m.v, m.third)):
-        if one is not None:
+        if one is not None and x is not None:
             require(x.shape is not None, "the shape of a factor is unknown")
             require(x.rank > 3, "it is not several axes of a factor that become one")
             require(x.shape[-2:] == one.shape[-2:], "the rows or columns of a factor change too")

@@ -29,7 +29,7 @@ class Tensor:
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""
 
-_TensorLike: TypeAlias = Tensor | npt.ArrayLike
+_TensorLike: TypeAlias = Tensor | npt.ArrayLike | None  # what a record lacks is refused where the rule runs
 _DType: TypeAlias = int | str | type[Any] | np.dtype[Any]
 
 ASSOCIATIVE: Any
@@ -156,19 +156,19 @@ class Graph(gs.Graph):
         """`ai.onnx::Atanh`, opset 9, changed at 22."""
     @overload
     def attention(
-        self, q: _TensorLike, k: _TensorLike, v: _TensorLike, attn_mask: _TensorLike | None = None,
-        past_key: _TensorLike | None = None, past_value: _TensorLike | None = None,
-        nonpad_kv_seqlen: _TensorLike | None = None, *, is_causal: int = 0, kv_num_heads: int = ...,
-        left_window_size: int = -1, q_num_heads: int = ..., qk_matmul_output_mode: int = 0, right_window_size: int = -1,
-        scale: float = ..., softcap: float = 0.0, softmax_precision: int = ...
+        self, q: _TensorLike, k: _TensorLike, v: _TensorLike, attn_mask: _TensorLike = None,
+        past_key: _TensorLike = None, past_value: _TensorLike = None, nonpad_kv_seqlen: _TensorLike = None, *,
+        is_causal: int = 0, kv_num_heads: int = ..., left_window_size: int = -1, q_num_heads: int = ...,
+        qk_matmul_output_mode: int = 0, right_window_size: int = -1, scale: float = ..., softcap: float = 0.0,
+        softmax_precision: int = ...
     ) -> Tensor: ...
     @overload
     def attention(
-        self, q: _TensorLike, k: _TensorLike, v: _TensorLike, attn_mask: _TensorLike | None = None,
-        past_key: _TensorLike | None = None, past_value: _TensorLike | None = None,
-        nonpad_kv_seqlen: _TensorLike | None = None, *, outputs: int, is_causal: int = 0, kv_num_heads: int = ...,
-        left_window_size: int = -1, q_num_heads: int = ..., qk_matmul_output_mode: int = 0, right_window_size: int = -1,
-        scale: float = ..., softcap: float = 0.0, softmax_precision: int = ...
+        self, q: _TensorLike, k: _TensorLike, v: _TensorLike, attn_mask: _TensorLike = None,
+        past_key: _TensorLike = None, past_value: _TensorLike = None, nonpad_kv_seqlen: _TensorLike = None, *,
+        outputs: int, is_causal: int = 0, kv_num_heads: int = ..., left_window_size: int = -1, q_num_heads: int = ...,
+        qk_matmul_output_mode: int = 0, right_window_size: int = -1, scale: float = ..., softcap: float = 0.0,
+        softmax_precision: int = ...
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::Attention`, opset 23, changed at 24, 25."""
     def average_pool(
@@ -211,8 +211,8 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`ai.onnx::CastLike`, opset 15, changed at 19, 21, 23, 24, 25."""
     def causal_conv_with_state(
-        self, input: _TensorLike, weight: _TensorLike, bias: _TensorLike | None = None,
-        past_state: _TensorLike | None = None, *, outputs: int = ..., activation: str = "none"
+        self, input: _TensorLike, weight: _TensorLike, bias: _TensorLike = None, past_state: _TensorLike = None, *,
+        outputs: int = ..., activation: str = "none"
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::CausalConvWithState`, opset 27."""
     def ceil(self, x: _TensorLike) -> Tensor:
@@ -223,7 +223,7 @@ class Graph(gs.Graph):
         self, input_data: _TensorLike, shape: _TensorLike, *, axes: int | Sequence[int] = ...
     ) -> Tensor:
         """`ai.onnx::CenterCropPad`, opset 18."""
-    def clip(self, input: _TensorLike, min: _TensorLike | None = None, max: _TensorLike | None = None) -> Tensor:
+    def clip(self, input: _TensorLike, min: _TensorLike = None, max: _TensorLike = None) -> Tensor:
         """`ai.onnx::Clip`, opset 1, changed at 6, 11, 12, 13."""
     def col2im(
         self, input: _TensorLike, image_shape: _TensorLike, block_shape: _TensorLike, *,
@@ -245,20 +245,19 @@ class Graph(gs.Graph):
     def constant_of_shape(self, input: _TensorLike, *, value: npt.ArrayLike | onnx.TensorProto = ...) -> Tensor:
         """`ai.onnx::ConstantOfShape`, opset 9, changed at 20, 21, 23, 24, 25."""
     def conv(
-        self, x: _TensorLike, w: _TensorLike, b: _TensorLike | None = None, *, auto_pad: str = "NOTSET",
+        self, x: _TensorLike, w: _TensorLike, b: _TensorLike = None, *, auto_pad: str = "NOTSET",
         dilations: int | Sequence[int] = ..., group: int = 1, kernel_shape: int | Sequence[int] = ...,
         pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`ai.onnx::Conv`, opset 1, changed at 11, 22."""
     def conv_integer(
-        self, x: _TensorLike, w: _TensorLike, x_zero_point: _TensorLike | None = None,
-        w_zero_point: _TensorLike | None = None, *, auto_pad: str = "NOTSET", dilations: int | Sequence[int] = ...,
-        group: int = 1, kernel_shape: int | Sequence[int] = ..., pads: int | Sequence[int] = ...,
-        strides: int | Sequence[int] = ...
+        self, x: _TensorLike, w: _TensorLike, x_zero_point: _TensorLike = None, w_zero_point: _TensorLike = None, *,
+        auto_pad: str = "NOTSET", dilations: int | Sequence[int] = ..., group: int = 1,
+        kernel_shape: int | Sequence[int] = ..., pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`ai.onnx::ConvInteger`, opset 10."""
     def conv_transpose(
-        self, x: _TensorLike, w: _TensorLike, b: _TensorLike | None = None, *, auto_pad: str = "NOTSET",
+        self, x: _TensorLike, w: _TensorLike, b: _TensorLike = None, *, auto_pad: str = "NOTSET",
         dilations: int | Sequence[int] = ..., group: int = 1, kernel_shape: int | Sequence[int] = ...,
         output_padding: int | Sequence[int] = ..., output_shape: int | Sequence[int] = ...,
         pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
@@ -277,24 +276,23 @@ class Graph(gs.Graph):
     def cum_sum(self, x: _TensorLike, axis: _TensorLike, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
         """`ai.onnx::CumSum`, opset 11, changed at 14."""
     def deform_conv(
-        self, x: _TensorLike, w: _TensorLike, offset: _TensorLike, b: _TensorLike | None = None,
-        mask: _TensorLike | None = None, *, dilations: int | Sequence[int] = ..., group: int = 1,
-        kernel_shape: int | Sequence[int] = ..., offset_group: int = 1, pads: int | Sequence[int] = ...,
-        strides: int | Sequence[int] = ...
+        self, x: _TensorLike, w: _TensorLike, offset: _TensorLike, b: _TensorLike = None, mask: _TensorLike = None, *,
+        dilations: int | Sequence[int] = ..., group: int = 1, kernel_shape: int | Sequence[int] = ...,
+        offset_group: int = 1, pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`ai.onnx::DeformConv`, opset 19, changed at 22."""
     def depth_to_space(self, input: _TensorLike, *, blocksize: int = ..., mode: str = "DCR") -> Tensor:
         """`ai.onnx::DepthToSpace`, opset 1, changed at 11, 13, 28."""
     def dequantize_linear(
-        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike | None = None, *, axis: int = 1,
+        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike = None, *, axis: int = 1,
         block_size: int = 0, output_dtype: _DType = 0
     ) -> Tensor:
         """`ai.onnx::DequantizeLinear`, opset 10, changed at 13, 19, 21, 23, 24, 25, 28."""
     def det(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Det`, opset 11, changed at 22."""
     def dft(
-        self, input: _TensorLike, dft_length: _TensorLike | None = None, axis: _TensorLike | None = None, *,
-        inverse: int = 0, onesided: int = 0
+        self, input: _TensorLike, dft_length: _TensorLike = None, axis: _TensorLike = None, *, inverse: int = 0,
+        onesided: int = 0
     ) -> Tensor:
         """`ai.onnx::DFT`, opset 17, changed at 20."""
     def disentangled_attention_trt(
@@ -306,23 +304,22 @@ class Graph(gs.Graph):
         """`ai.onnx::Div`, opset 1, changed at 6, 7, 13, 14."""
     @overload
     def dropout(
-        self, data: _TensorLike, ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *,
-        seed: int = ...
+        self, data: _TensorLike, ratio: _TensorLike = None, training_mode: _TensorLike = None, *, seed: int = ...
     ) -> Tensor: ...
     @overload
     def dropout(
-        self, data: _TensorLike, ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *,
-        outputs: int, seed: int = ...
+        self, data: _TensorLike, ratio: _TensorLike = None, training_mode: _TensorLike = None, *, outputs: int,
+        seed: int = ...
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::Dropout`, opset 1, changed at 6, 7, 10, 12, 13, 22."""
     def dynamic_quantize_linear(self, x: _TensorLike, *, outputs: int = ...) -> tuple[Tensor, ...]:
         """`ai.onnx::DynamicQuantizeLinear`, opset 11."""
     def dynamic_slice(
-        self, data: _TensorLike, starts: _TensorLike, ends: _TensorLike, axes: _TensorLike | None = None
+        self, data: _TensorLike, starts: _TensorLike, ends: _TensorLike, axes: _TensorLike = None
     ) -> Tensor:
         """`ai.onnx::DynamicSlice`, opset 1, changed at 10, deprecated."""
     def efficient_nms_trt(
-        self, boxes: _TensorLike, scores: _TensorLike, anchors: _TensorLike | None = None, *, outputs: int = ...,
+        self, boxes: _TensorLike, scores: _TensorLike, anchors: _TensorLike = None, *, outputs: int = ...,
         background_class: int = ..., box_coding: int = ..., iou_threshold: float = ..., max_output_boxes: int = ...,
         plugin_version: str = ..., score_activation: int = ..., score_threshold: float = ...
     ) -> tuple[Tensor, ...]:
@@ -354,12 +351,12 @@ class Graph(gs.Graph):
     def gelu(self, x: _TensorLike, *, approximate: str = "none") -> Tensor:
         """`ai.onnx::Gelu`, opset 20."""
     def gemm(
-        self, a: _TensorLike, b: _TensorLike, c: _TensorLike | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+        self, a: _TensorLike, b: _TensorLike, c: _TensorLike = None, *, alpha: float = 1.0, beta: float = 1.0,
         transA: int = 0, transB: int = 0
     ) -> Tensor:
         """`ai.onnx::Gemm`, opset 1, changed at 6, 7, 9, 11, 13."""
     def given_tensor_fill(
-        self, shape_: _TensorLike | None = None, *, extra_shape: int | Sequence[int] = ..., input_as_shape: int = ...,
+        self, shape_: _TensorLike = None, *, extra_shape: int | Sequence[int] = ..., input_as_shape: int = ...,
         shape: int | Sequence[int] = ..., values: float | Sequence[float] = ...
     ) -> Tensor:
         """`ai.onnx::GivenTensorFill`, opset 1, changed at 10, deprecated."""
@@ -385,19 +382,17 @@ class Graph(gs.Graph):
         """`ai.onnx::GroupNormalization`, opset 18, changed at 21."""
     @overload
     def gru(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None, *,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
-        layout: int = 0, linear_before_reset: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, *, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ..., clip: float = ...,
+        direction: str = "forward", hidden_size: int = ..., layout: int = 0, linear_before_reset: int = 0
     ) -> Tensor: ...
     @overload
     def gru(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None, *, outputs: int,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
-        layout: int = 0, linear_before_reset: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, *, outputs: int, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ..., clip: float = ...,
+        direction: str = "forward", hidden_size: int = ..., layout: int = 0, linear_before_reset: int = 0
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::GRU`, opset 1, changed at 3, 7, 14, 22."""
     def gru_unit(
@@ -435,12 +430,12 @@ class Graph(gs.Graph):
         """`ai.onnx::IsNaN`, opset 9, changed at 13, 20."""
     @overload
     def layer_normalization(
-        self, x: _TensorLike, scale: _TensorLike, b: _TensorLike | None = None, *, axis: int = -1,
-        epsilon: float = 1e-05, stash_type: int = 1
+        self, x: _TensorLike, scale: _TensorLike, b: _TensorLike = None, *, axis: int = -1, epsilon: float = 1e-05,
+        stash_type: int = 1
     ) -> Tensor: ...
     @overload
     def layer_normalization(
-        self, x: _TensorLike, scale: _TensorLike, b: _TensorLike | None = None, *, outputs: int, axis: int = -1,
+        self, x: _TensorLike, scale: _TensorLike, b: _TensorLike = None, *, outputs: int, axis: int = -1,
         epsilon: float = 1e-05, stash_type: int = 1
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::LayerNormalization`, opset 1, changed at 17."""
@@ -451,8 +446,8 @@ class Graph(gs.Graph):
     def less_or_equal(self, a: _TensorLike, b: _TensorLike) -> Tensor:
         """`ai.onnx::LessOrEqual`, opset 12, changed at 16."""
     def linear_attention(
-        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_state: _TensorLike | None = None,
-        decay: _TensorLike | None = None, beta: _TensorLike | None = None, *, outputs: int = ..., chunk_size: int = 64,
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_state: _TensorLike = None,
+        decay: _TensorLike = None, beta: _TensorLike = None, *, outputs: int = ..., chunk_size: int = 64,
         kv_num_heads: int = ..., q_num_heads: int = ..., scale: float = 0.0, update_rule: str = "gated_delta"
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::LinearAttention`, opset 27."""
@@ -461,8 +456,8 @@ class Graph(gs.Graph):
     def log_softmax(self, input: _TensorLike, *, axis: int = -1) -> Tensor:
         """`ai.onnx::LogSoftmax`, opset 1, changed at 11, 13."""
     def loop(
-        self, m: _TensorLike | None = None, cond: _TensorLike | None = None, *v_initial: _TensorLike,
-        outputs: int = ..., body: Any = ...
+        self, m: _TensorLike = None, cond: _TensorLike = None, *v_initial: _TensorLike, outputs: int = ...,
+        body: Any = ...
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::Loop`, opset 1, changed at 11, 13, 16, 19, 21, 23, 24, 25."""
     def lp_normalization(self, input: _TensorLike, *, axis: int = -1, p: int = 2) -> Tensor:
@@ -479,18 +474,16 @@ class Graph(gs.Graph):
         """`ai.onnx::LRN`, opset 1, changed at 13."""
     @overload
     def lstm(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None,
-        initial_c: _TensorLike | None = None, p: _TensorLike | None = None, *,
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, initial_c: _TensorLike = None, p: _TensorLike = None, *,
         activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
         activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
         input_forget: int = 0, layout: int = 0
     ) -> Tensor: ...
     @overload
     def lstm(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None,
-        initial_c: _TensorLike | None = None, p: _TensorLike | None = None, *, outputs: int,
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, initial_c: _TensorLike = None, p: _TensorLike = None, *, outputs: int,
         activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
         activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
         input_forget: int = 0, layout: int = 0
@@ -499,8 +492,7 @@ class Graph(gs.Graph):
     def matmul(self, a: _TensorLike, b: _TensorLike) -> Tensor:
         """`ai.onnx::MatMul`, opset 1, changed at 9, 13."""
     def matmul_integer(
-        self, a: _TensorLike, b: _TensorLike, a_zero_point: _TensorLike | None = None,
-        b_zero_point: _TensorLike | None = None
+        self, a: _TensorLike, b: _TensorLike, a_zero_point: _TensorLike = None, b_zero_point: _TensorLike = None
     ) -> Tensor:
         """`ai.onnx::MatMulInteger`, opset 10."""
     def max(self, *data: _TensorLike) -> Tensor:
@@ -523,7 +515,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`ai.onnx::MaxRoiPool`, opset 1, changed at 22."""
     def max_unpool(
-        self, x: _TensorLike, i: _TensorLike, output_shape: _TensorLike | None = None, *,
+        self, x: _TensorLike, i: _TensorLike, output_shape: _TensorLike = None, *,
         kernel_shape: int | Sequence[int] = ..., pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`ai.onnx::MaxUnpool`, opset 9, changed at 11, 22."""
@@ -665,64 +657,56 @@ class Graph(gs.Graph):
         """`ai.onnx::Mod`, opset 10, changed at 13, 28."""
     @overload
     def ms_attention(
-        self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike | None = None,
-        mask_index: _TensorLike | None = None, past: _TensorLike | None = None,
-        attention_bias: _TensorLike | None = None, past_sequence_length: _TensorLike | None = None, *,
+        self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike = None, mask_index: _TensorLike = None,
+        past: _TensorLike = None, attention_bias: _TensorLike = None, past_sequence_length: _TensorLike = None, *,
         do_rotary: int = ..., mask_filter_value: float = ..., num_heads: int = ...,
         past_present_share_buffer: int = ..., qkv_hidden_sizes: int | Sequence[int] = ...,
         rotary_embedding_dim: int = ..., scale: float = ..., unidirectional: int = 0
     ) -> Tensor: ...
     @overload
     def ms_attention(
-        self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike | None = None,
-        mask_index: _TensorLike | None = None, past: _TensorLike | None = None,
-        attention_bias: _TensorLike | None = None, past_sequence_length: _TensorLike | None = None, *, outputs: int,
-        do_rotary: int = ..., mask_filter_value: float = ..., num_heads: int = ...,
+        self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike = None, mask_index: _TensorLike = None,
+        past: _TensorLike = None, attention_bias: _TensorLike = None, past_sequence_length: _TensorLike = None, *,
+        outputs: int, do_rotary: int = ..., mask_filter_value: float = ..., num_heads: int = ...,
         past_present_share_buffer: int = ..., qkv_hidden_sizes: int | Sequence[int] = ...,
         rotary_embedding_dim: int = ..., scale: float = ..., unidirectional: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::Attention`, opset 1."""
     @overload
     def ms_attn_lstm(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None,
-        initial_c: _TensorLike | None = None, p: _TensorLike | None = None, qw: _TensorLike | None = None,
-        mw: _TensorLike | None = None, v: _TensorLike | None = None, m: _TensorLike | None = None,
-        memory_seq_lens: _TensorLike | None = None, aw: _TensorLike | None = None, *,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
-        input_forget: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, initial_c: _TensorLike = None, p: _TensorLike = None, qw: _TensorLike = None,
+        mw: _TensorLike = None, v: _TensorLike = None, m: _TensorLike = None, memory_seq_lens: _TensorLike = None,
+        aw: _TensorLike = None, *, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ..., clip: float = ...,
+        direction: str = "forward", hidden_size: int = ..., input_forget: int = 0
     ) -> Tensor: ...
     @overload
     def ms_attn_lstm(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None,
-        initial_c: _TensorLike | None = None, p: _TensorLike | None = None, qw: _TensorLike | None = None,
-        mw: _TensorLike | None = None, v: _TensorLike | None = None, m: _TensorLike | None = None,
-        memory_seq_lens: _TensorLike | None = None, aw: _TensorLike | None = None, *, outputs: int,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
-        input_forget: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, initial_c: _TensorLike = None, p: _TensorLike = None, qw: _TensorLike = None,
+        mw: _TensorLike = None, v: _TensorLike = None, m: _TensorLike = None, memory_seq_lens: _TensorLike = None,
+        aw: _TensorLike = None, *, outputs: int, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ..., clip: float = ...,
+        direction: str = "forward", hidden_size: int = ..., input_forget: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::AttnLSTM`, opset 1."""
     @overload
     def ms_beam_search(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None, num_beams: _TensorLike,
-        num_return_sequences: _TensorLike, length_penalty: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None,
-        decoder_input_ids: _TensorLike | None = None, logits_processor: _TensorLike | None = None, *,
-        decoder: Any = ..., decoder_start_token_id: int = -1, early_stopping: int = 0, encoder: Any = ...,
-        eos_token_id: int = ..., init_decoder: Any = ..., model_type: int = 0, no_repeat_ngram_size: int = 0,
-        pad_token_id: int = ..., vocab_size: int = -1
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike, num_beams: _TensorLike,
+        num_return_sequences: _TensorLike, length_penalty: _TensorLike = None, repetition_penalty: _TensorLike = None,
+        vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None, attention_mask: _TensorLike = None,
+        decoder_input_ids: _TensorLike = None, logits_processor: _TensorLike = None, *, decoder: Any = ...,
+        decoder_start_token_id: int = -1, early_stopping: int = 0, encoder: Any = ..., eos_token_id: int = ...,
+        init_decoder: Any = ..., model_type: int = 0, no_repeat_ngram_size: int = 0, pad_token_id: int = ...,
+        vocab_size: int = -1
     ) -> Tensor: ...
     @overload
     def ms_beam_search(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None, num_beams: _TensorLike,
-        num_return_sequences: _TensorLike, length_penalty: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None,
-        decoder_input_ids: _TensorLike | None = None, logits_processor: _TensorLike | None = None, *, outputs: int,
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike, num_beams: _TensorLike,
+        num_return_sequences: _TensorLike, length_penalty: _TensorLike = None, repetition_penalty: _TensorLike = None,
+        vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None, attention_mask: _TensorLike = None,
+        decoder_input_ids: _TensorLike = None, logits_processor: _TensorLike = None, *, outputs: int,
         decoder: Any = ..., decoder_start_token_id: int = -1, early_stopping: int = 0, encoder: Any = ...,
         eos_token_id: int = ..., init_decoder: Any = ..., model_type: int = 0, no_repeat_ngram_size: int = 0,
         pad_token_id: int = ..., vocab_size: int = -1
@@ -732,13 +716,13 @@ class Graph(gs.Graph):
         """`com.microsoft::BiasAdd`, opset 1."""
     @overload
     def ms_bias_dropout(
-        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike | None = None,
-        ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *, seed: int = ...
+        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike = None, ratio: _TensorLike = None,
+        training_mode: _TensorLike = None, *, seed: int = ...
     ) -> Tensor: ...
     @overload
     def ms_bias_dropout(
-        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike | None = None,
-        ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *, outputs: int, seed: int = ...
+        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike = None, ratio: _TensorLike = None,
+        training_mode: _TensorLike = None, *, outputs: int, seed: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::BiasDropout`, opset 1."""
     def ms_bias_gelu(self, a: _TensorLike, b: _TensorLike) -> Tensor:
@@ -751,40 +735,39 @@ class Graph(gs.Graph):
         """`com.microsoft::BiasSplitGelu`, opset 1."""
     def ms_bifurcation_detector(
         self, src_tokens: _TensorLike, cur_tokens: _TensorLike, prev_suffix_match_idx: _TensorLike,
-        pred_tokens: _TensorLike | None = None, *, outputs: int = ..., max_ngram_size: int = 3, min_ngram_size: int = 1
+        pred_tokens: _TensorLike = None, *, outputs: int = ..., max_ngram_size: int = 3, min_ngram_size: int = 1
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::BifurcationDetector`, opset 1."""
     @overload
     def ms_bitmask_bias_dropout(
-        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike | None = None,
-        ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *, seed: int = ...
+        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike = None, ratio: _TensorLike = None,
+        training_mode: _TensorLike = None, *, seed: int = ...
     ) -> Tensor: ...
     @overload
     def ms_bitmask_bias_dropout(
-        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike | None = None,
-        ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *, outputs: int, seed: int = ...
+        self, data: _TensorLike, bias: _TensorLike, residual: _TensorLike = None, ratio: _TensorLike = None,
+        training_mode: _TensorLike = None, *, outputs: int, seed: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::BitmaskBiasDropout`, opset 1."""
     @overload
     def ms_bitmask_dropout(
-        self, data: _TensorLike, ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *,
-        seed: int = ...
+        self, data: _TensorLike, ratio: _TensorLike = None, training_mode: _TensorLike = None, *, seed: int = ...
     ) -> Tensor: ...
     @overload
     def ms_bitmask_dropout(
-        self, data: _TensorLike, ratio: _TensorLike | None = None, training_mode: _TensorLike | None = None, *,
-        outputs: int, seed: int = ...
+        self, data: _TensorLike, ratio: _TensorLike = None, training_mode: _TensorLike = None, *, outputs: int,
+        seed: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::BitmaskDropout`, opset 1."""
     def ms_branchwise_rms_norm(
-        self, x: _TensorLike, scale: _TensorLike | None = None, *, epsilon: float = 1e-05, num_branches: int = 0
+        self, x: _TensorLike, scale: _TensorLike = None, *, epsilon: float = 1e-05, num_branches: int = 0
     ) -> Tensor:
         """`com.microsoft::BranchwiseRMSNorm`, opset 1."""
     def ms_causal_conv_with_state(
-        self, input: _TensorLike, weight: _TensorLike, bias: _TensorLike | None = None,
-        past_state: _TensorLike | None = None, *, outputs: int = ..., activation: str = "none", channels_last: int = 0,
-        dilation: int = 1, input_channel_offset: int = 0, input_channels: int = 0, ndim: int = 1,
-        state_channels_last: int = -1, state_length: int = 0, state_update_capacity: int = 0, state_window: int = 0
+        self, input: _TensorLike, weight: _TensorLike, bias: _TensorLike = None, past_state: _TensorLike = None, *,
+        outputs: int = ..., activation: str = "none", channels_last: int = 0, dilation: int = 1,
+        input_channel_offset: int = 0, input_channels: int = 0, ndim: int = 1, state_channels_last: int = -1,
+        state_length: int = 0, state_update_capacity: int = 0, state_window: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::CausalConvWithState`, opset 1."""
     def ms_cdist(self, a: _TensorLike, b: _TensorLike, *, metric: str = "sqeuclidean") -> Tensor:
@@ -799,7 +782,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::ConvStateReplay`, opset 1."""
     def ms_conv_transpose_with_dynamic_pads(
-        self, x: _TensorLike, w: _TensorLike, pads: _TensorLike | None = None, b: _TensorLike | None = None, *,
+        self, x: _TensorLike, w: _TensorLike, pads: _TensorLike = None, b: _TensorLike = None, *,
         auto_pad: str = "NOTSET", dilations: int | Sequence[int] = ..., group: int = 1,
         kernel_shape: int | Sequence[int] = ..., output_padding: int | Sequence[int] = ...,
         strides: int | Sequence[int] = ...
@@ -813,45 +796,40 @@ class Graph(gs.Graph):
     @overload
     def ms_decoder_attention(
         self, query: _TensorLike, key: _TensorLike, q_weight: _TensorLike, kv_weight: _TensorLike, bias: _TensorLike,
-        key_padding_mask: _TensorLike | None, key_cache: _TensorLike | None, value_cache: _TensorLike | None,
-        static_kv: _TensorLike, use_past: _TensorLike, has_layer_state: _TensorLike, has_key_padding_mask: _TensorLike,
-        *, mask_filter_value: float = ..., num_heads: int = ...
+        key_padding_mask: _TensorLike, key_cache: _TensorLike, value_cache: _TensorLike, static_kv: _TensorLike,
+        use_past: _TensorLike, has_layer_state: _TensorLike, has_key_padding_mask: _TensorLike, *,
+        mask_filter_value: float = ..., num_heads: int = ...
     ) -> Tensor: ...
     @overload
     def ms_decoder_attention(
         self, query: _TensorLike, key: _TensorLike, q_weight: _TensorLike, kv_weight: _TensorLike, bias: _TensorLike,
-        key_padding_mask: _TensorLike | None, key_cache: _TensorLike | None, value_cache: _TensorLike | None,
-        static_kv: _TensorLike, use_past: _TensorLike, has_layer_state: _TensorLike, has_key_padding_mask: _TensorLike,
-        *, outputs: int, mask_filter_value: float = ..., num_heads: int = ...
+        key_padding_mask: _TensorLike, key_cache: _TensorLike, value_cache: _TensorLike, static_kv: _TensorLike,
+        use_past: _TensorLike, has_layer_state: _TensorLike, has_key_padding_mask: _TensorLike, *, outputs: int,
+        mask_filter_value: float = ..., num_heads: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::DecoderAttention`, opset 1."""
     @overload
     def ms_decoder_masked_multi_head_attention(
-        self, query: _TensorLike, key: _TensorLike | None = None, value: _TensorLike | None = None,
-        mask_index: _TensorLike | None = None, attention_bias: _TensorLike | None = None,
-        past_key: _TensorLike | None = None, past_value: _TensorLike | None = None,
-        past_sequence_length: _TensorLike | None = None, beam_width: _TensorLike | None = None,
-        cache_indirection: _TensorLike | None = None, bias: _TensorLike | None = None, *,
-        mask_filter_value: float = ..., num_heads: int = ..., output_qk: int = ...,
+        self, query: _TensorLike, key: _TensorLike = None, value: _TensorLike = None, mask_index: _TensorLike = None,
+        attention_bias: _TensorLike = None, past_key: _TensorLike = None, past_value: _TensorLike = None,
+        past_sequence_length: _TensorLike = None, beam_width: _TensorLike = None, cache_indirection: _TensorLike = None,
+        bias: _TensorLike = None, *, mask_filter_value: float = ..., num_heads: int = ..., output_qk: int = ...,
         past_present_share_buffer: int = ..., scale: float = ...
     ) -> Tensor: ...
     @overload
     def ms_decoder_masked_multi_head_attention(
-        self, query: _TensorLike, key: _TensorLike | None = None, value: _TensorLike | None = None,
-        mask_index: _TensorLike | None = None, attention_bias: _TensorLike | None = None,
-        past_key: _TensorLike | None = None, past_value: _TensorLike | None = None,
-        past_sequence_length: _TensorLike | None = None, beam_width: _TensorLike | None = None,
-        cache_indirection: _TensorLike | None = None, bias: _TensorLike | None = None, *, outputs: int,
-        mask_filter_value: float = ..., num_heads: int = ..., output_qk: int = ...,
-        past_present_share_buffer: int = ..., scale: float = ...
+        self, query: _TensorLike, key: _TensorLike = None, value: _TensorLike = None, mask_index: _TensorLike = None,
+        attention_bias: _TensorLike = None, past_key: _TensorLike = None, past_value: _TensorLike = None,
+        past_sequence_length: _TensorLike = None, beam_width: _TensorLike = None, cache_indirection: _TensorLike = None,
+        bias: _TensorLike = None, *, outputs: int, mask_filter_value: float = ..., num_heads: int = ...,
+        output_qk: int = ..., past_present_share_buffer: int = ..., scale: float = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::DecoderMaskedMultiHeadAttention`, opset 1."""
     def ms_decoder_masked_self_attention(
-        self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike, mask_index: _TensorLike | None,
-        past: _TensorLike, attention_bias: _TensorLike | None, past_sequence_length: _TensorLike,
-        beam_width: _TensorLike | None = None, cache_indirection: _TensorLike | None = None, *, outputs: int = ...,
-        do_rotary: int = ..., mask_filter_value: float = ..., num_heads: int = ...,
-        past_present_share_buffer: int = ..., scale: float = ...
+        self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike, mask_index: _TensorLike, past: _TensorLike,
+        attention_bias: _TensorLike, past_sequence_length: _TensorLike, beam_width: _TensorLike = None,
+        cache_indirection: _TensorLike = None, *, outputs: int = ..., do_rotary: int = ...,
+        mask_filter_value: float = ..., num_heads: int = ..., past_present_share_buffer: int = ..., scale: float = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::DecoderMaskedSelfAttention`, opset 1."""
     def ms_dequantize_bfp(
@@ -860,7 +838,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::DequantizeBFP`, opset 1."""
     def ms_dequantize_linear(
-        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike | None = None, *, axis: int = ...
+        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike = None, *, axis: int = ...
     ) -> Tensor:
         """`com.microsoft::DequantizeLinear`, opset 1."""
     def ms_dequantize_with_order(
@@ -870,85 +848,80 @@ class Graph(gs.Graph):
         """`com.microsoft::DequantizeWithOrder`, opset 1."""
     @overload
     def ms_dynamic_quantize_lstm(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None, sequence_lens: _TensorLike | None,
-        initial_h: _TensorLike | None, initial_c: _TensorLike | None, p: _TensorLike | None, w_scale: _TensorLike,
-        w_zero_point: _TensorLike, r_scale: _TensorLike, r_zero_point: _TensorLike, *,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
-        input_forget: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike, sequence_lens: _TensorLike,
+        initial_h: _TensorLike, initial_c: _TensorLike, p: _TensorLike, w_scale: _TensorLike, w_zero_point: _TensorLike,
+        r_scale: _TensorLike, r_zero_point: _TensorLike, *, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ..., clip: float = ...,
+        direction: str = "forward", hidden_size: int = ..., input_forget: int = 0
     ) -> Tensor: ...
     @overload
     def ms_dynamic_quantize_lstm(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None, sequence_lens: _TensorLike | None,
-        initial_h: _TensorLike | None, initial_c: _TensorLike | None, p: _TensorLike | None, w_scale: _TensorLike,
-        w_zero_point: _TensorLike, r_scale: _TensorLike, r_zero_point: _TensorLike, *, outputs: int,
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike, sequence_lens: _TensorLike,
+        initial_h: _TensorLike, initial_c: _TensorLike, p: _TensorLike, w_scale: _TensorLike, w_zero_point: _TensorLike,
+        r_scale: _TensorLike, r_zero_point: _TensorLike, *, outputs: int,
         activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
         activations: str | Sequence[str] = ..., clip: float = ..., direction: str = "forward", hidden_size: int = ...,
         input_forget: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::DynamicQuantizeLSTM`, opset 1."""
     def ms_dynamic_quantize_matmul(
-        self, a: _TensorLike, b: _TensorLike, b_scale: _TensorLike, b_zero_point: _TensorLike | None = None,
-        bias: _TensorLike | None = None
+        self, a: _TensorLike, b: _TensorLike, b_scale: _TensorLike, b_zero_point: _TensorLike = None,
+        bias: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::DynamicQuantizeMatMul`, opset 1."""
     @overload
     def ms_dynamic_sparse_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, past_key: _TensorLike | None,
-        past_value: _TensorLike | None, auxiliary_key: _TensorLike | None, auxiliary_value: _TensorLike | None,
-        selected_indices: _TensorLike, selected_counts: _TensorLike, seqlens_k: _TensorLike,
-        total_sequence_length: _TensorLike, cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        position_ids: _TensorLike | None = None, q_norm_weight: _TensorLike | None = None,
-        k_norm_weight: _TensorLike | None = None, head_sink: _TensorLike | None = None,
-        committed_length: _TensorLike | None = None, key_scale: _TensorLike | None = None,
-        value_scale: _TensorLike | None = None, *, attention_mode: str = "selected_only", auxiliary_kv_shared: int = 0,
-        do_rotary: int = 0, is_causal: int = 1, kv_num_heads: int = ..., local_window_size: int = -1,
-        num_heads: int = ..., output_bf16: int = 0, qk_norm_epsilon: float = 1e-06, rotary_interleaved: int = 0,
-        rotary_offset: int = 0, scale: float = ..., selected_kv_source: str = "main", smooth_softmax: int = 0
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_key: _TensorLike, past_value: _TensorLike,
+        auxiliary_key: _TensorLike, auxiliary_value: _TensorLike, selected_indices: _TensorLike,
+        selected_counts: _TensorLike, seqlens_k: _TensorLike, total_sequence_length: _TensorLike,
+        cos_cache: _TensorLike = None, sin_cache: _TensorLike = None, position_ids: _TensorLike = None,
+        q_norm_weight: _TensorLike = None, k_norm_weight: _TensorLike = None, head_sink: _TensorLike = None,
+        committed_length: _TensorLike = None, key_scale: _TensorLike = None, value_scale: _TensorLike = None, *,
+        attention_mode: str = "selected_only", auxiliary_kv_shared: int = 0, do_rotary: int = 0, is_causal: int = 1,
+        kv_num_heads: int = ..., local_window_size: int = -1, num_heads: int = ..., output_bf16: int = 0,
+        qk_norm_epsilon: float = 1e-06, rotary_interleaved: int = 0, rotary_offset: int = 0, scale: float = ...,
+        selected_kv_source: str = "main", smooth_softmax: int = 0
     ) -> Tensor: ...
     @overload
     def ms_dynamic_sparse_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, past_key: _TensorLike | None,
-        past_value: _TensorLike | None, auxiliary_key: _TensorLike | None, auxiliary_value: _TensorLike | None,
-        selected_indices: _TensorLike, selected_counts: _TensorLike, seqlens_k: _TensorLike,
-        total_sequence_length: _TensorLike, cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        position_ids: _TensorLike | None = None, q_norm_weight: _TensorLike | None = None,
-        k_norm_weight: _TensorLike | None = None, head_sink: _TensorLike | None = None,
-        committed_length: _TensorLike | None = None, key_scale: _TensorLike | None = None,
-        value_scale: _TensorLike | None = None, *, outputs: int, attention_mode: str = "selected_only",
-        auxiliary_kv_shared: int = 0, do_rotary: int = 0, is_causal: int = 1, kv_num_heads: int = ...,
-        local_window_size: int = -1, num_heads: int = ..., output_bf16: int = 0, qk_norm_epsilon: float = 1e-06,
-        rotary_interleaved: int = 0, rotary_offset: int = 0, scale: float = ..., selected_kv_source: str = "main",
-        smooth_softmax: int = 0
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_key: _TensorLike, past_value: _TensorLike,
+        auxiliary_key: _TensorLike, auxiliary_value: _TensorLike, selected_indices: _TensorLike,
+        selected_counts: _TensorLike, seqlens_k: _TensorLike, total_sequence_length: _TensorLike,
+        cos_cache: _TensorLike = None, sin_cache: _TensorLike = None, position_ids: _TensorLike = None,
+        q_norm_weight: _TensorLike = None, k_norm_weight: _TensorLike = None, head_sink: _TensorLike = None,
+        committed_length: _TensorLike = None, key_scale: _TensorLike = None, value_scale: _TensorLike = None, *,
+        outputs: int, attention_mode: str = "selected_only", auxiliary_kv_shared: int = 0, do_rotary: int = 0,
+        is_causal: int = 1, kv_num_heads: int = ..., local_window_size: int = -1, num_heads: int = ...,
+        output_bf16: int = 0, qk_norm_epsilon: float = 1e-06, rotary_interleaved: int = 0, rotary_offset: int = 0,
+        scale: float = ..., selected_kv_source: str = "main", smooth_softmax: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::DynamicSparseAttention`, opset 1."""
     def ms_dynamic_time_warping(self, input: _TensorLike) -> Tensor:
         """`com.microsoft::DynamicTimeWarping`, opset 1."""
     @overload
     def ms_embed_layer_normalization(
-        self, input_ids: _TensorLike, segment_ids: _TensorLike | None, word_embedding: _TensorLike,
-        position_embedding: _TensorLike, segment_embedding: _TensorLike | None, gamma: _TensorLike, beta: _TensorLike,
-        mask: _TensorLike | None = None, position_ids: _TensorLike | None = None, *, epsilon: float = 1e-12,
+        self, input_ids: _TensorLike, segment_ids: _TensorLike, word_embedding: _TensorLike,
+        position_embedding: _TensorLike, segment_embedding: _TensorLike, gamma: _TensorLike, beta: _TensorLike,
+        mask: _TensorLike = None, position_ids: _TensorLike = None, *, epsilon: float = 1e-12,
         mask_index_type: int = ...
     ) -> Tensor: ...
     @overload
     def ms_embed_layer_normalization(
-        self, input_ids: _TensorLike, segment_ids: _TensorLike | None, word_embedding: _TensorLike,
-        position_embedding: _TensorLike, segment_embedding: _TensorLike | None, gamma: _TensorLike, beta: _TensorLike,
-        mask: _TensorLike | None = None, position_ids: _TensorLike | None = None, *, outputs: int,
-        epsilon: float = 1e-12, mask_index_type: int = ...
+        self, input_ids: _TensorLike, segment_ids: _TensorLike, word_embedding: _TensorLike,
+        position_embedding: _TensorLike, segment_embedding: _TensorLike, gamma: _TensorLike, beta: _TensorLike,
+        mask: _TensorLike = None, position_ids: _TensorLike = None, *, outputs: int, epsilon: float = 1e-12,
+        mask_index_type: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::EmbedLayerNormalization`, opset 1."""
     @overload
     def ms_engram_gate(
         self, key: _TensorLike, query: _TensorLike, value: _TensorLike, key_norm_scale: _TensorLike,
-        query_norm_scale: _TensorLike, conv_norm_scale: _TensorLike | None = None, *, epsilon: float = 1e-05
+        query_norm_scale: _TensorLike, conv_norm_scale: _TensorLike = None, *, epsilon: float = 1e-05
     ) -> Tensor: ...
     @overload
     def ms_engram_gate(
         self, key: _TensorLike, query: _TensorLike, value: _TensorLike, key_norm_scale: _TensorLike,
-        query_norm_scale: _TensorLike, conv_norm_scale: _TensorLike | None = None, *, outputs: int,
-        epsilon: float = 1e-05
+        query_norm_scale: _TensorLike, conv_norm_scale: _TensorLike = None, *, outputs: int, epsilon: float = 1e-05
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::EngramGate`, opset 1."""
     def ms_ep_context(
@@ -959,17 +932,17 @@ class Graph(gs.Graph):
         """`com.microsoft::EPContext`, opset 1."""
     def ms_expand_dims(self, x: _TensorLike, axis: _TensorLike) -> Tensor:
         """`com.microsoft::ExpandDims`, opset 1."""
-    def ms_fast_gelu(self, x: _TensorLike, bias: _TensorLike | None = None) -> Tensor:
+    def ms_fast_gelu(self, x: _TensorLike, bias: _TensorLike = None) -> Tensor:
         """`com.microsoft::FastGelu`, opset 1."""
     def ms_fused_conv(
-        self, x: _TensorLike, w: _TensorLike, b: _TensorLike | None = None, z: _TensorLike | None = None, *,
-        activation: str = ..., activation_params: float | Sequence[float] = ..., auto_pad: str = "NOTSET",
+        self, x: _TensorLike, w: _TensorLike, b: _TensorLike = None, z: _TensorLike = None, *, activation: str = ...,
+        activation_params: float | Sequence[float] = ..., auto_pad: str = "NOTSET",
         dilations: int | Sequence[int] = ..., group: int = 1, kernel_shape: int | Sequence[int] = ...,
         pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`com.microsoft::FusedConv`, opset 1."""
     def ms_fused_gemm(
-        self, a: _TensorLike, b: _TensorLike, c: _TensorLike | None = None, *, activation: str = ...,
+        self, a: _TensorLike, b: _TensorLike, c: _TensorLike = None, *, activation: str = ...,
         activation_alpha: float = ..., activation_beta: float = ..., activation_gamma: float = ..., alpha: float = 1.0,
         beta: float = 1.0, transA: int = 0, transB: int = 0
     ) -> Tensor:
@@ -986,28 +959,26 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::FusedMatMulActivation`, opset 1."""
     def ms_gated_add(
-        self, x: _TensorLike, y: _TensorLike, gate: _TensorLike, gate_weight: _TensorLike | None = None
+        self, x: _TensorLike, y: _TensorLike, gate: _TensorLike, gate_weight: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::GatedAdd`, opset 1."""
     @overload
     def ms_gated_delta_net(
-        self, query: _TensorLike, key: _TensorLike | None = None, value: _TensorLike | None = None,
-        cu_seqlens: _TensorLike | None = None, decay: _TensorLike | None = None, beta: _TensorLike | None = None,
-        initial_state: _TensorLike | None = None, a_log: _TensorLike | None = None, dt_bias: _TensorLike | None = None,
-        capture_count: _TensorLike | None = None, state_update_active: _TensorLike | None = None, *,
-        beta_activation: str = "none", chunk_size: int = 64, gate_activation: str = "none",
-        gate_lower_bound: float = -5.0, qk_l2_norm: int = 0, scale: float = 0.0, state_update_capacity: int = 0,
-        update_rule: str = "gated_delta"
+        self, query: _TensorLike, key: _TensorLike = None, value: _TensorLike = None, cu_seqlens: _TensorLike = None,
+        decay: _TensorLike = None, beta: _TensorLike = None, initial_state: _TensorLike = None,
+        a_log: _TensorLike = None, dt_bias: _TensorLike = None, capture_count: _TensorLike = None,
+        state_update_active: _TensorLike = None, *, beta_activation: str = "none", chunk_size: int = 64,
+        gate_activation: str = "none", gate_lower_bound: float = -5.0, qk_l2_norm: int = 0, scale: float = 0.0,
+        state_update_capacity: int = 0, update_rule: str = "gated_delta"
     ) -> Tensor: ...
     @overload
     def ms_gated_delta_net(
-        self, query: _TensorLike, key: _TensorLike | None = None, value: _TensorLike | None = None,
-        cu_seqlens: _TensorLike | None = None, decay: _TensorLike | None = None, beta: _TensorLike | None = None,
-        initial_state: _TensorLike | None = None, a_log: _TensorLike | None = None, dt_bias: _TensorLike | None = None,
-        capture_count: _TensorLike | None = None, state_update_active: _TensorLike | None = None, *, outputs: int,
-        beta_activation: str = "none", chunk_size: int = 64, gate_activation: str = "none",
-        gate_lower_bound: float = -5.0, qk_l2_norm: int = 0, scale: float = 0.0, state_update_capacity: int = 0,
-        update_rule: str = "gated_delta"
+        self, query: _TensorLike, key: _TensorLike = None, value: _TensorLike = None, cu_seqlens: _TensorLike = None,
+        decay: _TensorLike = None, beta: _TensorLike = None, initial_state: _TensorLike = None,
+        a_log: _TensorLike = None, dt_bias: _TensorLike = None, capture_count: _TensorLike = None,
+        state_update_active: _TensorLike = None, *, outputs: int, beta_activation: str = "none", chunk_size: int = 64,
+        gate_activation: str = "none", gate_lower_bound: float = -5.0, qk_l2_norm: int = 0, scale: float = 0.0,
+        state_update_capacity: int = 0, update_rule: str = "gated_delta"
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::GatedDeltaNet`, opset 1."""
     def ms_gated_delta_net_state_replay(
@@ -1017,7 +988,7 @@ class Graph(gs.Graph):
         """`com.microsoft::GatedDeltaNetStateReplay`, opset 1."""
     def ms_gated_relative_position_bias(
         self, query_layer: _TensorLike, query_bias: _TensorLike, rel_pos: _TensorLike, weight: _TensorLike,
-        bias: _TensorLike, eco_a: _TensorLike, token_offset: _TensorLike | None = None, *, num_heads: int = ...
+        bias: _TensorLike, eco_a: _TensorLike, token_offset: _TensorLike = None, *, num_heads: int = ...
     ) -> Tensor:
         """`com.microsoft::GatedRelativePositionBias`, opset 1."""
     def ms_gated_rms_norm(
@@ -1025,7 +996,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::GatedRMSNorm`, opset 1."""
     def ms_gather_block_quantized(
-        self, data: _TensorLike, indices: _TensorLike, scales: _TensorLike, zero_points: _TensorLike | None = None, *,
+        self, data: _TensorLike, indices: _TensorLike, scales: _TensorLike, zero_points: _TensorLike = None, *,
         bits: int = 4, block_size: int = 128, gather_axis: int = 0, quantize_axis: int = 1
     ) -> Tensor:
         """`com.microsoft::GatherBlockQuantized`, opset 1."""
@@ -1038,12 +1009,12 @@ class Graph(gs.Graph):
         """`com.microsoft::GatherPacked`, opset 1."""
     def ms_gelu(self, x: _TensorLike) -> Tensor:
         """`com.microsoft::Gelu`, opset 1."""
-    def ms_gemm_fast_gelu(self, x: _TensorLike, w: _TensorLike, bias: _TensorLike | None = None) -> Tensor:
+    def ms_gemm_fast_gelu(self, x: _TensorLike, w: _TensorLike, bias: _TensorLike = None) -> Tensor:
         """`com.microsoft::GemmFastGelu`, opset 1."""
     def ms_gemm_float8(
-        self, a: _TensorLike, b: _TensorLike, c: _TensorLike | None = None, scale_a: _TensorLike | None = None,
-        scale_b: _TensorLike | None = None, scale_y: _TensorLike | None = None, *, activation: str = ...,
-        alpha: float = 1.0, beta: float = 0.0, dtype: _DType = 1, transA: int = 0, transB: int = 0
+        self, a: _TensorLike, b: _TensorLike, c: _TensorLike = None, scale_a: _TensorLike = None,
+        scale_b: _TensorLike = None, scale_y: _TensorLike = None, *, activation: str = ..., alpha: float = 1.0,
+        beta: float = 0.0, dtype: _DType = 1, transA: int = 0, transB: int = 0
     ) -> Tensor:
         """`com.microsoft::GemmFloat8`, opset 1."""
     def ms_gemma_rotary_embedding(
@@ -1052,11 +1023,11 @@ class Graph(gs.Graph):
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::GemmaRotaryEmbedding`, opset 1."""
     def ms_greedy_search(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None, *, decoder: Any = ...,
-        decoder_start_token_id: int = -1, encoder: Any = ..., eos_token_id: int = ..., init_decoder: Any = ...,
-        model_type: int = 0, no_repeat_ngram_size: int = 0, pad_token_id: int = ..., vocab_size: int = -1
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike = None,
+        repetition_penalty: _TensorLike = None, vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None,
+        attention_mask: _TensorLike = None, *, decoder: Any = ..., decoder_start_token_id: int = -1, encoder: Any = ...,
+        eos_token_id: int = ..., init_decoder: Any = ..., model_type: int = 0, no_repeat_ngram_size: int = 0,
+        pad_token_id: int = ..., vocab_size: int = -1
     ) -> Tensor:
         """`com.microsoft::GreedySearch`, opset 1."""
     def ms_grid_sample(
@@ -1071,43 +1042,41 @@ class Graph(gs.Graph):
         """`com.microsoft::GroupNorm`, opset 1."""
     @overload
     def ms_group_query_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, past_key: _TensorLike | None,
-        past_value: _TensorLike | None, seqlens_k: _TensorLike, total_sequence_length: _TensorLike,
-        cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        position_ids: _TensorLike | None = None, attention_bias: _TensorLike | None = None,
-        head_sink: _TensorLike | None = None, k_scale: _TensorLike | None = None, v_scale: _TensorLike | None = None,
-        q_norm_weight: _TensorLike | None = None, k_norm_weight: _TensorLike | None = None,
-        query_seqlens: _TensorLike | None = None, *, causal: int = 1, do_rotary: int = ..., k_norm_epsilon: float = ...,
-        k_quant_type: str = "NONE", kv_cache_bit_width: int = ..., kv_num_heads: int = ..., local_window_size: int = -1,
-        num_heads: int = ..., q_norm_epsilon: float = ..., qk_norm_epsilon: float = 1e-06, qk_output: int = 0,
-        rotary_interleaved: int = ..., scale: float = ..., sliding_window_cache: int = 0, smooth_softmax: int = -1,
-        softcap: float = ..., v_quant_type: str = "NONE"
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_key: _TensorLike, past_value: _TensorLike,
+        seqlens_k: _TensorLike, total_sequence_length: _TensorLike, cos_cache: _TensorLike = None,
+        sin_cache: _TensorLike = None, position_ids: _TensorLike = None, attention_bias: _TensorLike = None,
+        head_sink: _TensorLike = None, k_scale: _TensorLike = None, v_scale: _TensorLike = None,
+        q_norm_weight: _TensorLike = None, k_norm_weight: _TensorLike = None, query_seqlens: _TensorLike = None, *,
+        causal: int = 1, do_rotary: int = ..., k_norm_epsilon: float = ..., k_quant_type: str = "NONE",
+        kv_cache_bit_width: int = ..., kv_num_heads: int = ..., local_window_size: int = -1, num_heads: int = ...,
+        q_norm_epsilon: float = ..., qk_norm_epsilon: float = 1e-06, qk_output: int = 0, rotary_interleaved: int = ...,
+        scale: float = ..., sliding_window_cache: int = 0, smooth_softmax: int = -1, softcap: float = ...,
+        v_quant_type: str = "NONE"
     ) -> Tensor: ...
     @overload
     def ms_group_query_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, past_key: _TensorLike | None,
-        past_value: _TensorLike | None, seqlens_k: _TensorLike, total_sequence_length: _TensorLike,
-        cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        position_ids: _TensorLike | None = None, attention_bias: _TensorLike | None = None,
-        head_sink: _TensorLike | None = None, k_scale: _TensorLike | None = None, v_scale: _TensorLike | None = None,
-        q_norm_weight: _TensorLike | None = None, k_norm_weight: _TensorLike | None = None,
-        query_seqlens: _TensorLike | None = None, *, outputs: int, causal: int = 1, do_rotary: int = ...,
-        k_norm_epsilon: float = ..., k_quant_type: str = "NONE", kv_cache_bit_width: int = ..., kv_num_heads: int = ...,
-        local_window_size: int = -1, num_heads: int = ..., q_norm_epsilon: float = ..., qk_norm_epsilon: float = 1e-06,
-        qk_output: int = 0, rotary_interleaved: int = ..., scale: float = ..., sliding_window_cache: int = 0,
-        smooth_softmax: int = -1, softcap: float = ..., v_quant_type: str = "NONE"
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_key: _TensorLike, past_value: _TensorLike,
+        seqlens_k: _TensorLike, total_sequence_length: _TensorLike, cos_cache: _TensorLike = None,
+        sin_cache: _TensorLike = None, position_ids: _TensorLike = None, attention_bias: _TensorLike = None,
+        head_sink: _TensorLike = None, k_scale: _TensorLike = None, v_scale: _TensorLike = None,
+        q_norm_weight: _TensorLike = None, k_norm_weight: _TensorLike = None, query_seqlens: _TensorLike = None, *,
+        outputs: int, causal: int = 1, do_rotary: int = ..., k_norm_epsilon: float = ..., k_quant_type: str = "NONE",
+        kv_cache_bit_width: int = ..., kv_num_heads: int = ..., local_window_size: int = -1, num_heads: int = ...,
+        q_norm_epsilon: float = ..., qk_norm_epsilon: float = 1e-06, qk_output: int = 0, rotary_interleaved: int = ...,
+        scale: float = ..., sliding_window_cache: int = 0, smooth_softmax: int = -1, softcap: float = ...,
+        v_quant_type: str = "NONE"
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::GroupQueryAttention`, opset 1."""
     def ms_hyper_connection_low_rank_mix(
         self, streams: _TensorLike, norm_scale: _TensorLike, down_weight: _TensorLike, up_weight: _TensorLike,
-        inject_weight: _TensorLike, prev_block_output: _TensorLike | None = None,
-        prev_post_gate: _TensorLike | None = None, *, outputs: int = ..., epsilon: float = 1e-05, gate_div: float = 1.0,
-        gate_mul: float = 1.0, num_branches: int = ..., reduction_scale: float = 1.0, silu_alpha: float = 1.0
+        inject_weight: _TensorLike, prev_block_output: _TensorLike = None, prev_post_gate: _TensorLike = None, *,
+        outputs: int = ..., epsilon: float = 1e-05, gate_div: float = 1.0, gate_mul: float = 1.0,
+        num_branches: int = ..., reduction_scale: float = 1.0, silu_alpha: float = 1.0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::HyperConnectionLowRankMix`, opset 1."""
     def ms_hyper_connection_post_mix(
-        self, streams: _TensorLike, block_output: _TensorLike, post_mix: _TensorLike,
-        stream_mix: _TensorLike | None = None, *, num_branches: int = 0
+        self, streams: _TensorLike, block_output: _TensorLike, post_mix: _TensorLike, stream_mix: _TensorLike = None, *,
+        num_branches: int = 0
     ) -> Tensor:
         """`com.microsoft::HyperConnectionPostMix`, opset 1."""
     def ms_hyper_connection_pre_mix(
@@ -1121,20 +1090,19 @@ class Graph(gs.Graph):
     def ms_is_all_finite(self, *input: _TensorLike, isinf_only: int = 0, isnan_only: int = 0) -> Tensor:
         """`com.microsoft::IsAllFinite`, opset 1."""
     def ms_linear_attention(
-        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_state: _TensorLike | None = None,
-        decay: _TensorLike | None = None, beta: _TensorLike | None = None, *, outputs: int = ..., chunk_size: int = 64,
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_state: _TensorLike = None,
+        decay: _TensorLike = None, beta: _TensorLike = None, *, outputs: int = ..., chunk_size: int = 64,
         kv_num_heads: int = ..., q_num_heads: int = ..., scale: float = 0.0, state_window: int = 0,
         update_rule: str = "gated_delta"
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::LinearAttention`, opset 1."""
     @overload
     def ms_linear_attention_gate(
-        self, a: _TensorLike, dt_bias: _TensorLike, decay_scale: _TensorLike, b: _TensorLike | None = None
+        self, a: _TensorLike, dt_bias: _TensorLike, decay_scale: _TensorLike, b: _TensorLike = None
     ) -> Tensor: ...
     @overload
     def ms_linear_attention_gate(
-        self, a: _TensorLike, dt_bias: _TensorLike, decay_scale: _TensorLike, b: _TensorLike | None = None, *,
-        outputs: int
+        self, a: _TensorLike, dt_bias: _TensorLike, decay_scale: _TensorLike, b: _TensorLike = None, *, outputs: int
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::LinearAttentionGate`, opset 1."""
     def ms_longformer_attention(
@@ -1151,12 +1119,12 @@ class Graph(gs.Graph):
         """`com.microsoft::Mamba2Verify`, opset 1."""
     def ms_matmul_block_quantized_fp4_weight(
         self, a: _TensorLike, b: _TensorLike, weight_scale: _TensorLike, weight_scale_2: _TensorLike,
-        input_scale: _TensorLike | None = None, bias: _TensorLike | None = None, *, block_size: int = 16
+        input_scale: _TensorLike = None, bias: _TensorLike = None, *, block_size: int = 16
     ) -> Tensor:
         """`com.microsoft::MatMulBlockQuantizedFp4Weight`, opset 1."""
     def ms_matmul_block_quantized_fp8_weight(
-        self, a: _TensorLike, b: _TensorLike, b_scale: _TensorLike, a_scale: _TensorLike | None = None,
-        bias: _TensorLike | None = None, *, block_size: int = 128
+        self, a: _TensorLike, b: _TensorLike, b_scale: _TensorLike, a_scale: _TensorLike = None,
+        bias: _TensorLike = None, *, block_size: int = 128
     ) -> Tensor:
         """`com.microsoft::MatMulBlockQuantizedFp8Weight`, opset 1."""
     def ms_matmul_bnb4(
@@ -1172,37 +1140,35 @@ class Graph(gs.Graph):
         """`com.microsoft::MatMulInteger16`, opset 1."""
     def ms_matmul_integer_to_float(
         self, a: _TensorLike, b: _TensorLike, a_scale: _TensorLike, b_scale: _TensorLike,
-        a_zero_point: _TensorLike | None = None, b_zero_point: _TensorLike | None = None,
-        bias: _TensorLike | None = None
+        a_zero_point: _TensorLike = None, b_zero_point: _TensorLike = None, bias: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::MatMulIntegerToFloat`, opset 1."""
     def ms_matmul_nbits(
-        self, a: _TensorLike, b: _TensorLike, scales: _TensorLike, zero_points: _TensorLike | None = None,
-        g_idx: _TensorLike | None = None, bias: _TensorLike | None = None, *, K: int = ..., N: int = ...,
-        accuracy_level: int = 0, bits: int = 4, block_size: int = ..., weight_prepacked: int = 0
+        self, a: _TensorLike, b: _TensorLike, scales: _TensorLike, zero_points: _TensorLike = None,
+        g_idx: _TensorLike = None, bias: _TensorLike = None, *, K: int = ..., N: int = ..., accuracy_level: int = 0,
+        bits: int = 4, block_size: int = ..., weight_prepacked: int = 0
     ) -> Tensor:
         """`com.microsoft::MatMulNBits`, opset 1."""
     @overload
     def ms_matmul_nbits_mlp(
-        self, a: _TensorLike, skip: _TensorLike | None, norm_scale: _TensorLike | None, gate_b: _TensorLike,
-        gate_scales: _TensorLike, gate_bias: _TensorLike | None, up_b: _TensorLike, up_scales: _TensorLike,
-        up_bias: _TensorLike | None = None, *, K: int = ..., N: int = ..., accuracy_level: int = 0,
-        activation: str = ..., bits: int = 4, block_size: int = ..., epsilon: float = 1e-05
+        self, a: _TensorLike, skip: _TensorLike, norm_scale: _TensorLike, gate_b: _TensorLike, gate_scales: _TensorLike,
+        gate_bias: _TensorLike, up_b: _TensorLike, up_scales: _TensorLike, up_bias: _TensorLike = None, *, K: int = ...,
+        N: int = ..., accuracy_level: int = 0, activation: str = ..., bits: int = 4, block_size: int = ...,
+        epsilon: float = 1e-05
     ) -> Tensor: ...
     @overload
     def ms_matmul_nbits_mlp(
-        self, a: _TensorLike, skip: _TensorLike | None, norm_scale: _TensorLike | None, gate_b: _TensorLike,
-        gate_scales: _TensorLike, gate_bias: _TensorLike | None, up_b: _TensorLike, up_scales: _TensorLike,
-        up_bias: _TensorLike | None = None, *, outputs: int, K: int = ..., N: int = ..., accuracy_level: int = 0,
-        activation: str = ..., bits: int = 4, block_size: int = ..., epsilon: float = 1e-05
+        self, a: _TensorLike, skip: _TensorLike, norm_scale: _TensorLike, gate_b: _TensorLike, gate_scales: _TensorLike,
+        gate_bias: _TensorLike, up_b: _TensorLike, up_scales: _TensorLike, up_bias: _TensorLike = None, *, outputs: int,
+        K: int = ..., N: int = ..., accuracy_level: int = 0, activation: str = ..., bits: int = 4,
+        block_size: int = ..., epsilon: float = 1e-05
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::MatMulNBitsMlp`, opset 1."""
     def ms_matmul_nbits_qkv(
-        self, a: _TensorLike, skip: _TensorLike | None, norm_scale: _TensorLike, q_b: _TensorLike,
-        q_scales: _TensorLike, q_bias: _TensorLike | None, k_b: _TensorLike, k_scales: _TensorLike,
-        k_bias: _TensorLike | None, v_b: _TensorLike, v_scales: _TensorLike, v_bias: _TensorLike | None = None, *,
-        outputs: int = ..., K: int = ..., Nkv: int = ..., Nq: int = ..., accuracy_level: int = 0, bits: int = 4,
-        block_size: int = ..., epsilon: float = 1e-06
+        self, a: _TensorLike, skip: _TensorLike, norm_scale: _TensorLike, q_b: _TensorLike, q_scales: _TensorLike,
+        q_bias: _TensorLike, k_b: _TensorLike, k_scales: _TensorLike, k_bias: _TensorLike, v_b: _TensorLike,
+        v_scales: _TensorLike, v_bias: _TensorLike = None, *, outputs: int = ..., K: int = ..., Nkv: int = ...,
+        Nq: int = ..., accuracy_level: int = 0, bits: int = 4, block_size: int = ..., epsilon: float = 1e-06
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::MatMulNBitsQkv`, opset 1."""
     def ms_matmul_nbits_qlo_ra(
@@ -1212,7 +1178,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::MatMulNBitsQLoRA`, opset 1."""
     def ms_matmul_packed(
-        self, a: _TensorLike, b: _TensorLike, global_scale: _TensorLike | None = None, *, K: int = ..., N: int = ...,
+        self, a: _TensorLike, b: _TensorLike, global_scale: _TensorLike = None, *, K: int = ..., N: int = ...,
         activation_type: str = "none", packed_type: int = ...
     ) -> Tensor:
         """`com.microsoft::MatMulPacked`, opset 1."""
@@ -1223,31 +1189,30 @@ class Graph(gs.Graph):
         """`com.microsoft::MaxpoolWithMask`, opset 1."""
     def ms_moe(
         self, input: _TensorLike, router_probs: _TensorLike, fc1_experts_weights: _TensorLike,
-        fc1_experts_bias: _TensorLike | None, fc2_experts_weights: _TensorLike,
-        fc2_experts_bias: _TensorLike | None = None, fc3_experts_weights: _TensorLike | None = None,
-        fc3_experts_bias: _TensorLike | None = None, *, activation_alpha: float = 1.0, activation_beta: float = 0.0,
-        activation_type: str = "relu", k: int = 1, normalize_routing_weights: int = 0, swiglu_fusion: int = 0,
-        swiglu_limit: float = ..., swiglu_limit_after_activation: int = 0, use_sparse_mixer: int = 0
+        fc1_experts_bias: _TensorLike, fc2_experts_weights: _TensorLike, fc2_experts_bias: _TensorLike = None,
+        fc3_experts_weights: _TensorLike = None, fc3_experts_bias: _TensorLike = None, *, activation_alpha: float = 1.0,
+        activation_beta: float = 0.0, activation_type: str = "relu", k: int = 1, normalize_routing_weights: int = 0,
+        swiglu_fusion: int = 0, swiglu_limit: float = ..., swiglu_limit_after_activation: int = 0,
+        use_sparse_mixer: int = 0
     ) -> Tensor:
         """`com.microsoft::MoE`, opset 1."""
     @overload
     def ms_moe_group_router(
-        self, logits: _TensorLike, expert_bias: _TensorLike, projection_weight: _TensorLike | None = None, *,
+        self, logits: _TensorLike, expert_bias: _TensorLike, projection_weight: _TensorLike = None, *,
         group_topk: int = 2, n_group: int = 1, router_sentinel: float = -10000.0, top_k: int = ..., topk_group: int = 1
     ) -> Tensor: ...
     @overload
     def ms_moe_group_router(
-        self, logits: _TensorLike, expert_bias: _TensorLike, projection_weight: _TensorLike | None = None, *,
-        outputs: int, group_topk: int = 2, n_group: int = 1, router_sentinel: float = -10000.0, top_k: int = ...,
-        topk_group: int = 1
+        self, logits: _TensorLike, expert_bias: _TensorLike, projection_weight: _TensorLike = None, *, outputs: int,
+        group_topk: int = 2, n_group: int = 1, router_sentinel: float = -10000.0, top_k: int = ..., topk_group: int = 1
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::MoEGroupRouter`, opset 1."""
     def ms_moe_packed(
         self, input: _TensorLike, router_probs: _TensorLike, gate_experts_weights: _TensorLike,
-        up_experts_weights: _TensorLike | None, down_experts_weights: _TensorLike,
-        router_weights: _TensorLike | None = None, *, activation_type: str = "swiglu", down_type: int = ...,
-        gate_type: int = ..., k: int = 1, normalize_routing_weights: int = 1, routed_scaling_factor: float = 1.0,
-        routing_epsilon: float = 0.0, up_type: int = -1
+        up_experts_weights: _TensorLike, down_experts_weights: _TensorLike, router_weights: _TensorLike = None, *,
+        activation_type: str = "swiglu", down_type: int = ..., gate_type: int = ..., k: int = 1,
+        normalize_routing_weights: int = 1, routed_scaling_factor: float = 1.0, routing_epsilon: float = 0.0,
+        up_type: int = -1
     ) -> Tensor:
         """`com.microsoft::MoEPacked`, opset 1."""
     def ms_mrotary_embedding(
@@ -1258,56 +1223,51 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::MRotaryEmbedding`, opset 1."""
     def ms_mul_integer(
-        self, a: _TensorLike, a_zero_point: _TensorLike | None, b: _TensorLike, b_zero_point: _TensorLike | None = None
+        self, a: _TensorLike, a_zero_point: _TensorLike, b: _TensorLike, b_zero_point: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::MulInteger`, opset 1."""
     @overload
     def ms_multi_head_attention(
-        self, query: _TensorLike, key: _TensorLike | None = None, value: _TensorLike | None = None,
-        bias: _TensorLike | None = None, key_padding_mask: _TensorLike | None = None,
-        attention_bias: _TensorLike | None = None, past_key: _TensorLike | None = None,
-        past_value: _TensorLike | None = None, past_sequence_length: _TensorLike | None = None,
-        cache_indirection: _TensorLike | None = None, *, mask_filter_value: float = ..., num_heads: int = ...,
-        scale: float = ..., unidirectional: int = 0
+        self, query: _TensorLike, key: _TensorLike = None, value: _TensorLike = None, bias: _TensorLike = None,
+        key_padding_mask: _TensorLike = None, attention_bias: _TensorLike = None, past_key: _TensorLike = None,
+        past_value: _TensorLike = None, past_sequence_length: _TensorLike = None, cache_indirection: _TensorLike = None,
+        *, mask_filter_value: float = ..., num_heads: int = ..., scale: float = ..., unidirectional: int = 0
     ) -> Tensor: ...
     @overload
     def ms_multi_head_attention(
-        self, query: _TensorLike, key: _TensorLike | None = None, value: _TensorLike | None = None,
-        bias: _TensorLike | None = None, key_padding_mask: _TensorLike | None = None,
-        attention_bias: _TensorLike | None = None, past_key: _TensorLike | None = None,
-        past_value: _TensorLike | None = None, past_sequence_length: _TensorLike | None = None,
-        cache_indirection: _TensorLike | None = None, *, outputs: int, mask_filter_value: float = ...,
-        num_heads: int = ..., scale: float = ..., unidirectional: int = 0
+        self, query: _TensorLike, key: _TensorLike = None, value: _TensorLike = None, bias: _TensorLike = None,
+        key_padding_mask: _TensorLike = None, attention_bias: _TensorLike = None, past_key: _TensorLike = None,
+        past_value: _TensorLike = None, past_sequence_length: _TensorLike = None, cache_indirection: _TensorLike = None,
+        *, outputs: int, mask_filter_value: float = ..., num_heads: int = ..., scale: float = ...,
+        unidirectional: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::MultiHeadAttention`, opset 1."""
     def ms_murmur_hash3(self, x: _TensorLike, *, positive: int = 1, seed: int = 0) -> Tensor:
         """`com.microsoft::MurmurHash3`, opset 1."""
     @overload
     def ms_ngram_hash_mapping(
-        self, input_ids: _TensorLike, multipliers: _TensorLike, vocab_sizes: _TensorLike,
-        past_ids: _TensorLike | None = None, head_offsets: _TensorLike | None = None,
-        eos_token_id: _TensorLike | None = None, segment_ids: _TensorLike | None = None, *, max_ngram_size: int = ...,
-        n_head_per_ngram: int = ..., pad_id: int = ..., reset_on_eos: int = 0
+        self, input_ids: _TensorLike, multipliers: _TensorLike, vocab_sizes: _TensorLike, past_ids: _TensorLike = None,
+        head_offsets: _TensorLike = None, eos_token_id: _TensorLike = None, segment_ids: _TensorLike = None, *,
+        max_ngram_size: int = ..., n_head_per_ngram: int = ..., pad_id: int = ..., reset_on_eos: int = 0
     ) -> Tensor: ...
     @overload
     def ms_ngram_hash_mapping(
-        self, input_ids: _TensorLike, multipliers: _TensorLike, vocab_sizes: _TensorLike,
-        past_ids: _TensorLike | None = None, head_offsets: _TensorLike | None = None,
-        eos_token_id: _TensorLike | None = None, segment_ids: _TensorLike | None = None, *, outputs: int,
-        max_ngram_size: int = ..., n_head_per_ngram: int = ..., pad_id: int = ..., reset_on_eos: int = 0
+        self, input_ids: _TensorLike, multipliers: _TensorLike, vocab_sizes: _TensorLike, past_ids: _TensorLike = None,
+        head_offsets: _TensorLike = None, eos_token_id: _TensorLike = None, segment_ids: _TensorLike = None, *,
+        outputs: int, max_ngram_size: int = ..., n_head_per_ngram: int = ..., pad_id: int = ..., reset_on_eos: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::NGramHashMapping`, opset 1."""
     def ms_ngram_repeat_block(self, input_ids: _TensorLike, scores: _TensorLike, *, ngram_size: int = ...) -> Tensor:
         """`com.microsoft::NGramRepeatBlock`, opset 1."""
     def ms_nhwc_conv(
-        self, x: _TensorLike, w: _TensorLike, b: _TensorLike | None = None, *, auto_pad: str = "NOTSET",
+        self, x: _TensorLike, w: _TensorLike, b: _TensorLike = None, *, auto_pad: str = "NOTSET",
         dilations: int | Sequence[int] = ..., group: int = 1, kernel_shape: int | Sequence[int] = ...,
         pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`com.microsoft::NhwcConv`, opset 1."""
     def ms_nhwc_fused_conv(
-        self, x: _TensorLike, w: _TensorLike, b: _TensorLike | None = None, z: _TensorLike | None = None, *,
-        activation: str = ..., activation_params: float | Sequence[float] = ..., auto_pad: str = "NOTSET",
+        self, x: _TensorLike, w: _TensorLike, b: _TensorLike = None, z: _TensorLike = None, *, activation: str = ...,
+        activation_params: float | Sequence[float] = ..., auto_pad: str = "NOTSET",
         dilations: int | Sequence[int] = ..., group: int = 1, kernel_shape: int | Sequence[int] = ...,
         pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
@@ -1319,64 +1279,62 @@ class Graph(gs.Graph):
         """`com.microsoft::NhwcMaxPool`, opset 1."""
     def ms_packed_attention(
         self, input: _TensorLike, weights: _TensorLike, bias: _TensorLike, token_offset: _TensorLike,
-        cumulative_sequence_length: _TensorLike, attention_bias: _TensorLike | None = None, *, num_heads: int = ...,
+        cumulative_sequence_length: _TensorLike, attention_bias: _TensorLike = None, *, num_heads: int = ...,
         qkv_hidden_sizes: int | Sequence[int] = ..., scale: float = ...
     ) -> Tensor:
         """`com.microsoft::PackedAttention`, opset 1."""
     def ms_packed_multi_head_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, bias: _TensorLike | None,
-        token_offset: _TensorLike, cumulative_sequence_length: _TensorLike, attention_bias: _TensorLike | None = None,
-        *, mask_filter_value: float = ..., num_heads: int = ..., scale: float = ...
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, bias: _TensorLike, token_offset: _TensorLike,
+        cumulative_sequence_length: _TensorLike, attention_bias: _TensorLike = None, *, mask_filter_value: float = ...,
+        num_heads: int = ..., scale: float = ...
     ) -> Tensor:
         """`com.microsoft::PackedMultiHeadAttention`, opset 1."""
     def ms_packed_sparse_attention_indexer(
-        self, query: _TensorLike, key: _TensorLike | None, query_norm_weight: _TensorLike, key_norm_weight: _TensorLike,
+        self, query: _TensorLike, key: _TensorLike, query_norm_weight: _TensorLike, key_norm_weight: _TensorLike,
         cos_cache: _TensorLike, sin_cache: _TensorLike, cumulative_sequence_lengths: _TensorLike,
-        past_sequence_lengths: _TensorLike, gate: _TensorLike | None, position_bias: _TensorLike | None,
-        head_weights: _TensorLike | None, position_ids: _TensorLike | None, past_key_state: _TensorLike,
-        past_kv_buffer: _TensorLike, past_gate_buffer: _TensorLike | None, past_state_lengths: _TensorLike,
-        state_update_capture_count: _TensorLike | None = None, state_update_active: _TensorLike | None = None,
-        indexshare_mode: _TensorLike | None = None, merged_indices: _TensorLike | None = None,
-        merged_counts: _TensorLike | None = None, merged_status: _TensorLike | None = None, *, outputs: int = ...,
-        compress_ratio: int = ..., epsilon: float = 1e-06, head_weight_scale: float = ..., index_topk: int = ...,
-        indexshare_state_policy: str = "default", max_output_entries: int = 0, policy_mode: str = ...,
-        scale: float = ..., state_capacity: int = ..., state_update_capacity: int = 0, token_budget: int = ...
+        past_sequence_lengths: _TensorLike, gate: _TensorLike, position_bias: _TensorLike, head_weights: _TensorLike,
+        position_ids: _TensorLike, past_key_state: _TensorLike, past_kv_buffer: _TensorLike,
+        past_gate_buffer: _TensorLike, past_state_lengths: _TensorLike, state_update_capture_count: _TensorLike = None,
+        state_update_active: _TensorLike = None, indexshare_mode: _TensorLike = None,
+        merged_indices: _TensorLike = None, merged_counts: _TensorLike = None, merged_status: _TensorLike = None, *,
+        outputs: int = ..., compress_ratio: int = ..., epsilon: float = 1e-06, head_weight_scale: float = ...,
+        index_topk: int = ..., indexshare_state_policy: str = "default", max_output_entries: int = 0,
+        policy_mode: str = ..., scale: float = ..., state_capacity: int = ..., state_update_capacity: int = 0,
+        token_budget: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::PackedSparseAttentionIndexer`, opset 1."""
     def ms_packed_sparse_attention_indexer_merge(
         self, base_indices: _TensorLike, base_counts: _TensorLike, base_row_indices: _TensorLike,
-        range_starts: _TensorLike | None = None, range_ends: _TensorLike | None = None,
-        additional_indices: _TensorLike | None = None, additional_counts: _TensorLike | None = None, *,
-        outputs: int = ..., max_output_entries: int = ..., policy_mode: str = ...
+        range_starts: _TensorLike = None, range_ends: _TensorLike = None, additional_indices: _TensorLike = None,
+        additional_counts: _TensorLike = None, *, outputs: int = ..., max_output_entries: int = ...,
+        policy_mode: str = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::PackedSparseAttentionIndexerMerge`, opset 1."""
     def ms_pad(
-        self, data: _TensorLike, pads: _TensorLike, value: _TensorLike | None = None, *, mode: str = "constant"
+        self, data: _TensorLike, pads: _TensorLike, value: _TensorLike = None, *, mode: str = "constant"
     ) -> Tensor:
         """`com.microsoft::Pad`, opset 1."""
     @overload
     def ms_paged_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, key_cache: _TensorLike,
-        value_cache: _TensorLike | None, cumulative_sequence_length: _TensorLike, past_seqlens: _TensorLike,
-        block_table: _TensorLike, cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        slot_mapping: _TensorLike | None = None, head_sink: _TensorLike | None = None,
-        q_norm_weight: _TensorLike | None = None, k_norm_weight: _TensorLike | None = None,
-        k_scale: _TensorLike | None = None, v_scale: _TensorLike | None = None,
-        attention_metadata: _TensorLike | None = None, *, do_rotary: int = ..., is_causal: int = 1,
-        k_cache_dtype: str = "", k_quant_type: str = "NONE", kv_cache_layout: str = "SEPARATE", kv_num_heads: int = ...,
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, key_cache: _TensorLike,
+        value_cache: _TensorLike, cumulative_sequence_length: _TensorLike, past_seqlens: _TensorLike,
+        block_table: _TensorLike, cos_cache: _TensorLike = None, sin_cache: _TensorLike = None,
+        slot_mapping: _TensorLike = None, head_sink: _TensorLike = None, q_norm_weight: _TensorLike = None,
+        k_norm_weight: _TensorLike = None, k_scale: _TensorLike = None, v_scale: _TensorLike = None,
+        attention_metadata: _TensorLike = None, *, do_rotary: int = ..., is_causal: int = 1, k_cache_dtype: str = "",
+        k_quant_type: str = "NONE", kv_cache_layout: str = "SEPARATE", kv_num_heads: int = ...,
         local_window_size: int = -1, num_heads: int = ..., qk_norm_epsilon: float = ..., rotary_interleaved: int = ...,
         rotary_offset: int = ..., scale: float = ..., softcap: float = ..., v_cache_dtype: str = "",
         v_head_size: int = ..., v_quant_type: str = "NONE"
     ) -> Tensor: ...
     @overload
     def ms_paged_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, key_cache: _TensorLike,
-        value_cache: _TensorLike | None, cumulative_sequence_length: _TensorLike, past_seqlens: _TensorLike,
-        block_table: _TensorLike, cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        slot_mapping: _TensorLike | None = None, head_sink: _TensorLike | None = None,
-        q_norm_weight: _TensorLike | None = None, k_norm_weight: _TensorLike | None = None,
-        k_scale: _TensorLike | None = None, v_scale: _TensorLike | None = None,
-        attention_metadata: _TensorLike | None = None, *, outputs: int, do_rotary: int = ..., is_causal: int = 1,
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, key_cache: _TensorLike,
+        value_cache: _TensorLike, cumulative_sequence_length: _TensorLike, past_seqlens: _TensorLike,
+        block_table: _TensorLike, cos_cache: _TensorLike = None, sin_cache: _TensorLike = None,
+        slot_mapping: _TensorLike = None, head_sink: _TensorLike = None, q_norm_weight: _TensorLike = None,
+        k_norm_weight: _TensorLike = None, k_scale: _TensorLike = None, v_scale: _TensorLike = None,
+        attention_metadata: _TensorLike = None, *, outputs: int, do_rotary: int = ..., is_causal: int = 1,
         k_cache_dtype: str = "", k_quant_type: str = "NONE", kv_cache_layout: str = "SEPARATE", kv_num_heads: int = ...,
         local_window_size: int = -1, num_heads: int = ..., qk_norm_epsilon: float = ..., rotary_interleaved: int = ...,
         rotary_offset: int = ..., scale: float = ..., softcap: float = ..., v_cache_dtype: str = "",
@@ -1386,47 +1344,46 @@ class Graph(gs.Graph):
     @overload
     def ms_qattention(
         self, input: _TensorLike, weight: _TensorLike, bias: _TensorLike, input_scale: _TensorLike,
-        weight_scale: _TensorLike, mask_index: _TensorLike | None = None, input_zero_point: _TensorLike | None = None,
-        weight_zero_point: _TensorLike | None = None, past: _TensorLike | None = None, *, do_rotary: int = ...,
+        weight_scale: _TensorLike, mask_index: _TensorLike = None, input_zero_point: _TensorLike = None,
+        weight_zero_point: _TensorLike = None, past: _TensorLike = None, *, do_rotary: int = ...,
         mask_filter_value: float = ..., num_heads: int = ..., past_present_share_buffer: int = ..., scale: float = ...,
         unidirectional: int = 0
     ) -> Tensor: ...
     @overload
     def ms_qattention(
         self, input: _TensorLike, weight: _TensorLike, bias: _TensorLike, input_scale: _TensorLike,
-        weight_scale: _TensorLike, mask_index: _TensorLike | None = None, input_zero_point: _TensorLike | None = None,
-        weight_zero_point: _TensorLike | None = None, past: _TensorLike | None = None, *, outputs: int,
-        do_rotary: int = ..., mask_filter_value: float = ..., num_heads: int = ...,
-        past_present_share_buffer: int = ..., scale: float = ..., unidirectional: int = 0
+        weight_scale: _TensorLike, mask_index: _TensorLike = None, input_zero_point: _TensorLike = None,
+        weight_zero_point: _TensorLike = None, past: _TensorLike = None, *, outputs: int, do_rotary: int = ...,
+        mask_filter_value: float = ..., num_heads: int = ..., past_present_share_buffer: int = ..., scale: float = ...,
+        unidirectional: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::QAttention`, opset 1."""
     def ms_qembed_layer_normalization(
-        self, input_ids: _TensorLike, segment_ids: _TensorLike | None, word_embedding_quant: _TensorLike,
-        position_embedding_quant: _TensorLike, segment_embedding: _TensorLike | None, gamma_quant: _TensorLike,
-        beta_quant: _TensorLike, mask: _TensorLike | None, word_embedding_scale: _TensorLike,
-        position_embedding_scale: _TensorLike, segment_embedding_scale: _TensorLike | None, gamma_scale: _TensorLike,
+        self, input_ids: _TensorLike, segment_ids: _TensorLike, word_embedding_quant: _TensorLike,
+        position_embedding_quant: _TensorLike, segment_embedding: _TensorLike, gamma_quant: _TensorLike,
+        beta_quant: _TensorLike, mask: _TensorLike, word_embedding_scale: _TensorLike,
+        position_embedding_scale: _TensorLike, segment_embedding_scale: _TensorLike, gamma_scale: _TensorLike,
         beta_scale: _TensorLike, word_embedding_zero_point: _TensorLike, position_embedding_zero_point: _TensorLike,
-        segment_embedding_zero_point: _TensorLike | None, gamma_zero_point: _TensorLike, beta_zero_point: _TensorLike,
-        *, outputs: int = ..., epsilon: float = 1e-12
+        segment_embedding_zero_point: _TensorLike, gamma_zero_point: _TensorLike, beta_zero_point: _TensorLike, *,
+        outputs: int = ..., epsilon: float = 1e-12
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::QEmbedLayerNormalization`, opset 1."""
     def ms_qgemm(
         self, a: _TensorLike, a_scale: _TensorLike, a_zero_point: _TensorLike, b: _TensorLike, b_scale: _TensorLike,
-        b_zero_point: _TensorLike, c: _TensorLike | None = None, y_scale: _TensorLike | None = None,
-        y_zero_point: _TensorLike | None = None, *, alpha: float = 1.0, transA: int = 0, transB: int = 0
+        b_zero_point: _TensorLike, c: _TensorLike = None, y_scale: _TensorLike = None, y_zero_point: _TensorLike = None,
+        *, alpha: float = 1.0, transA: int = 0, transB: int = 0
     ) -> Tensor:
         """`com.microsoft::QGemm`, opset 1."""
     def ms_qlinear_add(
-        self, a: _TensorLike, a_scale: _TensorLike, a_zero_point: _TensorLike | None, b: _TensorLike,
-        b_scale: _TensorLike, b_zero_point: _TensorLike | None, c_scale: _TensorLike,
-        c_zero_point: _TensorLike | None = None
+        self, a: _TensorLike, a_scale: _TensorLike, a_zero_point: _TensorLike, b: _TensorLike, b_scale: _TensorLike,
+        b_zero_point: _TensorLike, c_scale: _TensorLike, c_zero_point: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::QLinearAdd`, opset 1."""
     def ms_qlinear_average_pool(
-        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike | None, y_scale: _TensorLike,
-        y_zero_point: _TensorLike | None = None, *, auto_pad: str = "NOTSET", ceil_mode: int = 0,
-        channels_last: int = 0, count_include_pad: int = 0, kernel_shape: int | Sequence[int] = ...,
-        pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
+        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike, y_scale: _TensorLike,
+        y_zero_point: _TensorLike = None, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, channels_last: int = 0,
+        count_include_pad: int = 0, kernel_shape: int | Sequence[int] = ..., pads: int | Sequence[int] = ...,
+        strides: int | Sequence[int] = ...
     ) -> Tensor:
         """`com.microsoft::QLinearAveragePool`, opset 1."""
     def ms_qlinear_concat(
@@ -1435,7 +1392,7 @@ class Graph(gs.Graph):
         """`com.microsoft::QLinearConcat`, opset 1."""
     def ms_qlinear_conv(
         self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike, w: _TensorLike, w_scale: _TensorLike,
-        w_zero_point: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike, b: _TensorLike | None = None, *,
+        w_zero_point: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike, b: _TensorLike = None, *,
         auto_pad: str = "NOTSET", channels_last: int = 0, dilations: int | Sequence[int] = ..., group: int = 1,
         kernel_shape: int | Sequence[int] = ..., pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
@@ -1446,29 +1403,27 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::QLinearGlobalAveragePool`, opset 1."""
     def ms_qlinear_leaky_relu(
-        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike | None, y_scale: _TensorLike,
-        y_zero_point: _TensorLike | None = None, *, alpha: float = 0.01
+        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike, y_scale: _TensorLike,
+        y_zero_point: _TensorLike = None, *, alpha: float = 0.01
     ) -> Tensor:
         """`com.microsoft::QLinearLeakyRelu`, opset 1."""
     def ms_qlinear_mul(
-        self, a: _TensorLike, a_scale: _TensorLike, a_zero_point: _TensorLike | None, b: _TensorLike,
-        b_scale: _TensorLike, b_zero_point: _TensorLike | None, c_scale: _TensorLike,
-        c_zero_point: _TensorLike | None = None
+        self, a: _TensorLike, a_scale: _TensorLike, a_zero_point: _TensorLike, b: _TensorLike, b_scale: _TensorLike,
+        b_zero_point: _TensorLike, c_scale: _TensorLike, c_zero_point: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::QLinearMul`, opset 1."""
     def ms_qlinear_reduce_mean(
-        self, data: _TensorLike, data_scale: _TensorLike, data_zero_point: _TensorLike | None,
-        reduced_scale: _TensorLike, reduced_zero_point: _TensorLike | None = None, *, axes: int | Sequence[int] = ...,
-        keepdims: int = ...
+        self, data: _TensorLike, data_scale: _TensorLike, data_zero_point: _TensorLike, reduced_scale: _TensorLike,
+        reduced_zero_point: _TensorLike = None, *, axes: int | Sequence[int] = ..., keepdims: int = ...
     ) -> Tensor:
         """`com.microsoft::QLinearReduceMean`, opset 1."""
     def ms_qlinear_sigmoid(
-        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike | None, y_scale: _TensorLike,
-        y_zero_point: _TensorLike | None = None
+        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike, y_scale: _TensorLike,
+        y_zero_point: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::QLinearSigmoid`, opset 1."""
     def ms_qlinear_softmax(
-        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike | None, y_scale: _TensorLike,
+        self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike, y_scale: _TensorLike,
         y_zero_point: _TensorLike, *, axis: int = -1, opset: int = ...
     ) -> Tensor:
         """`com.microsoft::QLinearSoftmax`, opset 1."""
@@ -1478,32 +1433,28 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::QLinearWhere`, opset 1."""
     def ms_qmoe(
-        self, input: _TensorLike, router_probs: _TensorLike, fc1_experts_weights: _TensorLike,
-        fc1_scales: _TensorLike | None, fc1_experts_bias: _TensorLike | None, fc2_experts_weights: _TensorLike,
-        fc2_scales: _TensorLike | None = None, fc2_experts_bias: _TensorLike | None = None,
-        fc3_experts_weights: _TensorLike | None = None, fc3_scales: _TensorLike | None = None,
-        fc3_experts_bias: _TensorLike | None = None, fc1_zero_points: _TensorLike | None = None,
-        fc2_zero_points: _TensorLike | None = None, fc3_zero_points: _TensorLike | None = None,
-        router_weights: _TensorLike | None = None, fc1_global_scale: _TensorLike | None = None,
-        fc2_global_scale: _TensorLike | None = None, fc1_act_scale: _TensorLike | None = None,
-        fc2_act_scale: _TensorLike | None = None, fc1_act_block_scale: _TensorLike | None = None,
-        fc2_act_block_scale: _TensorLike | None = None, *, accuracy_level: int = 0, activation_alpha: float = 1.0,
-        activation_beta: float = 0.0, activation_type: str = "relu", block_size: int = ..., expert_weight_bits: int = 4,
-        fc1_expert_weight_bits: int = ..., fc2_expert_weight_bits: int = ..., fc3_expert_weight_bits: int = ...,
-        k: int = 1, normalize_routing_weights: int = 0, quant_type: str = "int", swiglu_fusion: int = 0,
-        swiglu_limit: float = ..., swiglu_limit_after_activation: int = 0, use_sparse_mixer: int = 0,
-        weights_prepacked: int = -1
+        self, input: _TensorLike, router_probs: _TensorLike, fc1_experts_weights: _TensorLike, fc1_scales: _TensorLike,
+        fc1_experts_bias: _TensorLike, fc2_experts_weights: _TensorLike, fc2_scales: _TensorLike = None,
+        fc2_experts_bias: _TensorLike = None, fc3_experts_weights: _TensorLike = None, fc3_scales: _TensorLike = None,
+        fc3_experts_bias: _TensorLike = None, fc1_zero_points: _TensorLike = None, fc2_zero_points: _TensorLike = None,
+        fc3_zero_points: _TensorLike = None, router_weights: _TensorLike = None, fc1_global_scale: _TensorLike = None,
+        fc2_global_scale: _TensorLike = None, fc1_act_scale: _TensorLike = None, fc2_act_scale: _TensorLike = None,
+        fc1_act_block_scale: _TensorLike = None, fc2_act_block_scale: _TensorLike = None, *, accuracy_level: int = 0,
+        activation_alpha: float = 1.0, activation_beta: float = 0.0, activation_type: str = "relu",
+        block_size: int = ..., expert_weight_bits: int = 4, fc1_expert_weight_bits: int = ...,
+        fc2_expert_weight_bits: int = ..., fc3_expert_weight_bits: int = ..., k: int = 1,
+        normalize_routing_weights: int = 0, quant_type: str = "int", swiglu_fusion: int = 0, swiglu_limit: float = ...,
+        swiglu_limit_after_activation: int = 0, use_sparse_mixer: int = 0, weights_prepacked: int = -1
     ) -> Tensor:
         """`com.microsoft::QMoE`, opset 1."""
     def ms_qordered_attention(
         self, input: _TensorLike, scale_input: _TensorLike, scale_q_gemm: _TensorLike, scale_k_gemm: _TensorLike,
         scale_v_gemm: _TensorLike, q_weight: _TensorLike, k_weight: _TensorLike, v_weight: _TensorLike,
         scale_q_weight: _TensorLike, scale_k_weight: _TensorLike, scale_v_weight: _TensorLike, q_bias: _TensorLike,
-        k_bias: _TensorLike, v_bias: _TensorLike, scale_qkt_gemm: _TensorLike | None,
-        scale_qkt_softmax: _TensorLike | None, scale_values_gemm: _TensorLike, mask_index: _TensorLike | None = None,
-        past: _TensorLike | None = None, attention_bias: _TensorLike | None = None, *, num_heads: int = ...,
-        order_input: int = ..., order_output: int = ..., order_weight: int = ...,
-        qkv_hidden_sizes: int | Sequence[int] = ..., unidirectional: int = 0
+        k_bias: _TensorLike, v_bias: _TensorLike, scale_qkt_gemm: _TensorLike, scale_qkt_softmax: _TensorLike,
+        scale_values_gemm: _TensorLike, mask_index: _TensorLike = None, past: _TensorLike = None,
+        attention_bias: _TensorLike = None, *, num_heads: int = ..., order_input: int = ..., order_output: int = ...,
+        order_weight: int = ..., qkv_hidden_sizes: int | Sequence[int] = ..., unidirectional: int = 0
     ) -> Tensor:
         """`com.microsoft::QOrderedAttention`, opset 1."""
     def ms_qordered_gelu(
@@ -1511,7 +1462,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::QOrderedGelu`, opset 1."""
     def ms_qordered_layer_normalization(
-        self, x: _TensorLike, scale_x: _TensorLike, scale: _TensorLike, b: _TensorLike | None, scale_y: _TensorLike, *,
+        self, x: _TensorLike, scale_x: _TensorLike, scale: _TensorLike, b: _TensorLike, scale_y: _TensorLike, *,
         axis: int = -1, epsilon: float = 1e-05, order_X: int = 1, order_Y: int = 1
     ) -> Tensor:
         """`com.microsoft::QOrderedLayerNormalization`, opset 1."""
@@ -1526,8 +1477,8 @@ class Graph(gs.Graph):
         """`com.microsoft::QOrderedLongformerAttention`, opset 1."""
     def ms_qordered_matmul(
         self, a: _TensorLike, scale_a: _TensorLike, b: _TensorLike, scale_b: _TensorLike, scale_y: _TensorLike,
-        bias: _TensorLike | None = None, c: _TensorLike | None = None, scale_c: _TensorLike | None = None, *,
-        order_A: int = ..., order_B: int = ..., order_Y: int = ...
+        bias: _TensorLike = None, c: _TensorLike = None, scale_c: _TensorLike = None, *, order_A: int = ...,
+        order_B: int = ..., order_Y: int = ...
     ) -> Tensor:
         """`com.microsoft::QOrderedMatMul`, opset 1."""
     def ms_quantize_bfp(
@@ -1535,7 +1486,7 @@ class Graph(gs.Graph):
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::QuantizeBFP`, opset 1."""
     def ms_quantize_linear(
-        self, x: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike | None = None, *, axis: int = ...
+        self, x: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike = None, *, axis: int = ...
     ) -> Tensor:
         """`com.microsoft::QuantizeLinear`, opset 1."""
     def ms_quantize_with_order(
@@ -1544,7 +1495,7 @@ class Graph(gs.Graph):
         """`com.microsoft::QuantizeWithOrder`, opset 1."""
     def ms_quick_gelu(self, x: _TensorLike, *, alpha: float = 1.702) -> Tensor:
         """`com.microsoft::QuickGelu`, opset 1."""
-    def ms_range(self, start: _TensorLike, limit: _TensorLike, delta: _TensorLike | None = None) -> Tensor:
+    def ms_range(self, start: _TensorLike, limit: _TensorLike, delta: _TensorLike = None) -> Tensor:
         """`com.microsoft::Range`, opset 1."""
     def ms_reduce_sum_integer(
         self, data: _TensorLike, *, axes: int | Sequence[int] = ..., keepdims: int = ...
@@ -1566,14 +1517,13 @@ class Graph(gs.Graph):
     @overload
     def ms_rms_norm_rotary(
         self, x: _TensorLike, scale: _TensorLike, position_ids: _TensorLike, cosine: _TensorLike, sine: _TensorLike,
-        prefill_numerics: _TensorLike | None = None, *, epsilon: float = 1e-06, flatten_batch: int = 0,
-        input_start: int = 0, input_width: int = 0, output_fp16: int = 0, rotary_embedding_dim: int = ...,
-        use_fp32_arithmetic: int = 1
+        prefill_numerics: _TensorLike = None, *, epsilon: float = 1e-06, flatten_batch: int = 0, input_start: int = 0,
+        input_width: int = 0, output_fp16: int = 0, rotary_embedding_dim: int = ..., use_fp32_arithmetic: int = 1
     ) -> Tensor: ...
     @overload
     def ms_rms_norm_rotary(
         self, x: _TensorLike, scale: _TensorLike, position_ids: _TensorLike, cosine: _TensorLike, sine: _TensorLike,
-        prefill_numerics: _TensorLike | None = None, *, outputs: int, epsilon: float = 1e-06, flatten_batch: int = 0,
+        prefill_numerics: _TensorLike = None, *, outputs: int, epsilon: float = 1e-06, flatten_batch: int = 0,
         input_start: int = 0, input_width: int = 0, output_fp16: int = 0, rotary_embedding_dim: int = ...,
         use_fp32_arithmetic: int = 1
     ) -> tuple[Tensor, ...]:
@@ -1593,60 +1543,58 @@ class Graph(gs.Graph):
         """`com.microsoft::SampleOp`, opset 1."""
     @overload
     def ms_sampling(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None,
-        presence_mask: _TensorLike | None = None, seed: _TensorLike | None = None, *, custom: int = 0,
-        decoder: Any = ..., decoder_start_token_id: int = -1, encoder: Any = ..., eos_token_id: int = ...,
-        filter_value: float = -1e+20, init_decoder: Any = ..., min_tokens_to_keep: int = 0, model_type: int = 0,
-        no_repeat_ngram_size: int = 0, pad_token_id: int = ..., presence_penalty: float = 0.0, temperature: float = 1.0,
-        top_p: float = 0.0, vocab_size: int = -1
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike = None,
+        repetition_penalty: _TensorLike = None, vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None,
+        attention_mask: _TensorLike = None, presence_mask: _TensorLike = None, seed: _TensorLike = None, *,
+        custom: int = 0, decoder: Any = ..., decoder_start_token_id: int = -1, encoder: Any = ...,
+        eos_token_id: int = ..., filter_value: float = -1e+20, init_decoder: Any = ..., min_tokens_to_keep: int = 0,
+        model_type: int = 0, no_repeat_ngram_size: int = 0, pad_token_id: int = ..., presence_penalty: float = 0.0,
+        temperature: float = 1.0, top_p: float = 0.0, vocab_size: int = -1
     ) -> Tensor: ...
     @overload
     def ms_sampling(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None,
-        presence_mask: _TensorLike | None = None, seed: _TensorLike | None = None, *, outputs: int, custom: int = 0,
-        decoder: Any = ..., decoder_start_token_id: int = -1, encoder: Any = ..., eos_token_id: int = ...,
-        filter_value: float = -1e+20, init_decoder: Any = ..., min_tokens_to_keep: int = 0, model_type: int = 0,
-        no_repeat_ngram_size: int = 0, pad_token_id: int = ..., presence_penalty: float = 0.0, temperature: float = 1.0,
-        top_p: float = 0.0, vocab_size: int = -1
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike = None,
+        repetition_penalty: _TensorLike = None, vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None,
+        attention_mask: _TensorLike = None, presence_mask: _TensorLike = None, seed: _TensorLike = None, *,
+        outputs: int, custom: int = 0, decoder: Any = ..., decoder_start_token_id: int = -1, encoder: Any = ...,
+        eos_token_id: int = ..., filter_value: float = -1e+20, init_decoder: Any = ..., min_tokens_to_keep: int = 0,
+        model_type: int = 0, no_repeat_ngram_size: int = 0, pad_token_id: int = ..., presence_penalty: float = 0.0,
+        temperature: float = 1.0, top_p: float = 0.0, vocab_size: int = -1
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::Sampling`, opset 1."""
-    def ms_scaled_silu(self, x: _TensorLike, scale: _TensorLike | None = None, *, alpha: float = 1.0) -> Tensor:
+    def ms_scaled_silu(self, x: _TensorLike, scale: _TensorLike = None, *, alpha: float = 1.0) -> Tensor:
         """`com.microsoft::ScaledSiLU`, opset 1."""
     @overload
     def ms_skip_group_norm(
-        self, x: _TensorLike, gamma: _TensorLike, beta: _TensorLike, skip: _TensorLike, bias: _TensorLike | None = None,
-        *, activation: int = ..., channels_last: int = 1, epsilon: float = 1e-05, groups: int = ...
+        self, x: _TensorLike, gamma: _TensorLike, beta: _TensorLike, skip: _TensorLike, bias: _TensorLike = None, *,
+        activation: int = ..., channels_last: int = 1, epsilon: float = 1e-05, groups: int = ...
     ) -> Tensor: ...
     @overload
     def ms_skip_group_norm(
-        self, x: _TensorLike, gamma: _TensorLike, beta: _TensorLike, skip: _TensorLike, bias: _TensorLike | None = None,
-        *, outputs: int, activation: int = ..., channels_last: int = 1, epsilon: float = 1e-05, groups: int = ...
+        self, x: _TensorLike, gamma: _TensorLike, beta: _TensorLike, skip: _TensorLike, bias: _TensorLike = None, *,
+        outputs: int, activation: int = ..., channels_last: int = 1, epsilon: float = 1e-05, groups: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SkipGroupNorm`, opset 1."""
     @overload
     def ms_skip_layer_normalization(
-        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, beta: _TensorLike | None = None,
-        bias: _TensorLike | None = None, *, epsilon: float = 1e-12
+        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, beta: _TensorLike = None,
+        bias: _TensorLike = None, *, epsilon: float = 1e-12
     ) -> Tensor: ...
     @overload
     def ms_skip_layer_normalization(
-        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, beta: _TensorLike | None = None,
-        bias: _TensorLike | None = None, *, outputs: int, epsilon: float = 1e-12
+        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, beta: _TensorLike = None,
+        bias: _TensorLike = None, *, outputs: int, epsilon: float = 1e-12
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SkipLayerNormalization`, opset 1."""
     @overload
     def ms_skip_simplified_layer_normalization(
-        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, bias: _TensorLike | None = None, *,
+        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, bias: _TensorLike = None, *,
         epsilon: float = 1e-12
     ) -> Tensor: ...
     @overload
     def ms_skip_simplified_layer_normalization(
-        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, bias: _TensorLike | None = None, *,
-        outputs: int, epsilon: float = 1e-12
+        self, input: _TensorLike, skip: _TensorLike, gamma: _TensorLike, bias: _TensorLike = None, *, outputs: int,
+        epsilon: float = 1e-12
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SkipSimplifiedLayerNormalization`, opset 1."""
     def ms_snpe(
@@ -1655,35 +1603,32 @@ class Graph(gs.Graph):
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::Snpe`, opset 1."""
     def ms_sparse_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, past_key: _TensorLike,
-        past_value: _TensorLike, block_row_indices: _TensorLike, block_col_indices: _TensorLike,
-        total_sequence_length: _TensorLike, key_total_sequence_lengths: _TensorLike,
-        cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None, *, outputs: int = ...,
-        do_rotary: int = ..., kv_num_heads: int = ..., num_heads: int = ..., rotary_interleaved: int = ...,
-        scale: float = ..., sparse_block_size: int = ...
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, past_key: _TensorLike, past_value: _TensorLike,
+        block_row_indices: _TensorLike, block_col_indices: _TensorLike, total_sequence_length: _TensorLike,
+        key_total_sequence_lengths: _TensorLike, cos_cache: _TensorLike = None, sin_cache: _TensorLike = None, *,
+        outputs: int = ..., do_rotary: int = ..., kv_num_heads: int = ..., num_heads: int = ...,
+        rotary_interleaved: int = ..., scale: float = ..., sparse_block_size: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SparseAttention`, opset 1."""
     def ms_sparse_attention_indexer(
-        self, query: _TensorLike, key: _TensorLike | None, query_norm_weight: _TensorLike, key_norm_weight: _TensorLike,
-        cos_cache: _TensorLike, sin_cache: _TensorLike, mask: _TensorLike | None, past_key: _TensorLike,
-        gate: _TensorLike | None = None, position_bias: _TensorLike | None = None,
-        head_weights: _TensorLike | None = None, position_ids: _TensorLike | None = None,
-        past_sequence_length: _TensorLike | None = None, past_proj_buffer: _TensorLike | None = None, *,
-        outputs: int = ..., compress_ratio: int = ..., epsilon: float = 1e-06, head_weight_scale: float = ...,
-        index_topk: int = ..., policy_mode: str = ..., scale: float = ..., token_budget: int = ...
+        self, query: _TensorLike, key: _TensorLike, query_norm_weight: _TensorLike, key_norm_weight: _TensorLike,
+        cos_cache: _TensorLike, sin_cache: _TensorLike, mask: _TensorLike, past_key: _TensorLike,
+        gate: _TensorLike = None, position_bias: _TensorLike = None, head_weights: _TensorLike = None,
+        position_ids: _TensorLike = None, past_sequence_length: _TensorLike = None,
+        past_proj_buffer: _TensorLike = None, *, outputs: int = ..., compress_ratio: int = ..., epsilon: float = 1e-06,
+        head_weight_scale: float = ..., index_topk: int = ..., policy_mode: str = ..., scale: float = ...,
+        token_budget: int = ...
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SparseAttentionIndexer`, opset 1."""
     @overload
     def ms_sparse_paged_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, key_cache: _TensorLike,
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, key_cache: _TensorLike,
         value_cache: _TensorLike, cumulative_sequence_length: _TensorLike, past_seqlens: _TensorLike,
-        block_table: _TensorLike, slot_mapping: _TensorLike | None, selected_indices: _TensorLike,
-        selected_counts: _TensorLike, auxiliary_key: _TensorLike | None = None,
-        auxiliary_value: _TensorLike | None = None, auxiliary_lengths: _TensorLike | None = None,
-        cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        head_sink: _TensorLike | None = None, q_norm_weight: _TensorLike | None = None,
-        k_norm_weight: _TensorLike | None = None, k_scale: _TensorLike | None = None,
-        v_scale: _TensorLike | None = None, attention_metadata: _TensorLike | None = None, *,
+        block_table: _TensorLike, slot_mapping: _TensorLike, selected_indices: _TensorLike,
+        selected_counts: _TensorLike, auxiliary_key: _TensorLike = None, auxiliary_value: _TensorLike = None,
+        auxiliary_lengths: _TensorLike = None, cos_cache: _TensorLike = None, sin_cache: _TensorLike = None,
+        head_sink: _TensorLike = None, q_norm_weight: _TensorLike = None, k_norm_weight: _TensorLike = None,
+        k_scale: _TensorLike = None, v_scale: _TensorLike = None, attention_metadata: _TensorLike = None, *,
         attention_mode: str = "selected_only", auxiliary_cache_layout: str = "contiguous", auxiliary_kv_shared: int = 0,
         do_rotary: int = 0, is_causal: int = 1, k_quant_type: str = "NONE", kv_num_heads: int = ...,
         local_window_size: int = -1, num_heads: int = ..., qk_norm_epsilon: float = 1e-06, rotary_interleaved: int = 0,
@@ -1692,20 +1637,18 @@ class Graph(gs.Graph):
     ) -> Tensor: ...
     @overload
     def ms_sparse_paged_attention(
-        self, query: _TensorLike, key: _TensorLike | None, value: _TensorLike | None, key_cache: _TensorLike,
+        self, query: _TensorLike, key: _TensorLike, value: _TensorLike, key_cache: _TensorLike,
         value_cache: _TensorLike, cumulative_sequence_length: _TensorLike, past_seqlens: _TensorLike,
-        block_table: _TensorLike, slot_mapping: _TensorLike | None, selected_indices: _TensorLike,
-        selected_counts: _TensorLike, auxiliary_key: _TensorLike | None = None,
-        auxiliary_value: _TensorLike | None = None, auxiliary_lengths: _TensorLike | None = None,
-        cos_cache: _TensorLike | None = None, sin_cache: _TensorLike | None = None,
-        head_sink: _TensorLike | None = None, q_norm_weight: _TensorLike | None = None,
-        k_norm_weight: _TensorLike | None = None, k_scale: _TensorLike | None = None,
-        v_scale: _TensorLike | None = None, attention_metadata: _TensorLike | None = None, *, outputs: int,
-        attention_mode: str = "selected_only", auxiliary_cache_layout: str = "contiguous", auxiliary_kv_shared: int = 0,
-        do_rotary: int = 0, is_causal: int = 1, k_quant_type: str = "NONE", kv_num_heads: int = ...,
-        local_window_size: int = -1, num_heads: int = ..., qk_norm_epsilon: float = 1e-06, rotary_interleaved: int = 0,
-        rotary_offset: int = 0, scale: float = ..., selected_kv_source: str = "main", softcap: float = ...,
-        v_quant_type: str = "NONE"
+        block_table: _TensorLike, slot_mapping: _TensorLike, selected_indices: _TensorLike,
+        selected_counts: _TensorLike, auxiliary_key: _TensorLike = None, auxiliary_value: _TensorLike = None,
+        auxiliary_lengths: _TensorLike = None, cos_cache: _TensorLike = None, sin_cache: _TensorLike = None,
+        head_sink: _TensorLike = None, q_norm_weight: _TensorLike = None, k_norm_weight: _TensorLike = None,
+        k_scale: _TensorLike = None, v_scale: _TensorLike = None, attention_metadata: _TensorLike = None, *,
+        outputs: int, attention_mode: str = "selected_only", auxiliary_cache_layout: str = "contiguous",
+        auxiliary_kv_shared: int = 0, do_rotary: int = 0, is_causal: int = 1, k_quant_type: str = "NONE",
+        kv_num_heads: int = ..., local_window_size: int = -1, num_heads: int = ..., qk_norm_epsilon: float = 1e-06,
+        rotary_interleaved: int = 0, rotary_offset: int = 0, scale: float = ..., selected_kv_source: str = "main",
+        softcap: float = ..., v_quant_type: str = "NONE"
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SparsePagedAttention`, opset 1."""
     def ms_sparse_to_dense_matmul(
@@ -1718,8 +1661,8 @@ class Graph(gs.Graph):
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::SpeculativePrefixCommit`, opset 1."""
     def ms_swiglu(
-        self, gate: _TensorLike, up: _TensorLike | None = None, *, activation_alpha: float = 1.0,
-        activation_beta: float = 0.0, limit: float = 0.0, round_activation: int = 0
+        self, gate: _TensorLike, up: _TensorLike = None, *, activation_alpha: float = 1.0, activation_beta: float = 0.0,
+        limit: float = 0.0, round_activation: int = 0
     ) -> Tensor:
         """`com.microsoft::SwiGLU`, opset 1."""
     def ms_tokenizer(
@@ -1728,56 +1671,52 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`com.microsoft::Tokenizer`, opset 1."""
     def ms_torch_embedding(
-        self, weight: _TensorLike, indices: _TensorLike, padding_idx: _TensorLike | None = None,
-        scale_grad_by_freq: _TensorLike | None = None
+        self, weight: _TensorLike, indices: _TensorLike, padding_idx: _TensorLike = None,
+        scale_grad_by_freq: _TensorLike = None
     ) -> Tensor:
         """`com.microsoft::TorchEmbedding`, opset 1."""
     def ms_transpose_matmul(
         self, a: _TensorLike, b: _TensorLike, *, alpha: float = 1.0, transA: int = 0, transB: int = 0
     ) -> Tensor:
         """`com.microsoft::TransposeMatMul`, opset 1."""
-    def ms_trilu(self, x: _TensorLike, k: _TensorLike | None = None, *, upper: int = 1) -> Tensor:
+    def ms_trilu(self, x: _TensorLike, k: _TensorLike = None, *, upper: int = 1) -> Tensor:
         """`com.microsoft::Trilu`, opset 1."""
     def ms_unfold_tensor(self, input: _TensorLike, *, dim: int = -1, size: int = ..., step: int = 1) -> Tensor:
         """`com.microsoft::UnfoldTensor`, opset 1."""
     def ms_unique(self, x: _TensorLike, *, outputs: int = ...) -> tuple[Tensor, ...]:
         """`com.microsoft::Unique`, opset 1."""
     def ms_varlen_causal_conv_with_state(
-        self, input: _TensorLike, weight: _TensorLike, cumulative_sequence_length: _TensorLike,
-        bias: _TensorLike | None, initial_state: _TensorLike, capture_count: _TensorLike | None = None,
-        kernel_delta: _TensorLike | None = None, previous_mask: _TensorLike | None = None, *, outputs: int = ...,
-        activation: str = "none", delta_offset: int = 0, dilation: int = 1, group_size: int = 1,
-        state_update_capacity: int = 0
+        self, input: _TensorLike, weight: _TensorLike, cumulative_sequence_length: _TensorLike, bias: _TensorLike,
+        initial_state: _TensorLike, capture_count: _TensorLike = None, kernel_delta: _TensorLike = None,
+        previous_mask: _TensorLike = None, *, outputs: int = ..., activation: str = "none", delta_offset: int = 0,
+        dilation: int = 1, group_size: int = 1, state_update_capacity: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::VarlenCausalConvWithState`, opset 1."""
     @overload
     def ms_varlen_ngram_hash_mapping(
         self, input_ids: _TensorLike, multipliers: _TensorLike, vocab_sizes: _TensorLike,
-        cumulative_sequence_length: _TensorLike, past_ids: _TensorLike | None = None,
-        head_offsets: _TensorLike | None = None, eos_token_id: _TensorLike | None = None,
-        segment_ids: _TensorLike | None = None, past_segment_ids: _TensorLike | None = None,
-        capture_count: _TensorLike | None = None, *, max_ngram_size: int = ..., n_head_per_ngram: int = ...,
-        pad_id: int = ..., reset_on_eos: int = 0, state_update_capacity: int = 0
+        cumulative_sequence_length: _TensorLike, past_ids: _TensorLike = None, head_offsets: _TensorLike = None,
+        eos_token_id: _TensorLike = None, segment_ids: _TensorLike = None, past_segment_ids: _TensorLike = None,
+        capture_count: _TensorLike = None, *, max_ngram_size: int = ..., n_head_per_ngram: int = ..., pad_id: int = ...,
+        reset_on_eos: int = 0, state_update_capacity: int = 0
     ) -> Tensor: ...
     @overload
     def ms_varlen_ngram_hash_mapping(
         self, input_ids: _TensorLike, multipliers: _TensorLike, vocab_sizes: _TensorLike,
-        cumulative_sequence_length: _TensorLike, past_ids: _TensorLike | None = None,
-        head_offsets: _TensorLike | None = None, eos_token_id: _TensorLike | None = None,
-        segment_ids: _TensorLike | None = None, past_segment_ids: _TensorLike | None = None,
-        capture_count: _TensorLike | None = None, *, outputs: int, max_ngram_size: int = ...,
-        n_head_per_ngram: int = ..., pad_id: int = ..., reset_on_eos: int = 0, state_update_capacity: int = 0
+        cumulative_sequence_length: _TensorLike, past_ids: _TensorLike = None, head_offsets: _TensorLike = None,
+        eos_token_id: _TensorLike = None, segment_ids: _TensorLike = None, past_segment_ids: _TensorLike = None,
+        capture_count: _TensorLike = None, *, outputs: int, max_ngram_size: int = ..., n_head_per_ngram: int = ...,
+        pad_id: int = ..., reset_on_eos: int = 0, state_update_capacity: int = 0
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::VarlenNGramHashMapping`, opset 1."""
     @overload
     def ms_whisper_beam_search(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None, num_beams: _TensorLike,
-        num_return_sequences: _TensorLike, length_penalty: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None,
-        decoder_input_ids: _TensorLike | None = None, logits_processor: _TensorLike | None = None,
-        cross_qk_layer_head: _TensorLike | None = None, extra_decoding_ids: _TensorLike | None = None,
-        temperature: _TensorLike | None = None, *, beginning_timestamp_token_id: int = ..., decoder: Any = ...,
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike, num_beams: _TensorLike,
+        num_return_sequences: _TensorLike, length_penalty: _TensorLike = None, repetition_penalty: _TensorLike = None,
+        vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None, attention_mask: _TensorLike = None,
+        decoder_input_ids: _TensorLike = None, logits_processor: _TensorLike = None,
+        cross_qk_layer_head: _TensorLike = None, extra_decoding_ids: _TensorLike = None,
+        temperature: _TensorLike = None, *, beginning_timestamp_token_id: int = ..., decoder: Any = ...,
         decoder_output_cross_qk: int = ..., decoder_start_token_id: int = -1, early_stopping: int = 0,
         encoder: Any = ..., eos_token_id: int = ..., init_decoder: Any = ..., model_type: int = 2,
         no_repeat_ngram_size: int = 0, no_speech_token_id: int = ..., no_timestamps_token_id: int = ...,
@@ -1786,18 +1725,17 @@ class Graph(gs.Graph):
     ) -> Tensor: ...
     @overload
     def ms_whisper_beam_search(
-        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike | None, num_beams: _TensorLike,
-        num_return_sequences: _TensorLike, length_penalty: _TensorLike | None = None,
-        repetition_penalty: _TensorLike | None = None, vocab_mask: _TensorLike | None = None,
-        prefix_vocab_mask: _TensorLike | None = None, attention_mask: _TensorLike | None = None,
-        decoder_input_ids: _TensorLike | None = None, logits_processor: _TensorLike | None = None,
-        cross_qk_layer_head: _TensorLike | None = None, extra_decoding_ids: _TensorLike | None = None,
-        temperature: _TensorLike | None = None, *, outputs: int, beginning_timestamp_token_id: int = ...,
-        decoder: Any = ..., decoder_output_cross_qk: int = ..., decoder_start_token_id: int = -1,
-        early_stopping: int = 0, encoder: Any = ..., eos_token_id: int = ..., init_decoder: Any = ...,
-        model_type: int = 2, no_repeat_ngram_size: int = 0, no_speech_token_id: int = ...,
-        no_timestamps_token_id: int = ..., pad_token_id: int = ..., start_of_lm_token_id: int = ...,
-        transcribe_token_id: int = ..., translate_token_id: int = ..., vocab_size: int = -1
+        self, input_ids: _TensorLike, max_length: _TensorLike, min_length: _TensorLike, num_beams: _TensorLike,
+        num_return_sequences: _TensorLike, length_penalty: _TensorLike = None, repetition_penalty: _TensorLike = None,
+        vocab_mask: _TensorLike = None, prefix_vocab_mask: _TensorLike = None, attention_mask: _TensorLike = None,
+        decoder_input_ids: _TensorLike = None, logits_processor: _TensorLike = None,
+        cross_qk_layer_head: _TensorLike = None, extra_decoding_ids: _TensorLike = None,
+        temperature: _TensorLike = None, *, outputs: int, beginning_timestamp_token_id: int = ..., decoder: Any = ...,
+        decoder_output_cross_qk: int = ..., decoder_start_token_id: int = -1, early_stopping: int = 0,
+        encoder: Any = ..., eos_token_id: int = ..., init_decoder: Any = ..., model_type: int = 2,
+        no_repeat_ngram_size: int = 0, no_speech_token_id: int = ..., no_timestamps_token_id: int = ...,
+        pad_token_id: int = ..., start_of_lm_token_id: int = ..., transcribe_token_id: int = ...,
+        translate_token_id: int = ..., vocab_size: int = -1
     ) -> tuple[Tensor, ...]:
         """`com.microsoft::WhisperBeamSearch`, opset 1."""
     def ms_word_conv_embedding(
@@ -1818,14 +1756,13 @@ class Graph(gs.Graph):
     def neg(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Neg`, opset 1, changed at 6, 13."""
     def negative_log_likelihood_loss(
-        self, input: _TensorLike, target: _TensorLike, weight: _TensorLike | None = None, *, ignore_index: int = ...,
+        self, input: _TensorLike, target: _TensorLike, weight: _TensorLike = None, *, ignore_index: int = ...,
         reduction: str = "mean"
     ) -> Tensor:
         """`ai.onnx::NegativeLogLikelihoodLoss`, opset 12, changed at 13, 22."""
     def non_max_suppression(
-        self, boxes: _TensorLike, scores: _TensorLike, max_output_boxes_per_class: _TensorLike | None = None,
-        iou_threshold: _TensorLike | None = None, score_threshold: _TensorLike | None = None, *,
-        center_point_box: int = 0
+        self, boxes: _TensorLike, scores: _TensorLike, max_output_boxes_per_class: _TensorLike = None,
+        iou_threshold: _TensorLike = None, score_threshold: _TensorLike = None, *, center_point_box: int = 0
     ) -> Tensor:
         """`ai.onnx::NonMaxSuppression`, opset 10, changed at 11."""
     def non_zero(self, x: _TensorLike) -> Tensor:
@@ -1834,17 +1771,17 @@ class Graph(gs.Graph):
         """`ai.onnx::Not`, opset 1."""
     def one_hot(self, indices: _TensorLike, depth: _TensorLike, values: _TensorLike, *, axis: int = -1) -> Tensor:
         """`ai.onnx::OneHot`, opset 9, changed at 11, 28."""
-    def optional_(self, input: _TensorLike | None = None, *, type: Any = ...) -> Tensor:
+    def optional_(self, input: _TensorLike = None, *, type: Any = ...) -> Tensor:
         """`ai.onnx::Optional`, opset 15, changed at 28."""
     def optional_get_element(self, input: _TensorLike) -> Tensor:
         """`ai.onnx::OptionalGetElement`, opset 15, changed at 18, 28."""
-    def optional_has_element(self, input: _TensorLike | None = None) -> Tensor:
+    def optional_has_element(self, input: _TensorLike = None) -> Tensor:
         """`ai.onnx::OptionalHasElement`, opset 15, changed at 18, 28."""
     def or_(self, a: _TensorLike, b: _TensorLike) -> Tensor:
         """`ai.onnx::Or`, opset 1, changed at 7."""
     def pad(
-        self, data: _TensorLike, pads: _TensorLike, constant_value: _TensorLike | None = None,
-        axes: _TensorLike | None = None, *, mode: str = "constant"
+        self, data: _TensorLike, pads: _TensorLike, constant_value: _TensorLike = None, axes: _TensorLike = None, *,
+        mode: str = "constant"
     ) -> Tensor:
         """`ai.onnx::Pad`, opset 1, changed at 2, 11, 13, 18, 19, 21, 23, 24, 25."""
     def parametric_softplus(self, x: _TensorLike, *, alpha: float = ..., beta: float = ...) -> Tensor:
@@ -1865,7 +1802,7 @@ class Graph(gs.Graph):
         """`ai.onnx::PyramidROIAlign_TRT`, opset 1."""
     def qlinear_conv(
         self, x: _TensorLike, x_scale: _TensorLike, x_zero_point: _TensorLike, w: _TensorLike, w_scale: _TensorLike,
-        w_zero_point: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike, b: _TensorLike | None = None, *,
+        w_zero_point: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike, b: _TensorLike = None, *,
         auto_pad: str = "NOTSET", dilations: int | Sequence[int] = ..., group: int = 1,
         kernel_shape: int | Sequence[int] = ..., pads: int | Sequence[int] = ..., strides: int | Sequence[int] = ...
     ) -> Tensor:
@@ -1876,7 +1813,7 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`ai.onnx::QLinearMatMul`, opset 10, changed at 21."""
     def quantize_linear(
-        self, x: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike | None = None, *, axis: int = 1,
+        self, x: _TensorLike, y_scale: _TensorLike, y_zero_point: _TensorLike = None, *, axis: int = 1,
         block_size: int = 0, output_dtype: _DType = 0, precision: int = 0, saturate: int = 1
     ) -> Tensor:
         """`ai.onnx::QuantizeLinear`, opset 10, changed at 13, 19, 21, 23, 24, 25, 28."""
@@ -1903,43 +1840,43 @@ class Graph(gs.Graph):
     def reciprocal(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Reciprocal`, opset 1, changed at 6, 13."""
     def reduce_l1(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceL1`, opset 1, changed at 11, 13, 18."""
     def reduce_l2(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceL2`, opset 1, changed at 11, 13, 18."""
     def reduce_log_sum(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceLogSum`, opset 1, changed at 11, 13, 18, 28."""
     def reduce_log_sum_exp(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceLogSumExp`, opset 1, changed at 11, 13, 18, 28."""
     def reduce_max(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceMax`, opset 1, changed at 11, 12, 13, 18, 20."""
     def reduce_mean(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceMean`, opset 1, changed at 11, 13, 18."""
     def reduce_min(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceMin`, opset 1, changed at 11, 12, 13, 18, 20."""
     def reduce_prod(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceProd`, opset 1, changed at 11, 13, 18."""
     def reduce_sum(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceSum`, opset 1, changed at 11, 13."""
     def reduce_sum_square(
-        self, data: _TensorLike, axes: _TensorLike | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        self, data: _TensorLike, axes: _TensorLike = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
         """`ai.onnx::ReduceSumSquare`, opset 1, changed at 11, 13, 18."""
     def regex_full_match(self, x: _TensorLike, *, pattern: str = ...) -> Tensor:
@@ -1949,11 +1886,10 @@ class Graph(gs.Graph):
     def reshape(self, data: _TensorLike, shape: _TensorLike, *, allowzero: int = 0) -> Tensor:
         """`ai.onnx::Reshape`, opset 1, changed at 5, 13, 14, 19, 21, 23, 24, 25."""
     def resize(
-        self, x: _TensorLike, roi: _TensorLike | None = None, scales: _TensorLike | None = None,
-        sizes: _TensorLike | None = None, *, antialias: int = 0, axes: int | Sequence[int] = ...,
-        coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75, exclude_outside: int = 0,
-        extrapolation_value: float = 0.0, keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
-        nearest_mode: str = "round_prefer_floor"
+        self, x: _TensorLike, roi: _TensorLike = None, scales: _TensorLike = None, sizes: _TensorLike = None, *,
+        antialias: int = 0, axes: int | Sequence[int] = ..., coordinate_transformation_mode: str = "half_pixel",
+        cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+        keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor"
     ) -> Tensor:
         """`ai.onnx::Resize`, opset 10, changed at 11, 13, 18, 19."""
     def reverse_sequence(
@@ -1966,19 +1902,17 @@ class Graph(gs.Graph):
         """`ai.onnx::RMSNormalization`, opset 23."""
     @overload
     def rnn(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None, *,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ["Tanh", "Tanh"], clip: float = ..., direction: str = "forward",
-        hidden_size: int = ..., layout: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, *, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ["Tanh", "Tanh"],
+        clip: float = ..., direction: str = "forward", hidden_size: int = ..., layout: int = 0
     ) -> Tensor: ...
     @overload
     def rnn(
-        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike | None = None,
-        sequence_lens: _TensorLike | None = None, initial_h: _TensorLike | None = None, *, outputs: int,
-        activation_alpha: float | Sequence[float] = ..., activation_beta: float | Sequence[float] = ...,
-        activations: str | Sequence[str] = ["Tanh", "Tanh"], clip: float = ..., direction: str = "forward",
-        hidden_size: int = ..., layout: int = 0
+        self, x: _TensorLike, w: _TensorLike, r: _TensorLike, b: _TensorLike = None, sequence_lens: _TensorLike = None,
+        initial_h: _TensorLike = None, *, outputs: int, activation_alpha: float | Sequence[float] = ...,
+        activation_beta: float | Sequence[float] = ..., activations: str | Sequence[str] = ["Tanh", "Tanh"],
+        clip: float = ..., direction: str = "forward", hidden_size: int = ..., layout: int = 0
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::RNN`, opset 1, changed at 7, 14, 22."""
     def roi_align(
@@ -1988,8 +1922,8 @@ class Graph(gs.Graph):
     ) -> Tensor:
         """`ai.onnx::RoiAlign`, opset 10, changed at 16, 22."""
     def rotary_embedding(
-        self, x: _TensorLike, cos_cache: _TensorLike, sin_cache: _TensorLike, position_ids: _TensorLike | None = None,
-        *, interleaved: int = 0, num_heads: int = ..., rotary_embedding_dim: int = 0
+        self, x: _TensorLike, cos_cache: _TensorLike, sin_cache: _TensorLike, position_ids: _TensorLike = None, *,
+        interleaved: int = 0, num_heads: int = ..., rotary_embedding_dim: int = 0
     ) -> Tensor:
         """`ai.onnx::RotaryEmbedding`, opset 23."""
     def round(self, x: _TensorLike) -> Tensor:
@@ -2023,11 +1957,9 @@ class Graph(gs.Graph):
         """`ai.onnx::SequenceConstruct`, opset 11."""
     def sequence_empty(self, *, dtype: _DType = ...) -> Tensor:
         """`ai.onnx::SequenceEmpty`, opset 11."""
-    def sequence_erase(self, input_sequence: _TensorLike, position: _TensorLike | None = None) -> Tensor:
+    def sequence_erase(self, input_sequence: _TensorLike, position: _TensorLike = None) -> Tensor:
         """`ai.onnx::SequenceErase`, opset 11."""
-    def sequence_insert(
-        self, input_sequence: _TensorLike, tensor: _TensorLike, position: _TensorLike | None = None
-    ) -> Tensor:
+    def sequence_insert(self, input_sequence: _TensorLike, tensor: _TensorLike, position: _TensorLike = None) -> Tensor:
         """`ai.onnx::SequenceInsert`, opset 11."""
     def sequence_length(self, input_sequence: _TensorLike) -> Tensor:
         """`ai.onnx::SequenceLength`, opset 11."""
@@ -2060,20 +1992,20 @@ class Graph(gs.Graph):
     def size(self, data: _TensorLike) -> Tensor:
         """`ai.onnx::Size`, opset 1, changed at 13, 19, 21, 23, 24, 25."""
     def slice(
-        self, data: _TensorLike, starts: _TensorLike, ends: _TensorLike, axes: _TensorLike | None = None,
-        steps: _TensorLike | None = None
+        self, data: _TensorLike, starts: _TensorLike, ends: _TensorLike, axes: _TensorLike = None,
+        steps: _TensorLike = None
     ) -> Tensor:
         """`ai.onnx::Slice`, opset 1, changed at 10, 11, 13."""
     def softmax(self, input: _TensorLike, *, axis: int = -1) -> Tensor:
         """`ai.onnx::Softmax`, opset 1, changed at 11, 13."""
     @overload
     def softmax_cross_entropy_loss(
-        self, scores: _TensorLike, labels: _TensorLike, weights: _TensorLike | None = None, *, ignore_index: int = ...,
+        self, scores: _TensorLike, labels: _TensorLike, weights: _TensorLike = None, *, ignore_index: int = ...,
         reduction: str = "mean"
     ) -> Tensor: ...
     @overload
     def softmax_cross_entropy_loss(
-        self, scores: _TensorLike, labels: _TensorLike, weights: _TensorLike | None = None, *, outputs: int,
+        self, scores: _TensorLike, labels: _TensorLike, weights: _TensorLike = None, *, outputs: int,
         ignore_index: int = ..., reduction: str = "mean"
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::SoftmaxCrossEntropyLoss`, opset 12, changed at 13."""
@@ -2084,21 +2016,21 @@ class Graph(gs.Graph):
     def space_to_depth(self, input: _TensorLike, *, blocksize: int = ..., mode: str = "DCR") -> Tensor:
         """`ai.onnx::SpaceToDepth`, opset 1, changed at 13, 28."""
     def split(
-        self, input: _TensorLike, split: _TensorLike | None = None, *, outputs: int = ..., axis: int = 0,
+        self, input: _TensorLike, split: _TensorLike = None, *, outputs: int = ..., axis: int = 0,
         num_outputs: int = ...
     ) -> tuple[Tensor, ...]:
         """`ai.onnx::Split`, opset 1, changed at 2, 11, 13, 18."""
     def split_to_sequence(
-        self, input: _TensorLike, split: _TensorLike | None = None, *, axis: int = 0, keepdims: int = 1
+        self, input: _TensorLike, split: _TensorLike = None, *, axis: int = 0, keepdims: int = 1
     ) -> Tensor:
         """`ai.onnx::SplitToSequence`, opset 11, changed at 24."""
     def sqrt(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Sqrt`, opset 1, changed at 6, 13."""
-    def squeeze(self, data: _TensorLike, axes: _TensorLike | None = None) -> Tensor:
+    def squeeze(self, data: _TensorLike, axes: _TensorLike = None) -> Tensor:
         """`ai.onnx::Squeeze`, opset 1, changed at 11, 13, 21, 23, 24, 25."""
     def stft(
-        self, signal: _TensorLike, frame_step: _TensorLike, window: _TensorLike | None = None,
-        frame_length: _TensorLike | None = None, *, onesided: int = 1
+        self, signal: _TensorLike, frame_step: _TensorLike, window: _TensorLike = None,
+        frame_length: _TensorLike = None, *, onesided: int = 1
     ) -> Tensor:
         """`ai.onnx::STFT`, opset 17."""
     def string_concat(self, x: _TensorLike, y: _TensorLike) -> Tensor:
@@ -2125,7 +2057,7 @@ class Graph(gs.Graph):
     def tanh(self, input: _TensorLike) -> Tensor:
         """`ai.onnx::Tanh`, opset 1, changed at 6, 13."""
     def tensor_scatter(
-        self, past_cache: _TensorLike, update: _TensorLike, write_indices: _TensorLike | None = None, *, axis: int = -2,
+        self, past_cache: _TensorLike, update: _TensorLike, write_indices: _TensorLike = None, *, axis: int = -2,
         mode: str = "linear"
     ) -> Tensor:
         """`ai.onnx::TensorScatter`, opset 24."""
@@ -2166,7 +2098,7 @@ class Graph(gs.Graph):
         """`ai.onnx.preview.training::Momentum`, opset 1."""
     def transpose(self, data: _TensorLike, *, perm: int | Sequence[int] = ...) -> Tensor:
         """`ai.onnx::Transpose`, opset 1, changed at 13, 21, 23, 24, 25."""
-    def trilu(self, input: _TensorLike, k: _TensorLike | None = None, *, upper: int = 1) -> Tensor:
+    def trilu(self, input: _TensorLike, k: _TensorLike = None, *, upper: int = 1) -> Tensor:
         """`ai.onnx::Trilu`, opset 14."""
     @overload
     def unique(self, x: _TensorLike, *, axis: int = ..., sorted: int = 1) -> Tensor: ...

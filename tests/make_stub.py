@@ -51,7 +51,7 @@ class Tensor:
 class Constant(Tensor):
     """A tensor whose value is fixed in the file."""
 
-_TensorLike: TypeAlias = Tensor | npt.ArrayLike
+_TensorLike: TypeAlias = Tensor | npt.ArrayLike | None  # what a record lacks is refused where the rule runs
 _DType: TypeAlias = int | str | type[Any] | np.dtype[Any]
 '''
 
@@ -153,12 +153,10 @@ def _inputs(schema: Schema) -> Iterator[str]:
         name = parameter_name(schema, formal)
         if formal.variadic:
             yield f"*{name.removesuffix('_0')}: _TensorLike"
-        elif not formal.optional:
+        elif not formal.optional or index < last_required:
             yield f"{name}: _TensorLike"
-        elif index < last_required:
-            yield f"{name}: _TensorLike | None"
         else:
-            yield f"{name}: _TensorLike | None = None"
+            yield f"{name}: _TensorLike = None"
     if schema.name in ASSOCIATIVE and not schema.domain:
         yield "*more: _TensorLike"
 

@@ -56,7 +56,6 @@ UNMADE = {
     "l2_norm": {"floored"},
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
-    "rotary_embedding": {"by_constants"},
     "size_of_reshaped": {"sliced_reshaped"},
 }
 # Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
@@ -79,8 +78,11 @@ BY_EXPORTS = {
     "unguarded_attention_cache",
     "attention_of_one_projection",
     "attention_of_three_projections",
+    "rotary_embedding",
     "rotary_interleaved",
     "rotary_halves",
+    "split_sum",
+    "joined_parts",
     "attention_of_rows",
     "rotary_of_rows",
     "rotary_partial",
