@@ -23,7 +23,7 @@ def faults(model):
     if found is None:
         return None
     with Model.open(model) as opened:
-        return [fault.reason for fault in Asking(found, 60.0).of(opened, {}, {}).faults]
+        return [fault.reason for fault in Asking(found, 60.0).of(opened).faults]
 
 
 def check_parses(case: Case) -> None:

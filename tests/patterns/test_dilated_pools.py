@@ -17,6 +17,9 @@ FIRES = [
     Case(average_pool, "gaps, and pads that do not count", target="tensorrt",
          model=graph("y = AveragePool<kernel_shape = [2, 2], dilations = [2, 2], pads = [1, 0, 0, 1]>(x)", PICTURE,
                      "", 19)),
+    Case(average_pool, "gaps, of windows that end where the picture does", target="tensorrt",
+         model=graph("y = AveragePool<kernel_shape = [2, 3], dilations = [2, 2], strides = [2, 3], ceil_mode = 1>(x)",
+                     PICTURE, "", 19)),
     Case(average_pool, "gaps, and pads that count", target="tensorrt",
          model=graph("y = AveragePool<kernel_shape = [2, 2], dilations = [2, 2], pads = [1, 0, 0, 1], "
                      "count_include_pad = 1>(x)",
@@ -34,7 +37,7 @@ SPARES = [
     Case(max_pool, "no gaps", target="tensorrt", why="runs it as it is",
          model=graph("y = MaxPool<kernel_shape = [2, 3]>(x)", PICTURE, "", 18)),
     Case(max_pool, "windows beyond the end", target="tensorrt", why="beyond the end",
-         model=graph("y = MaxPool<kernel_shape = [2, 3], dilations = [2, 1], ceil_mode = 1>(x)", PICTURE, "", 18)),
+         model=graph("y = MaxPool<kernel_shape = [2, 3], dilations = [2, 1], strides = [2, 2], ceil_mode = 1>(x)", PICTURE, "", 18)),
     Case(average_pool, "large windows", target="tensorrt", why="more than 64 elements",
          model=graph("y = AveragePool<kernel_shape = [9, 9], dilations = [2, 2]>(x)",
                      "(float[n, 2, 40, 40] x) => (float[n, 2, h, w] y)",
