@@ -51,6 +51,11 @@ def limits(dtype: Any) -> tuple[Any, Any]:
     return least, np.nextafter(least, np.zeros((), dtype))
 
 
+def largest_of(g: Graph, added: Tensor) -> Tensor:
+    """The largest number of each row; one number for all of them has no axis to go along."""
+    return added if added.shape is not None and len(added.shape) == 0 else g.reduce_max(added, [-1], keepdims=1)
+
+
 def seen(g: Graph, added: Tensor, dtype: Any, has_nan: bool = True) -> Tensor:
     """What is added to the scores, where a row that it hides whole stays what it is.
 
@@ -62,11 +67,11 @@ def seen(g: Graph, added: Tensor, dtype: Any, has_nan: bool = True) -> Tensor:
     has_nan: softmax of a row of −∞ is to be NaN, which the operator by itself makes zero; −∞ less −∞ is NaN.
     """
     if dtype == np.float16:
-        most = g.reduce_max(added, [-1], keepdims=1)
+        most = largest_of(g, added)
         return g.sub(added, g.where(g.less(most, np.array(COARSE, dtype)), most, np.zeros((), dtype)))
     least, above = limits(dtype)
     made: Tensor = g.where(g.equal(added, least), above, added)
     if has_nan:
-        most = g.reduce_max(added, [-1], keepdims=1)
+        most = largest_of(g, added)
         made = g.add(made, g.sub(most, most))
     return made

@@ -22,7 +22,7 @@ def node(g: Graph, m: Running) -> Tensor:
     return g.cum_prod(m.x, m.axis, **m.attributes)
 
 
-@rule(patterns=[node], target="any", opset=26, lacking=True)
+@rule(patterns=[node], target="any", lacking=True)
 def cum_prod(g: Graph, m: Running) -> Tensor:
     """Write a CumProd of known length as products one after the other, and these as one tensor.
 

@@ -25,12 +25,17 @@ class Windows(Captures):
         """Strides, dilations and pads."""
         axes = len(self.kernel)
         require(self.attributes.get("auto_pad") in (None, "NOTSET", b"NOTSET"), "its pads are not told")
-        require(not self.attributes.get("ceil_mode"), "windows reach beyond the end")
         require(not self.attributes.get("storage_order"), "it stores its columns first")
         require(prod(self.kernel) <= MOST_TAPS, f"a window has more than {MOST_TAPS} elements")
         ones: list[int] = [1] * axes
         strides, dilations = (list(self.attributes.get(name) or ones) for name in ("strides", "dilations"))
-        return strides, dilations, list(self.attributes.get("pads") or [0] * (2 * axes))
+        pads = list(self.attributes.get("pads") or [0] * (2 * axes))
+        if self.attributes.get("ceil_mode") and max(strides) > 1:
+            require(self.x.rank is not None, "the rank of x is unknown")
+            for at, size in enumerate(self.x.shape[2:]):
+                room: Any = size + pads[at] + pads[at + axes] - (self.kernel[at] - 1) * dilations[at] - 1
+                require(isinstance(room, int) and not room % strides[at], "windows reach beyond the end")
+        return strides, dilations, pads
 
 
 def taps(g: Graph, x: Tensor, m: Windows, beside: Any) -> list[Tensor]:

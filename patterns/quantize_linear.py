@@ -95,19 +95,19 @@ def dequantize_linear(g: Graph, m: Scaled) -> Tensor:
     """Write a DequantizeLinear that TensorRT refuses as a product.
 
     What: (x − zero) · scale of int8 with a zero point, uint8 or int32.  A constant that fits int8 once the zero point
-    is taken off stays quantised.
+    is taken off stays quantised, but for a single number, which TensorRT would reshape before it dequantises.
     Numerics: none.
     """
     require(str(m.x.dtype) in (*EIGHT_BITS, "int32"), f"it is for int8, uint8 and int32 alone, and here is {m.x.dtype}")
     has_none = m.zero is None or (m.zero.is_constant and not m.zero.values.any())
     require(has_none or m.x.dtype != np.int32, "int32 has no zero point")
-    is_plain = m.x.dtype == np.int8 and (m.zero is None or around_zero(m.zero))
+    is_plain = m.x.dtype == np.int8 and has_none and not (m.x.rank == 0 and m.x.is_constant)
     require(not is_plain, "TensorRT dequantises int8 around 0 itself")
     m.require_floats()
     shape = m.shape()
     if m.x.is_constant and (m.zero is None or m.zero.is_constant):
         whole = exact(m.x, m.zero, shape)
-        if abs(whole.astype(np.int64)).max(initial=0) < MIDDLE:
+        if m.x.rank and abs(whole.astype(np.int64)).max(initial=0) < MIDDLE:
             return g.dequantize_linear(whole.astype(np.int8), m.scale, axis=m.axis)
         made = g.literal(whole.astype(np.float32))
     elif has_none:

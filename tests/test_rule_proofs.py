@@ -93,6 +93,10 @@ BY_EXPORTS = {
     "no_op_expand",  # that nothing is repeated follows from sizes that a made-up shape has not
     "embed_layer_norm",
     "reshaped_transpose",
+    *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
+    *("split_to_sequence", "sequence_construct", "optional_get_element"),  # what is no tensor
+    *("scatter_elements", "scatter_nd"),  # reductions, by name
+    *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }
 NO_KERNEL = "no kernel"
 
@@ -109,6 +113,8 @@ def has_no_kernel(entries):
 
 def targets_of(found):
     """Targets to prove a rule for: the first that it writes for, and taken apart again, unless all are asked for."""
+    if found.lacking:
+        return ["tensorrt"]
     if sampling.is_whole():
         return found.targets
     return [*found.targets[:1], *(target for target in found.targets[1:] if target == "decomposed")]

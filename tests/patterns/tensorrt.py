@@ -17,23 +17,26 @@ def graph(body, head, constants="", opset=17):
     return parse(f"{header}{head} {f'<{constants}>' if constants else ''} {{ {body} }}")
 
 
-def faults(model):
-    """What TensorRT's parser has against a model; None where it is not installed."""
+def faults(model, capability=None):
+    """What TensorRT's parser has against a model, and its builder where a capability is given; None without it."""
     found = library()
     if found is None:
         return None
     with Model.open(model) as opened:
-        return [fault.reason for fault in Asking(found, 60.0).of(opened, {}, {}).faults]
+        return [fault.reason for fault in Asking(found, 60.0, capability).of(opened).faults]
 
 
-def check_parses(case: Case) -> None:
-    """Assert that the rules fire, and that TensorRT takes what it refused before."""
+def check_parses(case: Case, capability: str | None = None) -> None:
+    """Assert that the rules fire, and that TensorRT takes what it refused before.
+
+    capability: of the GPU to build an engine for; its parser alone is asked by default.
+    """
     check_fires(case)
-    before = faults(case.model)
+    before = faults(case.model, capability)
     if before is not None:
         after, _ = rewrite(case.model, [*_rules(case)], target=case.target, check="none")
         assert before, "TensorRT takes the model as it is"
-        assert not faults(after)
+        assert not faults(after, capability)
 
 
 def _rules(case: Case):

@@ -60,6 +60,9 @@ FIRES = [
          model=graph("r = Round(x) c = Clip(r, low, high) f = Flatten(c) a = Cast<to = 2>(f) y = Cast<to = 1>(a)",
                      "(float[n, 4, 2] x) => (float[n, 8] y)", "float low = {0}, float high = {255}")),
 ]
+BUILT = Case(dequantize_linear, "a single number that is fixed", target="tensorrt",
+             model=graph("a = DequantizeLinear(w, s, z) y = Mul(a, x)", "(float[2, 4] x) => (float[2, 4] y)",
+                         "int8 w = {3}, float s = {0.5}, int8 z = {0}"))
 SPARES = [
     Case(quantize_linear, "to int8 around 0", target="tensorrt", why="itself",
          model=model("y = QuantizeLinear(x, s, zero)", "(float[n, 4, 2] x) => (int8[n, 4, 2] y)")),
@@ -94,3 +97,8 @@ def test_fires(case):
 @pytest.mark.parametrize("case", SPARES, ids=str)
 def test_spares(case):
     check_spares(case)
+
+
+def test_a_number_is_built():
+    """The parser takes it as it is, and the builder does not."""
+    check_parses(BUILT, "86")

@@ -1,0 +1,44 @@
+"""What a pooling picked, put back where it was."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+
+class Picked(Captures):
+    """What was picked, from where, and the windows that it was picked of."""
+
+    x: Tensor
+    places: Tensor
+    kernel: list[int]
+    attributes: dict[str, Any]
+
+
+def node(g: Graph, m: Picked) -> Tensor:
+    """MaxUnpool."""
+    return g.max_unpool(m.x, m.places, kernel_shape=m.kernel, **m.attributes)
+
+
+@rule(patterns=[node], target="any", lacking=True, dtypes="floats")
+def max_unpool(g: Graph, m: Picked) -> Tensor:
+    """Write a MaxUnpool of fixed size as a ScatterElements into zeros.
+
+    What: each number where its index says, and zeros elsewhere, where the target has no MaxUnpool.
+    Numerics: none.
+    """
+    require(m.x.rank is not None and all(isinstance(size, int) for size in m.x.shape), "a size is free")
+    require(m.x.dtype is not None, "the dtype of x is unknown")
+    axes = len(m.kernel)
+    strides = list(m.attributes.get("strides") or [1] * axes)
+    pads = list(m.attributes.get("pads") or [0] * (2 * axes))
+    sizes = [
+        (size - 1) * strides[at] + m.kernel[at] - pads[at] - pads[at + axes] for at, size in enumerate(m.x.shape[2:])
+    ]
+    shape = [*m.x.shape[:2], *sizes]
+    flat = np.array([-1], np.int64)
+    zeros = g.expand(np.array(0, m.x.dtype), np.array([prod(shape)], np.int64))
+    made = g.scatter_elements(zeros, g.reshape(m.places, flat), g.reshape(m.x, flat), axis=0)
+    return g.reshape(made, np.array(shape))
