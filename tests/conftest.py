@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from surgeon import implementations, testing
+from surgeon import implementations, plugins, testing
 from tests import exports, sampling, translations
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ def loaded_stays() -> None:
 
 
 @pytest.fixture
-def forget_implementations():
-    """What a test registers is forgotten after it, and what others registered is not there meanwhile."""
+def forget_implementations(monkeypatch):
+    """What a test registers or declares is forgotten after it, and what others did is not there meanwhile."""
+    monkeypatch.setattr(plugins, "_own", {})
     before = dict(implementations.available())
     implementations._registered.clear()
     yield

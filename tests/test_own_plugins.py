@@ -6,7 +6,7 @@ import pytest
 
 import surgeon
 from surgeon import UsageError
-from surgeon.plugins import _own, own_plugins
+from surgeon.plugins import own_plugins
 from surgeon.running.children import Child, Task
 from surgeon.targets.tensorrt_plugins import plugins
 from surgeon.tensorrt.library import installed
@@ -35,9 +35,7 @@ def plugin(x, bias=None, *, alpha=1.0, mode="none", **_):
 """
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays_declared(monkeypatch):
-    monkeypatch.setattr("surgeon.plugins._own", dict(_own))
+pytestmark = pytest.mark.usefixtures("forget_implementations")
 
 
 def placeholder(call="y = mylib.scaled<factor = 2.0, mode = \"fast\">(x)"):
