@@ -19,7 +19,8 @@ class Running(Captures):
 
 def node(g: Graph, m: Running) -> Tensor:
     """CumProd."""
-    return g.cum_prod(m.x, m.axis, **m.attributes)
+    made: Tensor = g.op("CumProd", m.x, m.axis, **m.attributes)  # by its name, which an older onnx does not know
+    return made
 
 
 @rule(patterns=[node], target="any", lacking=True)
