@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._integers import NOT_A_NUMBER, exact, floats, quantized, reshaped
+from ._integers import NOT_A_NUMBER, exact, floats, less_zero, quantized, reshaped
 
 MIDDLE = 128  # uint8 around this is int8 around 0
 EIGHT_BITS = ("int8", "uint8")
@@ -110,8 +110,6 @@ def dequantize_linear(g: Graph, m: Scaled) -> Tensor:
         if m.x.rank and abs(whole.astype(np.int64)).max(initial=0) < MIDDLE:
             return g.dequantize_linear(whole.astype(np.int8), m.scale, axis=m.axis)
         made = g.literal(whole.astype(np.float32))
-    elif has_none:
-        made = floats(g, m.x)
     else:
-        made = g.sub(floats(g, m.x), reshaped(g, floats(g, m.zero), m.zero, shape))
+        made = less_zero(g, m.x, m.zero, shape)
     return g.mul(made, reshaped(g, g.literal(m.scale.values) if m.scale.is_constant else m.scale, m.scale, shape))

@@ -162,6 +162,11 @@ class Index:
         home = scope.home(name)
         return home.held.get(name) if home is not None else None
 
+    def used(self, node: Node) -> list[bool]:
+        """For each output of a node whether somebody reads it, or it must stay."""
+        scope = node.scope
+        return [bool(name) and (scope.is_read(name) or self.held(scope, name) is not None) for name in node.outputs]
+
     def is_overridable(self, scope: Scope, name: str) -> bool:
         """Whether an initializer of a scope is an input too, whose value a caller may set (from IR 4 on)."""
         return name in scope.inputs and (self.ir_version >= 4 or scope.parent is not None)

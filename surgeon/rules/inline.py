@@ -6,6 +6,7 @@ They run before all other rules.  A function that nobody calls any more afterwar
 import difflib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
+from itertools import compress
 from typing import Any
 
 from onnx import FunctionProto, NodeProto
@@ -118,9 +119,7 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
 
 def _used(index: Index, node: Node) -> tuple[str, ...]:
     """The outputs of a call that somebody uses; all of them where nobody uses any."""
-    names = tuple(filter(None, node.outputs))
-    used = tuple(name for name in names if node.scope.is_read(name) or index.held(node.scope, name) is not None)
-    return used or names
+    return tuple(compress(node.outputs, index.used(node))) or tuple(filter(None, node.outputs))
 
 
 def _mistyped(function: FunctionProto, call: NodeProto) -> Refusal | None:

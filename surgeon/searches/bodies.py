@@ -1,6 +1,7 @@
 """Nodes of standard ops that ONNX itself defines by others: the body of each, as its schema gives it."""
 
 from collections.abc import Iterator
+from itertools import compress
 from typing import Any
 
 import onnx
@@ -27,8 +28,8 @@ def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     for node in list(scope.live_nodes()):
         if not node.alive or node.op in RANDOM or not _bodies(node.op, scope.opset):
             continue
-        used = [bool(name) and (scope.is_read(name) or index.held(scope, name) is not None) for name in node.outputs]
-        outputs = tuple(name for name, is_used in zip(node.outputs, used, strict=True) if is_used)
+        used = index.used(node)
+        outputs = tuple(compress(node.outputs, used))
         if outputs:
             given = iter(range(len(node.inputs)))
             bound = {

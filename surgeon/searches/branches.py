@@ -1,6 +1,7 @@
 """What conditions decide that are known: the branch of an If that is taken, and what a Where, And or Or hands on."""
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 
 from onnx import FunctionProto, GraphProto
 
@@ -115,8 +116,8 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     arrays = [array for array in weights if array is not None]
     if len(arrays) < len(weights) or sum(array.size for array in arrays) > MOST:
         return None
-    used = [bool(name) and (scope.is_read(name) or index.held(scope, name) is not None) for name in node.outputs]
-    outputs = tuple(name for name, is_used in zip(node.outputs, used, strict=True) if is_used)
+    used = index.used(node)
+    outputs = tuple(compress(node.outputs, used))
     if not outputs:
         return None
     outside = _outside(body.proto)

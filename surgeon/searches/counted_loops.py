@@ -1,6 +1,7 @@
 """Loops that end by a condition and count: their trip limit follows from it."""
 
 from collections.abc import Iterator, Mapping
+from itertools import compress
 from typing import NamedTuple
 
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
@@ -41,8 +42,8 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
         count = _count(node, item.g)
         if count is None or any(types.dtype(scope, name) not in INTEGERS for name in count):
             continue
-        used = [bool(name) and (scope.is_read(name) or index.held(scope, name) is not None) for name in node.outputs]
-        outputs = tuple(name for name, is_used in zip(node.outputs, used, strict=True) if is_used)
+        used = index.used(node)
+        outputs = tuple(compress(node.outputs, used))
         if outputs:
             function = _limited(node)
             bound = {

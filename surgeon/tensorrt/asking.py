@@ -56,7 +56,6 @@ class Hearing:
     and of the free dimensions for which it was built.  refused: why it was not built for the sizes tried before.
     """
 
-    library: Library
     faults: list[Objection] = field(default_factory=list)
     is_whole: bool = True
     layers: int = 0
@@ -96,7 +95,7 @@ class Asking:
         Raises:
             UsageError: the capability is none that TensorRT builds for, or a size is of no dimension of the model.
         """
-        said, left_out = Hearing(self.library), dict(aside)
+        said, left_out = Hearing(), dict(aside)
         for _ in range(MOST_ROUNDS):
             told = self._run(said, "parse", self._source(model, left_out))
             if told is None or not told["faults"]:

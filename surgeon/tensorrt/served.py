@@ -103,8 +103,7 @@ def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
 def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any], list[Any]]:
     """Whether the parser of a library has each op."""
     trt, log = _loaded(asked[0])
-    builder = trt.Builder(log)
-    parser = trt.OnnxParser(builder.create_network(0), log)
+    parser = trt.OnnxParser(trt.Builder(log).create_network(_flags(trt)), log)
     return {"ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
 
 
@@ -256,12 +255,12 @@ def _set_aside(proto: ModelProto, aside: Mapping[int, Made]) -> None:
 def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
     """The weights of the main graph whose data lie elsewhere, by name; those of other places are put in."""
     weights = [one for one in proto.graph.initializer if one.data_location == TensorProto.EXTERNAL]
-    apart = [one for one in weights if one.data_type not in _PACKED]
-    for tensor in apart:
+    apart = {id(one): one for one in weights if one.data_type not in _PACKED}
+    for tensor in apart.values():
         yield tensor.name, np.ascontiguousarray(model.value(tensor))
     rest = [one for one in external.tensors_of(proto) if one.data_location == TensorProto.EXTERNAL]
     for tensor in rest:
-        if not any(tensor is one for one in apart):
+        if id(tensor) not in apart:
             tensor.CopyFrom(onnx.numpy_helper.from_array(model.value(tensor), tensor.name))
 
 
