@@ -25,7 +25,7 @@ FLOORS = (
     "shapes",
     "lending running inputs validity",
     "verdicts matching opsets diagnosis tensorrt",
-    "models edit searches targets misses",
+    "models splicing searches targets misses",
     "sites rules upgrading benching comparing",
     "rewriting",
     "explaining drawing ruleproof learning testing",
@@ -121,11 +121,11 @@ def test_only_one_room_edits():
     assert {"_producers", "_consumers", "_added"} <= tables
     touched = {name: {attribute for attribute, _ in attributes(path)} & tables for name, path in sources()}
     editing = {name for name, found in touched.items() if found and room(name) != "indexing"}
-    assert editing == {"surgeon.edit.tables", "surgeon.edit.splice", "surgeon.edit.write"}
+    assert editing == {"surgeon.splicing.tables", "surgeon.splicing.splice", "surgeon.splicing.write"}
     known = {"alive", "inputs", "origin", "record", "slot"}
     assert known < set(Node.__slots__)
     setting = {name for name, path in sources() for attribute, sets in attributes(path) if sets and attribute in known}
-    assert setting == {"surgeon.edit.tables"}
+    assert setting == {"surgeon.splicing.tables"}
 
 
 def test_failure_has_one_form():

@@ -9,11 +9,11 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from surgeon import Graph, Tensor, rule
-from surgeon.edit.write import patch_of
 from surgeon.file.model import Model
 from surgeon.rewriting.driver import NodeFilter
 from surgeon.rewriting.run import RuleRun, indexed
 from surgeon.running.runtime import Session
+from surgeon.splicing.write import patch_of
 from tests import sampling
 
 INPUTS = {"x": np.array([[-1.5, 2, 0, 3], [4, -0.25, -7, 1e-3]], np.float32)}

@@ -1,6 +1,6 @@
 """Who makes and who uses each tensor, in all scopes of a model.
 
-The index is the working copy of a rewrite: `surgeon.edit.splice` edits it, and what it says at the end is
+The index is the working copy of a rewrite: `surgeon.splicing.splice` edits it, and what it says at the end is
 what gets written.
 
 A file that breaks ONNX's rules is refused before that; what ONNX Runtime loads all the same, such as an import that

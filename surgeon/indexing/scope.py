@@ -83,7 +83,7 @@ class Node:
 class Scope:
     """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it.
 
-    Everybody may look things up in it; only `surgeon.edit` changes what an index has found.
+    Everybody may look things up in it; only `surgeon.splicing` changes what an index has found.
     """
 
     def __init__(

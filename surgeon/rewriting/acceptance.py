@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
-from surgeon.edit.fragment import Fragment, Ref, build, call_with_captures
-from surgeon.edit.splice import Splicer, import_version
 from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
@@ -35,6 +33,8 @@ from surgeon.rewriting.runnable import (
 from surgeon.rules.rule import Plan, Rule, broken
 from surgeon.shapes.facts import spelled
 from surgeon.shapes.indexed import shapes_of
+from surgeon.splicing.fragment import Fragment, Ref, build, call_with_captures
+from surgeon.splicing.splice import Splicer, import_version
 from surgeon.target import target_of
 
 T = TypeVar("T")

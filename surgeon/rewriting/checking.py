@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import onnx
 
-from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.model import Patch
 from surgeon.file.save import Written, save
@@ -20,6 +19,7 @@ from surgeon.rewriting.driver import Progress
 from surgeon.rewriting.recipe import misses_beside
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
 from surgeon.rewriting.run import Clock, RuleRun
+from surgeon.splicing.write import patch_of
 from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:

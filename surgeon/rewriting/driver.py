@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from surgeon.edit.fragment import Fragment
-from surgeon.edit.splice import Splicer, Step
 from surgeon.errors import Refused, RewriteError
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
@@ -20,6 +18,8 @@ from surgeon.rewriting.near_misses import near_misses, nearest, worth_telling
 from surgeon.rewriting.recipe import Recipe
 from surgeon.rules.inline import drop_uncalled
 from surgeon.rules.rule import Plan, Rule
+from surgeon.splicing.fragment import Fragment
+from surgeon.splicing.splice import Splicer, Step
 
 ROUNDS = 50
 SHOWN = 2  # ops and rules named of those that were there

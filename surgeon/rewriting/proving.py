@@ -10,9 +10,6 @@ from pathlib import Path
 
 from onnx import FunctionProto, helper
 
-from surgeon.edit.fragment import Ref, build
-from surgeon.edit.keeping import makers
-from surgeon.edit.splice import Step, import_version
 from surgeon.errors import ModelFileError, Refused, RuleError
 from surgeon.file.sameness import Contents
 from surgeon.file.save import Written
@@ -32,6 +29,9 @@ from surgeon.sites.experiment import ProofOptions
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.region import Region
 from surgeon.sites.site_check import SiteCheck
+from surgeon.splicing.fragment import Ref, build
+from surgeon.splicing.keeping import makers
+from surgeon.splicing.splice import Step, import_version
 from surgeon.verdicts.result import Outcome
 
 Tell = Callable[[Scope, Sequence[str]], Hashable | None]

@@ -6,12 +6,12 @@ That is how a rewrite is rolled back: an index cannot be un-edited, but the run 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from surgeon.edit.splice import Step
 from surgeon.errors import Refused
 from surgeon.indexing.scope import Node
 from surgeon.matching.match import Match
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.result import Site
+from surgeon.splicing.splice import Step
 
 NOT_AGAIN = "what another rule wrote here was rolled back"
 OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"

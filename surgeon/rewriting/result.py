@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto
 
-from surgeon.edit.splice import Step
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import plain
 from surgeon.misses.findings import Mismatch
+from surgeon.splicing.splice import Step
 from surgeon.upgrading.result import Upgrade
 from surgeon.verdicts.result import CheckResult, Outcome
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from onnx import NodeProto
 
-from surgeon.edit.fragment import Fragment, Ref
-from surgeon.edit.splice import import_version
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, split_op
 from surgeon.matching.match import Match
@@ -18,6 +16,8 @@ from surgeon.ops.schemas import learn_dtypes, schema
 from surgeon.rules.rule import Plan, Rule
 from surgeon.running.kernels import Kernels, variables
 from surgeon.shapes.indexed import shapes_of
+from surgeon.splicing.fragment import Fragment, Ref
+from surgeon.splicing.splice import import_version
 from surgeon.target import provider, target_of
 from surgeon.targets.target import Target
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.edit.write import patch_of
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.file.model import Model
 from surgeon.misses.findings import Mismatch
@@ -22,6 +21,7 @@ from surgeon.rewriting.run import RuleRun, indexed
 from surgeon.rewriting.runnable import ANY_PROVIDER
 from surgeon.rules.rule import Rule
 from surgeon.sites.proof import SiteProof, least
+from surgeon.splicing.write import patch_of
 from surgeon.verdicts.result import Outcome
 
 

@@ -12,7 +12,6 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
-from surgeon.edit.fragment import AttributeReference, Ref, freeze
 from surgeon.errors import OpsetError, Refused, RuleError
 from surgeon.graph import Graph
 from surgeon.ops.node_check import check_node
@@ -20,6 +19,7 @@ from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import history, knows_domain, schema
 from surgeon.ops.walking import all_nodes, imports_of
 from surgeon.rules.signatures import Signature
+from surgeon.splicing.fragment import AttributeReference, Ref, freeze
 
 CAST_LIKE = 15  # the opset of ai.onnx that brought it
 _AS_CONSTANT: dict[int, str] = {

@@ -8,7 +8,6 @@ import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from surgeon.edit.fragment import FREE
 from surgeon.errors import Refusal, RuleError, require
 from surgeon.file.model import Model
 from surgeon.graph import Graph
@@ -21,6 +20,7 @@ from surgeon.opsets.lossless import judge
 from surgeon.rules.bodies import first_version
 from surgeon.running.inlining import IR_VERSION, Find, written_out
 from surgeon.shapes.indexed import shapes_of
+from surgeon.splicing.fragment import FREE
 
 SMALL = 1024  # elements of a constant that is written in another dtype
 STRING = TensorProto.STRING

@@ -21,7 +21,6 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, helper
 
-from surgeon.edit.fragment import AttributeReference
 from surgeon.errors import OpsetError, RuleError, SurgeonError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
@@ -37,6 +36,7 @@ from surgeon.rules.bodies import Home, body_of, require_valid
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
 from surgeon.rules.signatures import KINDS, OF_KIND, Signature, signature_of
+from surgeon.splicing.fragment import AttributeReference
 from surgeon.target import ANY
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from onnx import FunctionProto, NodeProto
 
-from surgeon.edit.tables import drop, import_domain
 from surgeon.errors import GraphError, Refusal, UsageError, require
 from surgeon.graph import Graph
 from surgeon.indexing.index import Index
@@ -24,6 +23,7 @@ from surgeon.ops.node_check import check_node
 from surgeon.ops.walking import Key, all_nodes, called_by, imports_of, key_of
 from surgeon.rules.expansion import different, emit_body
 from surgeon.rules.rule import Rule, rule
+from surgeon.splicing.tables import drop, import_domain
 from surgeon.target import ANY
 
 ALL = "all"

@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from surgeon.edit.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.errors import GraphError, Refusal, UsageError
 from surgeon.file.model import Model, Patch
 from surgeon.file.save import DataMode, Written, save
@@ -28,6 +27,7 @@ from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
 from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
 from surgeon.shapes.indexed import shapes_of
+from surgeon.splicing.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.upgrading.result import Upgrade
 
 IR_VERSION_FIELD, ATTRIBUTE = 1, 5

@@ -4,11 +4,19 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from surgeon.edit.fragment import FixedTensor, Fragment, Made, Ref
-from surgeon.edit.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
-from surgeon.edit.nodes import FROM, Maker, constant_node, provenance
-from surgeon.edit.placing import asked_elsewhere, place_of, require_shareable, sees
-from surgeon.edit.tables import (
+from surgeon.errors import require
+from surgeon.graph import Graph
+from surgeon.indexing.constants import CONSTANT_OPS
+from surgeon.indexing.index import Index
+from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.match import Match
+from surgeon.matching.sizes import SizesAsked
+from surgeon.ops.schemas import knows_domain, schema
+from surgeon.splicing.fragment import FixedTensor, Fragment, Made, Ref
+from surgeon.splicing.keeping import can_copy, kept_nodes, put_in_place, record_now, staying
+from surgeon.splicing.nodes import FROM, Maker, constant_node, provenance
+from surgeon.splicing.placing import asked_elsewhere, place_of, require_shareable, sees
+from surgeon.splicing.tables import (
     add_initializer,
     attach,
     detach,
@@ -21,14 +29,6 @@ from surgeon.edit.tables import (
     share,
     sweep,
 )
-from surgeon.errors import require
-from surgeon.graph import Graph
-from surgeon.indexing.constants import CONSTANT_OPS
-from surgeon.indexing.index import Index
-from surgeon.indexing.scope import Node, Scope
-from surgeon.matching.match import Match
-from surgeon.matching.sizes import SizesAsked
-from surgeon.ops.schemas import knows_domain, schema
 
 EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
-from surgeon.edit.keeping import record_now
 from surgeon.file.model import Address, Patch
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.splicing.keeping import record_now
 
 MODEL_IMPORT, FUNCTION_IMPORT = 8, 9
 FUNCTION = 25

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from surgeon.edit.fragment import Fragment, build
-from surgeon.edit.tables import listed_in
 from surgeon.errors import require
 from surgeon.graph import Graph
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.matching.sizes import Part, SizesAsked
+from surgeon.splicing.fragment import Fragment, build
+from surgeon.splicing.tables import listed_in
 
 SLICES = 15  # the opset from which Shape has start and end
 

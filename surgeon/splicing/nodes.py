@@ -8,11 +8,11 @@ from functools import cache
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from surgeon.edit.fragment import FixedTensor, Made, Ref
-from surgeon.edit.tables import hold
 from surgeon.file.records import doc_record, kind_record, metadata_record, node_record
 from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.walking import graphs_in
+from surgeon.splicing.fragment import FixedTensor, Made, Ref
+from surgeon.splicing.tables import hold
 
 FROM, RULE = "surgeon.from", "surgeon.rule"
 

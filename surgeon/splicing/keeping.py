@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
-from surgeon.edit.fragment import LARGE, Fragment, Made, Ref
-from surgeon.edit.tables import listed_in, put
 from surgeon.indexing.constants import Value
 from surgeon.indexing.equality import are_equal_constants, said_by, said_in
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
 from surgeon.ops.walking import GRAPHS
+from surgeon.splicing.fragment import LARGE, Fragment, Made, Ref
+from surgeon.splicing.tables import listed_in, put
 
 MOST = 64  # nodes that are copied into each proof; where it were more, the sites are proved together
 
