@@ -15,12 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from surgeon import edits as edits
     from surgeon import searches as searches
     from surgeon.benching.bench import bench as bench
     from surgeon.checking.check import check as check
     from surgeon.comparing import compare as compare
     from surgeon.diagnosis.limits import NodeFacts as NodeFacts
     from surgeon.drawing.draw import draw as draw
+    from surgeon.editing.result import EditReport as EditReport
+    from surgeon.editing.run import edit as edit
     from surgeon.errors import CheckFailed as CheckFailed
     from surgeon.errors import ExpectationUnmet as ExpectationUnmet
     from surgeon.errors import GraphError as GraphError
@@ -58,13 +61,16 @@ if TYPE_CHECKING:
     from surgeon.targets.target import Target as Target
     from surgeon.upgrading.upgrade import upgrade as upgrade
 
-# The same for Python itself: public names by the module that has them; `searches` is one.
+# The same for Python itself: public names by the module that has them; `edits` and `searches` are such.
 _HOMES = {
     "benching.bench": ("bench",),
     "comparing": ("compare",),
     "checking.check": ("check",),
     "diagnosis.limits": ("NodeFacts",),
     "drawing.draw": ("draw",),
+    "editing.result": ("EditReport",),
+    "editing.run": ("edit",),
+    "edits": ("edits",),
     "errors": (
         "CheckFailed",
         "ExpectationUnmet",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 OWN_RULES = "surgeon.patterns"
-RULES, TARGETS = "surgeon.rules", "surgeon.targets"  # groups of entry points
+RULES, TARGETS, EDITS = "surgeon.rules", "surgeon.targets", "surgeon.edits"  # groups of entry points
 
 
 def points(group: str = RULES) -> "tuple[EntryPoint, ...]":
@@ -32,7 +32,7 @@ def points_of(places: tuple[tuple[str, int], ...]) -> "dict[str, tuple[EntryPoin
     from importlib import metadata  # not at the top: it takes long, and a command with rules from files needs none
 
     found = metadata.entry_points()
-    chosen = {group: list(found.select(group=group)) for group in (RULES, TARGETS)}
+    chosen = {group: list(found.select(group=group)) for group in (RULES, TARGETS, EDITS)}
     if not any(point.module == OWN_RULES for point in chosen[RULES]):  # imported from a checkout, and not installed
         chosen[RULES].append(metadata.EntryPoint("builtin", OWN_RULES, RULES))
     return {group: tuple(sorted(points, key=lambda item: (item.name, item.value))) for group, points in chosen.items()}

@@ -27,8 +27,8 @@ FLOORS = (
     "verdicts matching opsets diagnosis tensorrt",
     "models splicing searches targets misses",
     "sites rules upgrading benching comparing",
-    "rewriting",
-    "explaining drawing ruleproof learning testing",
+    "rewriting editing",
+    "explaining drawing ruleproof learning testing edits",
     "checking torch",
     "console",
 )
@@ -157,7 +157,7 @@ def test_public_names():
     lines = [node for node in found if isinstance(node, ast.ImportFrom) and node.module.startswith("surgeon")]
     told = {item.asname: node.module for node in lines for item in node.names if item.asname}
     homes = {name: f"surgeon.{home}" for name, home in surgeon._HOME.items()}
-    assert told == homes | {"searches": "surgeon"}
+    assert told == homes | {"edits": "surgeon", "searches": "surgeon"}
     with pytest.raises(AttributeError, match="module 'surgeon' has no attribute 'nothing'"):
         surgeon.nothing  # noqa: B018 - it raises
 

@@ -6,13 +6,8 @@
 3  --expect was not met; nothing was written
 """
 
-import os
-import re
-import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,15 +15,15 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
+from surgeon.console.progress import progress
+from surgeon.console.report_file import require_report_path, write_report
 from surgeon.console.target_name import TargetName
-from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
 
 if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions
     from surgeon.rewriting.result import Report
     from surgeon.rules.rule import Rule
-
-SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -136,18 +131,18 @@ def rewrite(
         raise UsageError("Nothing is asked for; name rules with --rules, or local functions with --inline.")
     rules: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *names]
     if report_path is not None:
-        _check_report_path(report_path, source, output)
+        require_report_path(report_path, source, output)
 
     def show(report: "Report") -> None:
         if report_path is not None:
-            _write_report(report, report_path)
+            write_report(report.to_dict(), report_path)
         if not quiet:
             from surgeon.console.report import print_report
 
             print_report(report, sys.stdout, diff=diff, verbose=verbose)
 
     try:
-        with _progress(quiet) as progress:
+        with progress(quiet) as tell:
             _, report = run(
                 source,
                 rules,
@@ -155,7 +150,7 @@ def rewrite(
                 output=output,
                 expect=dict(expect),
                 options=options,
-                progress=progress,
+                progress=tell,
                 dry_run=dry_run,
                 **settings,
             )
@@ -190,97 +185,8 @@ def _whisper(report: "Report") -> None:
         click.echo(clean(f"not upgraded: {report.not_upgraded}"), err=True)
 
 
-def _check_report_path(path: str, source: str, output: str) -> None:
-    """Refuse, before any work, a report that could not be written or would overwrite what is no report."""
-    if _is_stream(path):
-        return  # opening it on trial would tell the reader that all is over
-    real = os.path.realpath(path)
-    if any(real == os.path.realpath(model) or _same_file(real, model) for model in (source, output)):
-        raise UsageError(f"--report names {path}, which is the model; name another file.")
-    if not os.path.isdir(os.path.dirname(real)):
-        raise ModelFileError(f"The folder of the report {path} does not exist: create it first.")
-    if os.path.isdir(real):
-        raise ModelFileError(f"{path} is a folder: name the file for the report.")
-    is_there = os.path.exists(real)
-    try:
-        if is_there and not _is_report(real):
-            raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
-        if _is_data_file(real, source, output):
-            raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
-        os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
-        if not is_there:
-            os.unlink(real)
-    except OSError as error:
-        raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
-
-
-def _is_stream(path: str) -> bool:
-    """Whether a terminal or a pipe is at this path; that of /dev/stdout has no real path."""
-    return os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
-
-
-def _same_file(one: str, other: str) -> bool:
-    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
-
-
-def _is_report(path: str) -> bool:
-    """Whether a file is empty or begins as a report does."""
-    with open(path, "rb") as file:
-        head = file.read(64)
-    return not head or re.match(rb'\s*\{\s*"source"\s*:', head) is not None
-
-
-def _is_data_file(path: str, source: str, output: str) -> bool:
-    """Whether the model keeps data, or will keep them, in the file at this real path."""
-    if not os.path.isfile(source):
-        return False  # reading it will say why
-    if os.path.getsize(source) <= SEARCHED:
-        with open(source, "rb") as file:
-            if os.fsencode(os.path.basename(path)) not in file.read():
-                return False
-    from surgeon.file.external import extent_of
-    from surgeon.file.model import Model
-
-    with Model.open(source) as model:
-        locations = {extent_of(tensor).location for tensor in model.external_tensors}
-    folders = (os.path.dirname(source), os.path.dirname(output))
-    return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
-
-
-def _write_report(report: "Report", path: str) -> None:
-    """Write a report, whole or not at all where it goes to a file."""
-    import json
-
-    from surgeon.file.atomic import AtomicFile
-    from surgeon.file.copying import write_all
-
-    text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        if _is_stream(path):
-            Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
-            return
-        with AtomicFile(Path(os.path.realpath(path))) as file:
-            write_all(file.handle, text.encode("utf-8", "backslashreplace"))
-            file.commit()
-    except OSError as error:
-        raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
-
-
-@contextmanager
-def _progress(quiet: bool, unit: str = "rewrite") -> "Iterator[Callable[[str, int], None] | None]":
-    """A callback that shows progress on a terminal once the work takes long.  unit: what it counts."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from surgeon.console.progress import Spinner
-
-    with Spinner(unit) as spinner:
-        yield spinner.update
-
-
-main.elsewhere |= {
-    name: f"surgeon.console.{name}_command" for name in ("bench", "check", "compare", "draw", "explain", "learn", "new")
-}
+_ELSEWHERE = ("bench", "check", "compare", "draw", "edit", "explain", "learn", "new")
+main.elsewhere |= {name: f"surgeon.console.{name}_command" for name in _ELSEWHERE}
 
 
 @main.command(short_help="List the rules, print the manual of one, or prove it.")
@@ -324,8 +230,8 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
     libraries = require_libraries(custom_ops)
     good = True
     for place, rule in enumerate(found):
-        with _progress(False, "proof") as progress:
-            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=progress)
+        with progress(False, "proof") as tell:
+            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=tell)
         if place:
             click.echo()
         print_rule_proof(proof, sys.stdout)
@@ -368,7 +274,7 @@ def upgrade(
     from surgeon.upgrading.upgrade import upgrade as run
 
     try:
-        with _progress(quiet):
+        with progress(quiet):
             done = run(source, opset, output, options=options, **settings)
     except CheckFailed as error:
         if not quiet and isinstance(error.report, Upgrade):

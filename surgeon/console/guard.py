@@ -211,24 +211,26 @@ class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
         return int(value)
 
 
-def writing(*checks: str) -> Decorator:
+def writing(*checks: str, dim: str = "--dim") -> Decorator:
     """Add the options of every command that checks and writes a model; those of the check come as one `options`.
 
-    checks: what `--check` may be, the default first.
+    checks: what `--check` may be, the default first.  dim: the option for sizes in the check.
     """
-    return lambda command: _writing(command, checks)
+    return lambda command: _writing(command, checks, dim)
 
 
-def _writing(command: Callable[..., Any], checks: Sequence[str]) -> Callable[..., Any]:
+def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str) -> Callable[..., Any]:
     meaning = {
         "sites": "sites: prove every rewritten site on its own",
         "model": "model: run both whole models under ONNX Runtime and compare",
+        "auto": "auto: the same, where it does not follow from the nodes, which are the original's own",
     }
-    told = "; ".join(meaning[name] for name in checks if name in meaning) + "; or both" * ("both" in checks)
+    told = "; ".join(meaning[name] for name in sorted(checks, reverse=True) if name in meaning)
+    told += "; or both" * ("both" in checks)
     options: tuple[Decorator, ...] = (
         click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{told}."),
         click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
-        *check_options(),
+        *check_options(dim),
         *(_proof_options() if "sites" in checks else ()),
         click.option(
             "--external-data",
@@ -296,11 +298,11 @@ run_time: Decorator = click.option(
 )
 
 
-def check_options() -> tuple[Decorator, ...]:
-    """The options of a check: which inputs, which ops, which tolerances."""
+def check_options(dim: str = "--dim") -> tuple[Decorator, ...]:
+    """The options of a check: which inputs, which ops, which tolerances.  dim: what that for sizes is called."""
     return (
         click.option(
-            "--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check; repeatable."
+            dim, "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check; repeatable."
         ),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
         click.option(

@@ -1,6 +1,9 @@
 """A sign of life on the terminal for work that takes long; rich is loaded only when it does."""
 
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,3 +62,13 @@ class Spinner:
             if not self._done:
                 self._status = Status(self._text, console=Console(stderr=True, highlight=False))
                 self._status.start()
+
+
+@contextmanager
+def progress(quiet: bool, unit: str = "rewrite") -> Iterator[Callable[[str, int], None] | None]:
+    """A callback that shows progress on a terminal once the work takes long.  unit: what it counts."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with Spinner(unit) as spinner:
+        yield spinner.update

@@ -163,6 +163,10 @@ class Model:
     @cached_property
     def external_tensors(self) -> list[onnx.TensorProto]:
         """The tensors of the skeleton whose data lie in external files."""
+        return self.find_external()
+
+    def find_external(self) -> list[onnx.TensorProto]:
+        """The same, looked for anew."""
         if self.skeleton.ByteSize() == 0 or not self.speaks_of(b"location"):
             return []
         return [found for tensor in external.tensors_of(self.skeleton) if (found := self._external(tensor)) is not None]

@@ -105,7 +105,7 @@ class MessageSchema:
         toward = _toward_tensors()
         for field in descriptor.fields:
             number, wire_type = field.number, _WIRE_TYPES.get(field.type, VARINT)
-            repeated = _is_repeated(field)
+            repeated = is_repeated(field)
             self.tags[number << 3 | wire_type] = number
             if repeated and wire_type in (VARINT, FIXED32, FIXED64):
                 wire_type = LEN
@@ -128,7 +128,8 @@ def schema_of(descriptor: Descriptor) -> MessageSchema:
     return MessageSchema(descriptor)
 
 
-def _is_repeated(field: FieldDescriptor) -> bool:
+def is_repeated(field: FieldDescriptor) -> bool:
+    """Whether a field is a list."""
     new = getattr(field, "is_repeated", None)  # protobuf >= 6.31; `label` is on its way out
     return bool(new) if new is not None else field.label == FieldDescriptor.LABEL_REPEATED
 

@@ -67,7 +67,7 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
     bodies = [ValueInfoProto(name=name).SerializeToString() for name in names if name not in known]
     patch.insert(_GRAPH, _OUTPUT, model.count(_GRAPH, _OUTPUT), bodies)
     if alone:
-        nodes, used = _needed(graph, names)
+        nodes, used = needed(graph, names)
         patch.delete_all(_GRAPH, _OUTPUT, range(len(graph.output)))
         patch.delete_all(_GRAPH, _NODE, [place for place in range(len(graph.node)) if place not in nodes])
         unused = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in used]
@@ -75,7 +75,7 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
     return patch
 
 
-def _needed(graph: GraphProto, names: Iterable[str]) -> tuple[set[int], set[str]]:
+def needed(graph: GraphProto, names: Iterable[str]) -> tuple[set[int], set[str]]:
     """Return the places of the nodes that the tensors are computed by, and all names that these use."""
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     nodes: set[int] = set()

@@ -1,0 +1,157 @@
+"""The command `surgeon edit`: changes of a whole model, in the order in which they are typed."""
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.guard import reading, writing
+from surgeon.console.progress import progress
+from surgeon.console.report_file import require_report_path, write_report
+from surgeon.errors import CheckFailed, UsageError
+
+if TYPE_CHECKING:
+    from surgeon.editing.edit import Edit
+    from surgeon.editing.result import EditReport
+    from surgeon.models.options import CheckOptions
+
+_META = "surgeon.edits"  # in a context's meta: the edits that were typed
+
+
+@cache
+def _options() -> tuple[click.Option, ...]:
+    """An option for each edit that there is."""
+    from surgeon.edits.catalogue import all_edits
+
+    return tuple(
+        click.Option(
+            [f"--{flag}", f"edit_{flag.replace('-', '_')}"],
+            metavar=kind.metavar or None,
+            is_flag=not kind.metavar,
+            multiple=bool(kind.metavar),
+            expose_value=False,
+            help=(kind.__doc__ or "").strip().partition("\n")[0],
+        )
+        for flag, kind in sorted(all_edits().items())
+    )
+
+
+class EditCommand(click.Command):
+    """A command that takes edits; which there are is looked up when it is run or asked for help."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of all edits, and the others behind them."""
+        own = super().get_params(ctx)
+        return [
+            *(item for item in own if isinstance(item, click.Argument)),
+            *_options(),
+            *(item for item in own if not isinstance(item, click.Argument)),
+        ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the edits in the order in which they were typed, which click's own values do not have."""
+        typed, _, order = self.make_parser(ctx).parse_args(list(args))
+        left = {name: list(values) if isinstance(values, list) else [values] for name, values in typed.items()}
+        ctx.meta[_META] = [(item, left[item.name].pop(0)) for item in order if item in _options() and item.name in left]
+        return super().parse_args(ctx, args)
+
+
+def edits_typed(ctx: click.Context) -> "list[Edit]":
+    """The edits that were typed, in order.  Raises UsageError for one not of its form, or where there is none."""
+    from surgeon.edits.catalogue import all_edits
+
+    kinds = all_edits()
+    typed = [(item.opts[0].removeprefix("--"), text) for item, text in ctx.meta[_META]]
+    found = [kinds[flag].parse("" if text is True else text) for flag, text in typed]
+    if not found:
+        raise UsageError("Nothing is asked for; name an edit, as in --rename images=pixels; --help has all.")
+    return found
+
+
+@click.command(cls=EditCommand, short_help="Change a whole model: names, sizes, inputs and outputs.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@writing("auto", "model", "none", dim="--check-dim")
+@reading
+def edit(
+    source: str,
+    output: str,
+    report_path: str | None,
+    quiet: bool,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Change IN as the edits say, in the order in which they stand, hold the result against IN, and write OUT.
+
+    What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
+    Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
+    """
+    run_edits(edits_typed(click.get_current_context()), source, output, report_path, quiet, options, **settings)
+
+
+def run_edits(
+    edits: "Sequence[Edit]",
+    source: str,
+    output: str,
+    report_path: str | None,
+    quiet: bool,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
+    from surgeon.editing.run import edit as run
+
+    if report_path is not None:
+        require_report_path(report_path, source, output)
+
+    def show(report: "EditReport") -> None:
+        if report_path is not None:
+            write_report(report.to_dict(), report_path)
+        if not quiet:
+            print_edits(report, sys.stdout)
+
+    try:
+        with progress(quiet):
+            _, report = run(source, edits, output=output, options=options, **settings)
+    except CheckFailed as error:
+        show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
+        raise
+    show(report)
+    if quiet and report.outcome == "unproved" and report.check is not None:
+        click.echo(f"UNPROVED: {report.check.reason}", err=True)
+
+
+def print_edits(report: "EditReport", stream: TextIO) -> None:
+    """Print what edits did, the outcome, and what was written."""
+    from rich.text import Text
+
+    from surgeon.console.clean import clean
+
+    console = console_for(stream)
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    for done in report.edits:
+        for place, sentence in enumerate(done.said or ("it is so already",)):
+            line("" if place else done.edit.flag, f" {clean(sentence)}")
+    line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
+    line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")
+
+
+def outcome_words(report: "EditReport") -> str:
+    """What stands behind the outcome: how it is known, or why it is not."""
+    check = report.check
+    if check is not None:
+        runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.oracle else ""
+        return ": ".join(part for part in (runs, check.reason) if part)
+    if report.outcome == "proved":
+        return "every node and weight is the original's own, names apart"
+    return f"not to be told from the nodes alone: {report.other}" if report.other else ""

@@ -1,0 +1,88 @@
+"""The file that a command writes its report to: refused before any work where it cannot be, whole or not there."""
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from surgeon.errors import ModelFileError, UsageError
+
+SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
+
+
+def require_report_path(path: str, source: str, output: str) -> None:
+    """Refuse, before any work, a report that could not be written or would overwrite what is no report."""
+    if _is_stream(path):
+        return  # opening it on trial would tell the reader that all is over
+    real = os.path.realpath(path)
+    if any(real == os.path.realpath(model) or _same_file(real, model) for model in (source, output)):
+        raise UsageError(f"--report names {path}, which is the model; name another file.")
+    if not os.path.isdir(os.path.dirname(real)):
+        raise ModelFileError(f"The folder of the report {path} does not exist: create it first.")
+    if os.path.isdir(real):
+        raise ModelFileError(f"{path} is a folder: name the file for the report.")
+    is_there = os.path.exists(real)
+    try:
+        if is_there and not _is_report(real):
+            raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
+        if _is_data_file(real, source, output):
+            raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
+        os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
+        if not is_there:
+            os.unlink(real)
+    except OSError as error:
+        raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a terminal or a pipe is at this path; that of /dev/stdout has no real path."""
+    return os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+
+
+def _is_report(path: str) -> bool:
+    """Whether a file is empty or begins as a report does."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    return not head or re.match(rb'\s*\{\s*"source"\s*:', head) is not None
+
+
+def _is_data_file(path: str, source: str, output: str) -> bool:
+    """Whether the model keeps data, or will keep them, in the file at this real path."""
+    if not os.path.isfile(source):
+        return False  # reading it will say why
+    if os.path.getsize(source) <= SEARCHED:
+        with open(source, "rb") as file:
+            if os.fsencode(os.path.basename(path)) not in file.read():
+                return False
+    from surgeon.file.external import extent_of
+    from surgeon.file.model import Model
+
+    with Model.open(source) as model:
+        locations = {extent_of(tensor).location for tensor in model.external_tensors}
+    folders = (os.path.dirname(source), os.path.dirname(output))
+    return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
+
+
+def write_report(report: Mapping[str, Any], path: str) -> None:
+    """Write a report, whole or not at all where it goes to a file."""
+    import json
+
+    from surgeon.file.atomic import AtomicFile
+    from surgeon.file.copying import write_all
+
+    text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        if _is_stream(path):
+            Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
+        with AtomicFile(Path(os.path.realpath(path))) as file:
+            write_all(file.handle, text.encode("utf-8", "backslashreplace"))
+            file.commit()
+    except OSError as error:
+        raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None

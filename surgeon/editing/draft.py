@@ -1,0 +1,195 @@
+"""A model under edit: what it is to be, what can be told of it now, and what it claims of the model it was made of."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+import numpy as np
+import onnx
+from onnx import FunctionProto, GraphProto, ValueInfoProto
+
+from surgeon.errors import UsageError
+from surgeon.file.editable import Editable
+from surgeon.file.model import Model
+from surgeon.indexing.index import Index
+from surgeon.listing import first_of
+from surgeon.ops.walking import graphs_of
+from surgeon.shapes.indexed import shapes_of
+from surgeon.shapes.shapes import Shapes
+
+Change = Callable[[np.ndarray], np.ndarray]
+SHOWN_NAMES = 3  # of the names that a refusal gives
+
+
+@dataclass(slots=True)
+class ModelClaim:
+    """What an edited model claims of the one that it was made of: what it is fed with, and what it answers.
+
+    Attributes:
+        tensors: by tensor of the edited model that bears another name now, its name in the original.
+        sizes: of dimensions of the original's inputs that the edited model fixes, by name.
+        changes: by input of the edited model, what to do to the original's value of the tensor before it is fed.
+        made: by input of the original, what makes its value of the values that the edited model is fed with.
+        by_structure: whether the nodes of both, names apart, are to be the same.
+        untold: why nothing can be told of the edited model, as a sentence; empty where something can.
+    """
+
+    tensors: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+    made: dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]] = field(default_factory=dict)
+    by_structure: bool = True
+    untold: str = ""
+
+    def original(self, name: str) -> str:
+        """What a tensor of the edited model is called in the original."""
+        return self.tensors.get(name, name)
+
+
+class ModelDraft(Editable):
+    """A model under edit.
+
+    Change `skeleton`, then call `changed`.  What the analyses tell is of the state before, until then.
+
+    Attributes:
+        skeleton: the model as it is to be, the payloads of large tensors cut out; see `surgeon.file.editable`.
+        claim: what the edited model claims of the original.
+    """
+
+    def __init__(self, source: Model) -> None:
+        super().__init__(source)
+        self.claim = ModelClaim()
+        self._index: Index | None = None
+
+    @property
+    def graph(self) -> GraphProto:
+        """The main graph."""
+        return self.skeleton.graph
+
+    @property
+    def index(self) -> Index:
+        """Who makes and who reads each tensor.  Raises GraphError for a model that breaks ONNX's rules."""
+        if self._index is None:
+            self._index = Index(self)
+            self._index.check()
+        return self._index
+
+    @property
+    def shapes(self) -> Shapes:
+        """Shapes and dtypes of all tensors, for any size of the free dimensions."""
+        return shapes_of(self.index)
+
+    def changed(self) -> None:
+        """Forget what was told of the model: it is another one now."""
+        self._index = None
+
+    @property
+    def inputs(self) -> list[ValueInfoProto]:
+        """The inputs of the main graph that have to be given: those without an initializer."""
+        stored = {tensor.name for tensor in self.graph.initializer}
+        stored.update(tensor.values.name for tensor in self.graph.sparse_initializer)
+        return [value for value in self.graph.input if value.name not in stored]
+
+    def input(self, name: str) -> ValueInfoProto:
+        """The input of this name.  Raises UsageError where there is none, with the nearest names."""
+        return _named(self.graph.input, name, "input")
+
+    def output(self, name: str) -> ValueInfoProto:
+        """The output of this name.  Raises UsageError where there is none, with the nearest names."""
+        return _named(self.graph.output, name, "output")
+
+    def tensors(self) -> list[str]:
+        """The tensors of the main graph: its inputs, what is stored, what its nodes make."""
+        graph = self.graph
+        found = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
+        found += [tensor.values.name for tensor in graph.sparse_initializer]
+        return list(dict.fromkeys([*found, *(name for node in graph.node for name in node.output if name)]))
+
+    def kind(self, name: str) -> str:
+        """What a tensor of the main graph is: "output", "input" or "tensor"."""
+        if any(value.name == name for value in self.graph.output):
+            return "output"
+        return "input" if any(value.name == name for value in self.graph.input) else "tensor"
+
+    def require_tensor(self, name: str) -> None:
+        """Raise UsageError where the main graph has no tensor of this name, with the nearest names."""
+        known = self.tensors()
+        if name not in known:
+            raise UsageError(unknown("tensor", name, known))
+
+    def require_free(self, name: str) -> None:
+        """Raise UsageError where a tensor of this name is there, in any scope."""
+        if not name:
+            raise UsageError("A tensor cannot have an empty name; give it another.")
+        if name in self.taken():
+            raise UsageError(f"The name {name!r} is taken by another tensor of the model; choose another.")
+
+    def taken(self) -> set[str]:
+        """The names of all tensors in the main graph and in the bodies that it holds."""
+        return {name for graph in graphs_below(self.graph) for name in names_in(graph)}
+
+    def fresh(self, name: str) -> str:
+        """A name that no tensor bears: this one, or this one with a number behind it."""
+        taken, found, number = self.taken(), name, 1
+        while found in taken:
+            found, number = f"{name}_{number}", number + 1
+        return found
+
+    def facts(self, name: str) -> ValueInfoProto:
+        """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.
+
+        Raises UsageError where the dtype cannot be told.
+        """
+        stated = next((value for value in (*self.graph.input, *self.graph.output) if value.name == name), None)
+        if stated is not None and stated.type.WhichOneof("value") is not None:
+            copy = ValueInfoProto()
+            copy.CopyFrom(stated)
+            return copy
+        found = self.shapes.facts(self.index.main, name)
+        if found.dtype is None:
+            raise UsageError(f"The dtype of {name!r} cannot be told from the graph; infer the model's shapes first.")
+        dims = None if found.shape is None else [size if isinstance(size, int) else str(size) for size in found.shape]
+        return onnx.helper.make_tensor_value_info(name, found.dtype, dims)
+
+
+def graphs_below(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph, and those that its nodes hold, at any depth."""
+    yield graph
+    for node in graph.node:
+        for body in graphs_of(node):
+            yield from graphs_below(body)
+
+
+def names_in(graph: GraphProto) -> Iterator[str]:
+    """The names of the tensors that a graph itself has, in all places where one can stand."""
+    yield from (value.name for values in (graph.input, graph.output, graph.value_info) for value in values)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
+    for node in graph.node:
+        yield from node.output
+        yield from node.input
+
+
+def holders(model: onnx.ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """All that hold nodes in a model: the graph, the local functions, and the bodies in both."""
+    yield from graphs_below(model.graph)
+    for function in model.functions:
+        yield function
+        for node in function.node:
+            for body in graphs_of(node):
+                yield from graphs_below(body)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """A sentence on a name that there is not, with the nearest that there are."""
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(name, names, n=SHOWN_NAMES)
+    told = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {first_of(names, SHOWN_NAMES)}."
+    return f"The model has no {kind} {name!r}; {told if names else f'it has no {kind} at all.'}"
+
+
+def _named(values: Iterable[ValueInfoProto], name: str, kind: str) -> ValueInfoProto:
+    found = {value.name: value for value in values}
+    if name not in found:
+        raise UsageError(unknown(kind, name, found))
+    return found[name]

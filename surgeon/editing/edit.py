@@ -1,0 +1,88 @@
+"""What an edit of a whole model is: a value that says what is to be, and how it is typed."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, Self
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.errors import UsageError
+
+
+class Edit(ABC):
+    """One change of a whole model, as a value: a frozen dataclass whose docstring is its manual.
+
+    Attributes:
+        flag: what it is called at the command line and in a recipe, as in `--rename`.
+        metavar: what stands behind the flag, as in `OLD=NEW`; empty for a flag that takes nothing.
+        feeds: whether the edited model is fed with what the original is ("kept"), with inner tensors of it ("inner"),
+            or with something that the original's inputs are made of ("made").
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.Rename("input_ids", "tokens")
+        >>> edit.flag, edit.spelling
+        ('rename', 'input_ids=tokens')
+    """
+
+    flag: ClassVar[str]
+    metavar: ClassVar[str]
+    feeds: ClassVar[Literal["kept", "inner", "made"]] = "kept"
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, text: str) -> Self:
+        """Read the edit from what stands behind its flag.
+
+        Args:
+            text: as typed.
+
+        Returns:
+            The edit.
+
+        Raises:
+            UsageError: the text is not of the form of `metavar`.
+        """
+
+    @property
+    @abstractmethod
+    def spelling(self) -> str:
+        """What `parse` reads it from."""
+
+    @abstractmethod
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Change a draft, and its claim where names, inputs or outputs are others now.
+
+        Args:
+            draft: the model under edit; nobody sees what is changed of it where this raises.
+
+        Returns:
+            What was done, in sentences without a full stop, as "input 'x' is called 'y'"; none where it is so already.
+
+        Raises:
+            UsageError: the model has not what the edit names, or cannot be as it says.
+            GraphError: a node of the model stands in the way.
+        """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the edit's fields as JSON can hold them."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # each edit is a dataclass
+
+
+def pair(text: str, form: str) -> tuple[str, str]:
+    """The two sides of the last `=` of a text.  form: what it should be, for the refusal.  Raises UsageError."""
+    left, sign, right = text.rpartition("=")
+    if not sign or not left.strip() or not right.strip():
+        raise UsageError(f"{text!r} is not of the form {form}.")
+    return left.strip(), right.strip()
+
+
+def names(text: str, form: str) -> tuple[str, ...]:
+    """The names in a text, with commas between them.  Raises UsageError where there is none, or one twice."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise UsageError(f"{text!r} is not of the form {form}.")
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice!r} is named twice in {text!r}; name it once.")
+    return found

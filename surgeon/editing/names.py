@@ -1,0 +1,65 @@
+"""Names of tensors in all the places of a model where one can stand."""
+
+from collections.abc import Mapping
+
+from onnx import FunctionProto, GraphProto, NodeProto
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.ops.walking import graphs_of
+
+
+def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
+    """Give tensors of the main graph other names, everywhere: in bodies that read them, and in annotations too.
+
+    Names that the original has stay known to the draft's claim.  The caller sees to it that no two tensors share one.
+    """
+    _rename_in(draft.graph, names)
+    for info in draft.skeleton.training_info:
+        for graph in (info.initialization, info.algorithm):
+            _rename_in(graph, names)
+        for binding in (*info.initialization_binding, *info.update_binding):
+            binding.key, binding.value = (names.get(name, name) for name in (binding.key, binding.value))
+    known = draft.claim.tensors
+    draft.claim.tensors = known | {new: known.get(old, old) for old, new in names.items()}
+    draft.changed()
+
+
+def rename_nodes(node: NodeProto, names: Mapping[str, str]) -> None:
+    """The same in a node and its bodies alone."""
+    for held in (node.input, node.output):
+        for place, name in enumerate(held):
+            if name in names:
+                held[place] = names[name]
+    for graph in graphs_of(node):
+        _rename_in(graph, names)
+
+
+def _rename_in(graph: GraphProto, names: Mapping[str, str]) -> None:
+    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
+        for value in values:
+            if value.name in names:
+                value.name = names[value.name]
+    for sparse in graph.sparse_initializer:
+        if sparse.values.name in names:
+            sparse.values.name = names[sparse.values.name]
+    for note in graph.quantization_annotation:
+        note.tensor_name = names.get(note.tensor_name, note.tensor_name)
+        for entry in note.quant_parameter_tensor_names:
+            entry.value = names.get(entry.value, entry.value)
+    for node in graph.node:
+        rename_nodes(node, names)
+
+
+def strip_docs(holder: GraphProto | FunctionProto) -> int:
+    """Empty the texts of a graph or function and of all that it holds for people; how many there were."""
+    found = [holder] if holder.doc_string else []
+    if isinstance(holder, GraphProto):
+        found += [value for values in (holder.input, holder.output) for value in values if value.doc_string]
+        found += [tensor for tensor in holder.initializer if tensor.doc_string]
+    for item in (*holder.value_info, *holder.node):
+        found += [item] if item.doc_string else []
+    for node in holder.node:
+        found += [attribute for attribute in node.attribute if attribute.doc_string]
+    for item in found:
+        item.ClearField("doc_string")
+    return len(found) + sum(strip_docs(graph) for node in holder.node for graph in graphs_of(node))

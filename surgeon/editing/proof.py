@@ -1,0 +1,163 @@
+"""An edited model held against its original under ONNX Runtime, as its claim says what stands for what."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.editing.draft import ModelClaim, ModelDraft
+from surgeon.file.save import Written
+from surgeon.inputs.inputs import InputPlan, InputsUnknown
+from surgeon.inputs.user_inputs import InputSet, read_inputs
+from surgeon.models.exposing import exposing, made_in
+from surgeon.models.model_check import Verdict, require_options
+from surgeon.models.options import CheckOptions
+from surgeon.models.trials import Trial, Trials
+from surgeon.ops.walking import holds_half
+from surgeon.running.away import Away
+from surgeon.running.runtime import SessionError
+from surgeon.verdicts.compare import dtype_name, stated, tolerance
+from surgeon.verdicts.result import CheckResult, Outcome
+
+Arrays = dict[str, np.ndarray]
+MOST_MADE = 4  # sets of inputs that are made for the edited model, where the original's are made of those
+
+
+def check_edited(draft: ModelDraft, original: Written, edited: Written, options: CheckOptions) -> CheckResult:
+    """Run both models and compare every output of the edited one with the tensor that it claims to be.
+
+    The original runs on made inputs, or the user's; the edited model is fed with what it claims of them.  What a model
+    does never raises: every way of not running is an outcome.  Raises UsageError for options that mean nothing.
+    """
+    started = time.perf_counter()
+    before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
+    if claim.untold:
+        return CheckResult(Outcome.UNPROVED, claim.untold, (), time.perf_counter() - started, 0, {})
+    custom_ops = require_options(options.seed, {}, options.custom_ops, options.rtol, options.atol, options.inputs)
+    away = Away(custom_ops, options.run_time)
+    rtol, atol = options.rtol, options.atol
+    if holds_half(before):
+        rtol, atol = tolerance("float16", rtol, atol)
+    roles = _Roles.of(before, after, claim)
+    with ExitStack() as stack:
+        try:
+            fed = roles.made_sets(before, after, claim, options) if claim.made else {}
+        except InputsUnknown as unknown:
+            why = f"Inputs cannot be made: {unknown.reason}."
+            return CheckResult(Outcome.UNPROVED, why, (), time.perf_counter() - started, 0, {})
+        given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
+        shown = stack.enter_context(exposing(original, roles.inner)) if roles.inner else original
+        dims = {} if given else {**options.dims, **claim.sizes}
+        trials = Trials(shown, before, seed=options.seed, dims=dims, away=away, given=given)
+        trials.run()
+        verdict = Verdict(trials, rtol, atol)
+        if trials.why:
+            outcome, reason = Outcome.UNPROVED, trials.why
+        else:
+            refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
+            outcome, reason = refusal or verdict.outcome()
+        used = verdict.used
+        dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
+        return CheckResult(
+            outcome=outcome,
+            reason=reason,
+            outputs=tuple(comparison.error for comparison in verdict.worst.values()),
+            seconds=time.perf_counter() - started,
+            runs=len(used),
+            tolerance=stated(dtypes, rtol, atol),
+            oracle=trials.oracle if used else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """Which tensors of the original the edited model is fed with, and answers.
+
+    feeds, answers: the original's names by those of the edited model.  inner: tensors that the original has to show.
+    """
+
+    feeds: Mapping[str, str]
+    answers: Mapping[str, str]
+    inner: Sequence[str]
+
+    @classmethod
+    def of(cls, before: ModelProto, after: ModelProto, claim: ModelClaim) -> "_Roles":
+        """The roles that a claim gives."""
+        feeds = {value.name: claim.original(value.name) for value in after.graph.input}
+        answers = {value.name: claim.original(value.name) for value in after.graph.output}
+        outputs = {value.name for value in before.graph.output}
+        asked = {*feeds.values(), *answers.values()} - outputs
+        return cls(feeds, answers, [name for name in made_in(before) if name in asked])
+
+    def made_sets(
+        self, before: ModelProto, after: ModelProto, claim: ModelClaim, options: CheckOptions
+    ) -> dict[str, "_MadeSet"]:
+        """Inputs made for the edited model, and the original's that follow from them, by what the trials call them."""
+        plan = InputPlan(after)
+        known = {name: size for name, size in options.dims.items() if name in plan.free}
+        found: dict[str, _MadeSet] = {}
+        for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
+            fed = plan.make(options.seed + number, sizes)
+            arrays = {self.feeds[name]: array for name, array in fed.items()}
+            arrays = {value.name: arrays[value.name] for value in before.graph.input if value.name in arrays}
+            arrays.update({name: make(fed) for name, make in claim.made.items()})
+            made = _MadeSet(Path(f"seed {options.seed + number}"), arrays, fed)
+            found[str(made)] = made
+        return found
+
+    def feed(self, trial: Trial, claim: ModelClaim) -> Arrays:
+        """What the edited model is fed with, from a run of the original."""
+        held = {**trial.outputs, **trial.feeds}
+        found = {name: held[source] for name, source in self.feeds.items() if source in held}
+        return {name: claim.changes[name](array) if name in claim.changes else array for name, array in found.items()}
+
+    def named(self, answer: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """What the edited model answered by the original's names; a sequence comes as `name[i]` and `len(name)`."""
+        for name, array in answer.items():
+            own = next((own for own in self.answers if name in (own, f"len({own})", f"keys({own})")), None)
+            if own is None:
+                own = next((own for own in self.answers if name.startswith(f"{own}[")), name)
+            yield name.replace(own, self.answers.get(own, own), 1), array
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeSet(InputSet):
+    """Inputs of the original that follow from those that the edited model is fed with."""
+
+    fed: Arrays
+
+
+def _answer(
+    edited: Written,
+    roles: _Roles,
+    claim: ModelClaim,
+    fed: Mapping[str, _MadeSet],
+    trials: Trials,
+    verdict: Verdict,
+    away: Away,
+) -> tuple[Outcome, str] | None:
+    """Run the edited model on what it claims to be fed with; return an outcome only if it does not get through."""
+    wanted = set(roles.answers.values())
+    where = ""
+    try:
+        with away.open(edited) as session:
+            for trial in trials.made:
+                where = f" on the inputs of {trial.source}" if trial.source else ""
+                feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial, claim)
+                lost = [name for name in session.inputs if name not in feeds]
+                if lost:
+                    return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
+                answer = dict(roles.named(session.run({name: feeds[name] for name in session.inputs})))
+                passed = {name: array for name, array in trial.feeds.items() if name in wanted}
+                shown = {name: array for name, array in trial.outputs.items() if name in answer or name in wanted}
+                trial.outputs = {**shown, **passed}
+                verdict.add(trial, answer)
+    except SessionError as refused:
+        if refused.missing:
+            return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.line}"
+        return Outcome.FAILED, f"The original runs{where} but the edited model does not: {refused.line}"
+    return None

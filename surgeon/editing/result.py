@@ -1,0 +1,95 @@
+"""What edits of a whole model did, as data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.editing.edit import Edit
+from surgeon.verdicts.result import CheckResult
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one edit did.
+
+    Attributes:
+        edit: the edit.
+        said: what was changed, a sentence each; none where the model was so already.
+    """
+
+    edit: Edit
+    said: Sequence[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {"edit": self.edit.flag, **self.edit.to_dict(), "said": list(self.said)}
+
+
+@dataclass(slots=True)
+class EditReport:
+    """What edits of a whole model did.
+
+    Attributes:
+        source: the model that was read, by its path; empty for one in memory.
+        output: the file that was to be written, likewise.
+        edits: what each did, in order.
+        by_structure: whether every node of the result is the original's own, names apart.
+        other: what of it is not, as a clause; empty where all is.
+        check: the comparison under ONNX Runtime, None where nothing was run.
+        nodes: how many nodes the main graph had before and has after.
+        bytes: how many of the written model's bytes were copied as they lie, and how many are new; data files apart.
+        written: whether a file was.
+        seconds: how long it took.
+
+    Examples:
+        >>> import surgeon
+        >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edits, output="renamed.onnx")
+        >>> report.outcome, report.edits[0].said
+        ('proved', ("input 'input_ids' is called 'tokens'",))
+    """
+
+    source: str
+    output: str
+    edits: list[Done] = field(default_factory=list)
+    by_structure: bool = True
+    other: str = ""
+    check: CheckResult | None = None
+    nodes: tuple[int, int] = (0, 0)
+    bytes: tuple[int, int] = (0, 0)
+    written: bool = False
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved, unchecked, or unchanged where no edit had anything to do."""
+        if not any(done.said for done in self.edits):
+            return "unchanged"
+        if self.check is not None:
+            return self.check.outcome.value
+        return "proved" if self.by_structure else "unchecked"
+
+    @property
+    def proved(self) -> bool:
+        """Whether the result is what it claims to be, or nothing was changed."""
+        return self.outcome in ("proved", "unchanged")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it."""
+        return {
+            "source": self.source,
+            "output": self.output,
+            "outcome": self.outcome,
+            "edits": [done.to_dict() for done in self.edits],
+            "by_structure": self.by_structure,
+            "other": self.other,
+            "check": None if self.check is None else self.check.to_dict(),
+            "nodes": list(self.nodes),
+            "bytes": list(self.bytes),
+            "written": self.written,
+            "seconds": round(self.seconds, 4),
+        }
+
+    def __repr__(self) -> str:
+        said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"
+        return f"<EditReport {said}; {self.outcome}>"

@@ -1,0 +1,226 @@
+"""The driver of edits: open, edit, hold against the original, save."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit
+from surgeon.editing.proof import check_edited
+from surgeon.editing.result import Done, EditReport
+from surgeon.editing.sameness import why_not_same
+from surgeon.errors import GraphError, UsageError
+from surgeon.file.beside import written_beside
+from surgeon.file.model import Model, Patch
+from surgeon.file.save import DataMode, Written, save
+from surgeon.models.options import CheckOptions
+from surgeon.models.whole_model import invalidity, require_passed
+from surgeon.verdicts.result import CheckResult, Outcome
+
+Checking: TypeAlias = Literal["auto", "model", "none"]
+CHECKINGS = ("auto", "model", "none")
+Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
+
+
+def edit(
+    source: Source,
+    edits: Edit | Sequence[Edit],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    check: Checking = "auto",
+    require_proof: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> tuple[Any, EditReport]:
+    """Change a whole model: names, sizes, what it takes and gives.  What no edit touches stays byte for byte.
+
+    Args:
+        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        edits: values of `surgeon.edits`, applied in order.
+        output: the path to write, for a source that is a path.
+        check: "model" runs the original and the edited model and compares what they claim to share; "auto" does so
+            where it does not follow from the nodes, which are the original's own; "none" runs nothing.
+        require_proof: treat a result that cannot be proved as a failed one.
+        dry_run: say what would be done, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        The model in the kind it was given (a path: the path written), and an EditReport.
+
+    Raises:
+        UsageError: an edit names what the model has not, or cannot be.
+        GraphError: a node of the model stands in the way, or the result would be no valid model.
+        CheckFailed: the edited model answers otherwise than it claims; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
+        >>> path, report = surgeon.edit("models/tiny_distilbert.onnx", edits, output="renamed.onnx")
+        >>> report.outcome
+        'proved'
+    """
+    wanted = [edits] if isinstance(edits, Edit) else list(edits)
+    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options or CheckOptions())
+    if isinstance(source, gs.Graph):
+        proto = gs.export_onnx(source, do_type_check=False)
+        made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
+        return source if dry_run else gs.import_onnx(made), report
+    run = _Run(None if output is None else Path(os.fspath(output)), check, require_proof, options or CheckOptions())
+    run.data, run.force, run.dry_run = external_data, force, dry_run
+    original: Written = source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
+    run.report = EditReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
+    started = time.perf_counter()
+    try:
+        made = run.go(original, wanted)
+    finally:
+        run.report.seconds = time.perf_counter() - started
+    return source if dry_run else made, run.report
+
+
+def _refuse_misuse(
+    source: Any,
+    edits: Sequence[Edit],
+    output: str | os.PathLike[str] | None,
+    check: str,
+    dry_run: bool,
+    require_proof: bool,
+    options: CheckOptions,
+) -> None:
+    """Raise UsageError for arguments that do not exist or do not fit together."""
+    options.require()
+    for item in edits:
+        if not isinstance(item, Edit):
+            raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
+    if not edits:
+        raise UsageError("Nothing is asked for; name an edit.")
+    if check not in CHECKINGS:
+        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(CHECKINGS)}.")
+    if require_proof and check == "none":
+        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+    in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
+    if output is not None and in_memory:
+        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
+    if output is None and not in_memory and not dry_run:
+        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+
+
+class _Run:
+    """One run of edits over a model."""
+
+    report: EditReport
+    data: DataMode
+    force: bool
+    dry_run: bool
+
+    def __init__(self, output: Path | None, check: Checking, require_proof: bool, options: CheckOptions) -> None:
+        self.output, self.check, self.require_proof, self.options = output, check, require_proof, options
+
+    def go(self, original: Written, edits: Sequence[Edit]) -> Any:
+        """Apply the edits, stage by stage, and write what comes of the last; each is held against the one before."""
+        with ExitStack() as stack:
+            source: Written = original
+            stages = list(_stages(edits))
+            for number, stage in enumerate(stages):
+                model = stack.enter_context(Model.open(source))
+                draft = self._apply(model, stage)
+                patch = draft.patch()
+                if number == 0:
+                    self.report.nodes = (len(model.skeleton.graph.node), 0)
+                self.report.nodes = (self.report.nodes[0], len(draft.graph.node))
+                if number < len(stages) - 1:
+                    source = self._between(draft, patch, source, stack)
+                else:
+                    return self._finish(draft, patch, source)
+        raise AssertionError("there is a last stage")
+
+    def _apply(self, model: Model, edits: Sequence[Edit]) -> ModelDraft:
+        draft = ModelDraft(model)
+        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
+        for item in edits:
+            self.report.edits.append(Done(item, tuple(item.apply(draft))))
+            draft.changed()
+        draft.index  # noqa: B018  # nor is one made
+        return draft
+
+    def _between(self, draft: ModelDraft, patch: Patch, source: Written, stack: ExitStack) -> Written:
+        """What stands between two stages, as a file beside the source where that is one."""
+        made: Written
+        if draft.path is None:
+            made = patch.to_proto()
+        else:
+            made = stack.enter_context(written_beside(draft.source, patch, self.output))
+        self._look(draft, source, made)
+        return made
+
+    def _finish(self, draft: ModelDraft, patch: Patch, source: Written) -> Any:
+        """Write the last stage."""
+        if self.dry_run:
+            draft.source.check_data()  # as saving would
+            return None
+        if self.output is None:
+            made = patch.to_proto()
+            self._look(draft, source, made)
+            return made
+        pieces = patch.pieces()
+        new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+        self.report.bytes = (sum(piece[1] - piece[0] for piece in pieces if isinstance(piece, tuple)), new)
+        save(
+            draft.source,
+            patch,
+            self.output,
+            external_data=self.data,
+            force=self.force,
+            check=lambda path: self._look(draft, source, path),
+        )
+        self.report.written = True
+        return self.output
+
+    def _look(self, draft: ModelDraft, source: Written, made: Written) -> None:
+        """Hold what a stage made against what it was made of; raises where it is not what it claims to be."""
+        complaint = invalidity(draft.source, made)
+        if complaint is not None:
+            raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
+        other = why_not_same(draft.source.skeleton, draft.skeleton, draft.claim)
+        same = not other and draft.claim.by_structure
+        self.report.by_structure = self.report.by_structure and same
+        self.report.other = self.report.other or other
+        if self.check == "none" or (self.check == "auto" and same):
+            return
+        draft.source.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
+        found = check_edited(draft, source, made, self.options)
+        if found.outcome is Outcome.UNPROVED and same:
+            found = _by_structure(found)
+        before = self.report.check
+        if before is None or before.outcome is Outcome.PROVED:
+            self.report.check = found
+        require_passed("edited", found, self.require_proof, self.report)
+
+
+def _by_structure(found: CheckResult) -> CheckResult:
+    """A check that could not tell, of a model whose nodes are the original's own."""
+    from dataclasses import replace
+
+    note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
+    return replace(found, outcome=Outcome.PROVED, reason=note)
+
+
+def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
+    """Edits in runs whose claims can be told together: nothing is both fed with inner tensors and makes inputs."""
+    stage: list[Edit] = []
+    for item in edits:
+        if item.feeds != "kept" and any(before.feeds not in ("kept", item.feeds) for before in stage):
+            yield stage
+            stage = []
+        stage.append(item)
+    if stage:
+        yield stage

@@ -1,0 +1,56 @@
+"""Another name for a tensor."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit, pair
+from surgeon.editing.names import rename
+
+
+@dataclass(frozen=True, slots=True)
+class Rename(Edit):
+    """Call a tensor of the main graph by another name: an input, an output, or one between two nodes.
+
+    Whatever reads it follows: nodes, bodies of If, Loop and Scan, value_info, quantization annotations.
+
+    Attributes:
+        old: the name that it has.
+        new: the name that it is to have, which no other tensor may bear.
+
+    Raises:
+        UsageError: there is no such tensor, or the new name is taken.
+
+    Examples:
+        >>> import surgeon
+        >>> rename = surgeon.edits.Rename("input_ids", "tokens")
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", rename, output="renamed.onnx")
+        >>> report.edits[0].said
+        ("input 'input_ids' is called 'tokens'",)
+    """
+
+    old: str
+    new: str
+    flag = "rename"
+    metavar = "OLD=NEW"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read OLD=NEW."""
+        return cls(*pair(text, "OLD=NEW"))
+
+    @property
+    def spelling(self) -> str:
+        """OLD=NEW."""
+        return f"{self.old}={self.new}"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Rename it."""
+        draft.require_tensor(self.old)
+        if self.old == self.new:
+            return ()
+        draft.require_free(self.new)
+        kind = draft.kind(self.old)
+        rename(draft, {self.old: self.new})
+        return (f"{kind} {self.old!r} is called {self.new!r}",)
