@@ -1,12 +1,13 @@
 """The command `surgeon edit`: changes of a whole model, in the order in which they are typed."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
 from surgeon.console.guard import reading, writing
 from surgeon.console.progress import progress
@@ -14,6 +15,8 @@ from surgeon.console.report_file import require_report_path, write_report
 from surgeon.errors import CheckFailed, UsageError
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from surgeon.editing.edit import Edit
     from surgeon.editing.result import EditReport
     from surgeon.models.options import CheckOptions
@@ -74,15 +77,17 @@ def edits_typed(ctx: click.Context) -> "list[Edit]":
 @click.command(cls=EditCommand, short_help="Change a whole model: names, sizes, inputs and outputs.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
+@click.option("--diff", is_flag=True, help="Print what is listed otherwise: inputs, outputs, nodes, weights, notes.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
-@writing("auto", "model", "none", dim="--check-dim")
+@writing("auto", "model", "none", dim="--check-dim", layers=False)
 @reading
 def edit(
     source: str,
     output: str,
     report_path: str | None,
     quiet: bool,
+    diff: bool,
     options: "CheckOptions",
     **settings: Any,
 ) -> None:
@@ -91,7 +96,7 @@ def edit(
     What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
     Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
     """
-    run_edits(edits_typed(click.get_current_context()), source, output, report_path, quiet, options, **settings)
+    run_edits(edits_typed(click.get_current_context()), source, output, report_path, quiet, diff, options, **settings)
 
 
 def run_edits(
@@ -100,6 +105,7 @@ def run_edits(
     output: str,
     report_path: str | None,
     quiet: bool,
+    diff: bool,
     options: "CheckOptions",
     **settings: Any,
 ) -> None:
@@ -113,6 +119,8 @@ def run_edits(
         if report_path is not None:
             write_report(report.to_dict(), report_path)
         if not quiet:
+            if diff:
+                click.echo("\n".join(changed_lines(report)), file=sys.stdout)
             print_edits(report, sys.stdout)
 
     try:
@@ -123,14 +131,12 @@ def run_edits(
         raise
     show(report)
     if quiet and report.outcome == "unproved" and report.check is not None:
-        click.echo(f"UNPROVED: {report.check.reason}", err=True)
+        click.echo(clean(f"UNPROVED: {report.check.reason}"), err=True)
 
 
 def print_edits(report: "EditReport", stream: TextIO) -> None:
     """Print what edits did, the outcome, and what was written."""
     from rich.text import Text
-
-    from surgeon.console.clean import clean
 
     console = console_for(stream)
 
@@ -155,3 +161,34 @@ def outcome_words(report: "EditReport") -> str:
     if report.outcome == "proved":
         return "every node and weight is the original's own, names apart"
     return f"not to be told from the nodes alone: {report.other}" if report.other else ""
+
+
+def changed_lines(report: "EditReport") -> Iterator[str]:
+    """What is listed otherwise in the edited model, before with a minus and after with a plus, in the file's order."""
+    from surgeon.file.difference import common, runs
+
+    if report.skeletons is None:
+        return
+    before, after = (list(_listed(model)) for model in report.skeletons)
+    for _, gone, come in runs(common(before, after), len(before), len(after)):
+        yield from (click.style(clean(f"- {before[place]}"), fg="red") for place in gone)
+        yield from (click.style(clean(f"+ {after[place]}"), fg="green") for place in come)
+
+
+def _listed(model: "ModelProto") -> Iterator[str]:
+    """What a model holds, a line each."""
+    from surgeon.console.inspection import type_text
+    from surgeon.console.report import node_line
+    from surgeon.ops.attributes import dtype_name
+    from surgeon.rewriting.result import NodeInfo, attributes_text
+
+    yield from (f"opset {item.domain or 'ai.onnx'} {item.version}" for item in model.opset_import)
+    yield from (f"metadata {entry.key} = {entry.value}" for entry in model.metadata_props)
+    graph = model.graph
+    for kind, values in (("input", graph.input), ("output", graph.output), ("value_info", graph.value_info)):
+        yield from (f"{kind} {value.name}: {type_text(value.type)}" for value in values)
+    for tensor in graph.initializer:
+        yield f"initializer {tensor.name}: {dtype_name(tensor.data_type)}{list(tensor.dims)}"
+    for node in graph.node:
+        op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        yield node_line(NodeInfo(node.name, op, tuple(node.input), tuple(node.output), attributes_text(node)))

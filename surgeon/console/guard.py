@@ -211,15 +211,16 @@ class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
         return int(value)
 
 
-def writing(*checks: str, dim: str = "--dim") -> Decorator:
+def writing(*checks: str, dim: str = "--dim", layers: bool = True) -> Decorator:
     """Add the options of every command that checks and writes a model; those of the check come as one `options`.
 
-    checks: what `--check` may be, the default first.  dim: the option for sizes in the check.
+    checks: what `--check` may be, the default first.  dim: the option for sizes in the check.  layers: whether inner
+    tensors can be compared.
     """
-    return lambda command: _writing(command, checks, dim)
+    return lambda command: _writing(command, checks, dim, layers)
 
 
-def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str) -> Callable[..., Any]:
+def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layers: bool) -> Callable[..., Any]:
     meaning = {
         "sites": "sites: prove every rewritten site on its own",
         "model": "model: run both whole models under ONNX Runtime and compare",
@@ -230,7 +231,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str) -> Ca
     options: tuple[Decorator, ...] = (
         click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{told}."),
         click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
-        *check_options(dim),
+        *check_options(dim, layers),
         *(_proof_options() if "sites" in checks else ()),
         click.option(
             "--external-data",
@@ -252,13 +253,12 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str) -> Ca
         rtol: float | None,
         atol: float | None,
         inputs: Sequence[str],
-        layers: bool,
         **named: Any,
     ) -> Any:
         from surgeon.models.options import CheckOptions
 
-        limits = {name: named.pop(name) for name in ("proof_time", "run_time", "jobs") if name in named}
-        options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, layers, **limits)
+        limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}
+        options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, **limits)
         return command(options=options, **named)
 
     decorated: Callable[..., Any] = run
@@ -288,6 +288,9 @@ def _proof_options() -> tuple[Decorator, ...]:
     )
 
 
+_LAYERS: Decorator = click.option(
+    "--compare-layers", "layers", is_flag=True, help="Compare inner tensors of the whole models too."
+)
 run_time: Decorator = click.option(
     "--run-time",
     type=float,
@@ -298,8 +301,11 @@ run_time: Decorator = click.option(
 )
 
 
-def check_options(dim: str = "--dim") -> tuple[Decorator, ...]:
-    """The options of a check: which inputs, which ops, which tolerances.  dim: what that for sizes is called."""
+def check_options(dim: str = "--dim", layers: bool = True) -> tuple[Decorator, ...]:
+    """The options of a check: which inputs, which ops, which tolerances.  dim: what that for sizes is called.
+
+    layers: whether inner tensors can be compared.
+    """
     return (
         click.option(
             dim, "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check; repeatable."
@@ -311,7 +317,7 @@ def check_options(dim: str = "--dim") -> tuple[Decorator, ...]:
             metavar="PATH",
             help="Your own data for the check of the whole model: an .npz file, or a folder of them; repeatable.",
         ),
-        click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors of the whole models too."),
+        *((_LAYERS,) if layers else ()),
         click.option(
             "--custom-ops",
             multiple=True,

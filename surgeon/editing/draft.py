@@ -21,6 +21,19 @@ Change = Callable[[np.ndarray], np.ndarray]
 SHOWN_NAMES = 3  # of the names that a refusal gives
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How the value of an input of the original is made of those that the edited model is fed with.
+
+    Attributes:
+        sources: what these inputs of the edited model are called in the claim (`ModelClaim.original`).
+        change: takes their values, in this order.
+    """
+
+    sources: tuple[str, ...]
+    change: Callable[..., np.ndarray]
+
+
 @dataclass(slots=True)
 class ModelClaim:
     """What an edited model claims of the one that it was made of: what it is fed with, and what it answers.
@@ -28,22 +41,45 @@ class ModelClaim:
     Attributes:
         tensors: by tensor of the edited model that bears another name now, its name in the original.
         sizes: of dimensions of the original's inputs that the edited model fixes, by name.
-        changes: by input of the edited model, what to do to the original's value of the tensor before it is fed.
-        made: by input of the original, what makes its value of the values that the edited model is fed with.
+        made: by input of the original, what makes its value of values that the edited model is fed with.
+        answers: by output of the edited model, what to do to the original's value of the tensor to get it.
         by_structure: whether the nodes of both, names apart, are to be the same.
         untold: why nothing can be told of the edited model, as a sentence; empty where something can.
     """
 
     tensors: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    changes: dict[str, Change] = field(default_factory=dict)
-    made: dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]] = field(default_factory=dict)
+    made: dict[str, Made] = field(default_factory=dict)
+    answers: dict[str, Change] = field(default_factory=dict)
     by_structure: bool = True
     untold: str = ""
 
     def original(self, name: str) -> str:
         """What a tensor of the edited model is called in the original."""
         return self.tensors.get(name, name)
+
+    def make(self, source: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
+        """State that a value which the edited model was fed with is now made of others, by the claim's names."""
+        earlier = {name: how for name, how in self.made.items() if source in how.sources}
+        if not earlier:
+            self.made[source] = Made(sources, change)
+        for name, how in earlier.items():
+            place = how.sources.index(source)
+            self.made[name] = Made(
+                (*how.sources[:place], *sources, *how.sources[place + 1 :]),
+                _composed(how.change, place, len(sources), change),
+            )
+
+
+def _composed(
+    outer: Callable[..., np.ndarray], place: int, count: int, inner: Callable[..., np.ndarray]
+) -> Callable[..., np.ndarray]:
+    """A function whose argument at a place is what another makes of `count` arguments there."""
+
+    def both(*arrays: np.ndarray) -> np.ndarray:
+        return outer(*arrays[:place], inner(*arrays[place : place + count]), *arrays[place + count :])
+
+    return both
 
 
 class ModelDraft(Editable):

@@ -102,18 +102,23 @@ class _Roles:
         found: dict[str, _MadeSet] = {}
         for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
             fed = plan.make(options.seed + number, sizes)
-            arrays = {self.feeds[name]: array for name, array in fed.items()}
-            arrays = {value.name: arrays[value.name] for value in before.graph.input if value.name in arrays}
-            arrays.update({name: make(fed) for name, make in claim.made.items()})
+            held = {self.feeds[name]: array for name, array in fed.items()}
+            arrays = {value.name: held[value.name] for value in before.graph.input if value.name in held}
+            for name, how in claim.made.items():
+                arrays[name] = how.change(*(held[source] for source in how.sources))
             made = _MadeSet(Path(f"seed {options.seed + number}"), arrays, fed)
             found[str(made)] = made
         return found
 
-    def feed(self, trial: Trial, claim: ModelClaim) -> Arrays:
+    def feed(self, trial: Trial) -> Arrays:
         """What the edited model is fed with, from a run of the original."""
         held = {**trial.outputs, **trial.feeds}
-        found = {name: held[source] for name, source in self.feeds.items() if source in held}
-        return {name: claim.changes[name](array) if name in claim.changes else array for name, array in found.items()}
+        return {name: held[source] for name, source in self.feeds.items() if source in held}
+
+    def claimed(self, held: Arrays, claim: ModelClaim) -> Arrays:
+        """What the edited model is to answer, by the original's names."""
+        changes = {self.answers[name]: change for name, change in claim.answers.items()}
+        return {name: changes[name](array) if name in changes else array for name, array in held.items()}
 
     def named(self, answer: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """What the edited model answered by the original's names; a sequence comes as `name[i]` and `len(name)`."""
@@ -147,14 +152,14 @@ def _answer(
         with away.open(edited) as session:
             for trial in trials.made:
                 where = f" on the inputs of {trial.source}" if trial.source else ""
-                feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial, claim)
+                feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial)
                 lost = [name for name in session.inputs if name not in feeds]
                 if lost:
                     return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
                 answer = dict(roles.named(session.run({name: feeds[name] for name in session.inputs})))
                 passed = {name: array for name, array in trial.feeds.items() if name in wanted}
                 shown = {name: array for name, array in trial.outputs.items() if name in answer or name in wanted}
-                trial.outputs = {**shown, **passed}
+                trial.outputs = roles.claimed({**shown, **passed}, claim)
                 verdict.add(trial, answer)
     except SessionError as refused:
         if refused.missing:

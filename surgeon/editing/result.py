@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx import ModelProto
+
 from surgeon.editing.edit import Edit
 from surgeon.verdicts.result import CheckResult
 
@@ -40,6 +42,7 @@ class EditReport:
         bytes: how many of the written model's bytes were copied as they lie, and how many are new; data files apart.
         written: whether a file was.
         seconds: how long it took.
+        skeletons: the model before and after, without the data of large tensors.
 
     Examples:
         >>> import surgeon
@@ -59,6 +62,7 @@ class EditReport:
     bytes: tuple[int, int] = (0, 0)
     written: bool = False
     seconds: float = 0.0
+    skeletons: tuple[ModelProto, ModelProto] | None = field(default=None, repr=False, compare=False)
 
     @property
     def outcome(self) -> str:

@@ -98,6 +98,8 @@ def _refuse_misuse(
 ) -> None:
     """Raise UsageError for arguments that do not exist or do not fit together."""
     options.require()
+    if options.layers:
+        raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
     for item in edits:
         if not isinstance(item, Edit):
             raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
@@ -134,9 +136,9 @@ class _Run:
                 model = stack.enter_context(Model.open(source))
                 draft = self._apply(model, stage)
                 patch = draft.patch()
-                if number == 0:
-                    self.report.nodes = (len(model.skeleton.graph.node), 0)
-                self.report.nodes = (self.report.nodes[0], len(draft.graph.node))
+                first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
+                self.report.skeletons = first, draft.skeleton
+                self.report.nodes = len(first.graph.node), len(draft.graph.node)
                 if number < len(stages) - 1:
                     source = self._between(draft, patch, source, stack)
                 else:

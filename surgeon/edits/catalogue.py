@@ -2,11 +2,23 @@
 
 from surgeon import packs
 from surgeon.editing.edit import Edit
+from surgeon.edits.notes import Metadata, StripDoc
+from surgeon.edits.order import OrderInputs, OrderOutputs
 from surgeon.edits.outputs import AddOutput, DropOutput
 from surgeon.edits.rename import Rename
+from surgeon.edits.retype import Retype
 from surgeon.errors import UsageError
 
-OWN: tuple[type[Edit], ...] = (AddOutput, DropOutput, Rename)
+OWN: tuple[type[Edit], ...] = (
+    AddOutput,
+    DropOutput,
+    Metadata,
+    OrderInputs,
+    OrderOutputs,
+    Rename,
+    Retype,
+    StripDoc,
+)
 
 
 def all_edits() -> dict[str, type[Edit]]:

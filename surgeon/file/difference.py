@@ -84,8 +84,8 @@ class _Differences:
             return
         number, count = field.number, self._model.count(where, field.number)
         if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES) and is_repeated(field):
-            kept = _common(before, after)
-            for at, gone, come in _runs(kept, len(before), len(after)):
+            kept = common(before, after)
+            for at, gone, come in runs(kept, len(before), len(after)):
                 for place, row in zip(gone, come, strict=False):
                     self._patch.replace(where, number, place, [after[row]])
                 self._patch.delete_all(where, number, gone[len(come) :])
@@ -104,13 +104,13 @@ class _Differences:
         self, where: Address, number: int, old: Sequence[ProtoMessage], new: Sequence[ProtoMessage]
     ) -> None:
         """A list of messages."""
-        kept = _common(*([message.SerializeToString() for message in messages] for messages in (old, new)))
+        kept = common(*([message.SerializeToString() for message in messages] for messages in (old, new)))
         gone: list[int] = []
-        for at, before, after in _runs(kept, len(old), len(new)):
+        for at, before, after in runs(kept, len(old), len(new)):
             pairs = _paired(old, new, before, after)
             for place, row in pairs:
                 self.compare((*where, (number, place)), old[place], new[row])
-            for here, left, come in _runs([(a - at, b - after.start) for a, b in pairs], len(before), len(after)):
+            for here, left, come in runs([(a - at, b - after.start) for a, b in pairs], len(before), len(after)):
                 gone += [at + place for place in left]
                 self._insert(where, number, at + here, [new[after.start + row] for row in come])
         self._patch.delete_all(where, number, gone)
@@ -138,7 +138,7 @@ def _encoded(field: FieldDescriptor, value: Any) -> bytes:
     return struct.pack(form, value) if form is not None else write_varint(int(value) & (1 << 64) - 1)
 
 
-def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
+def common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     """Places of equal items in both lists, ascending in both: as many as there are, where no item is there twice.
 
     Of items that are, the first of one stands for the first of the other.  The longest ascending subsequence is found
@@ -167,7 +167,7 @@ def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     return found[::-1]
 
 
-def _runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range, range]]:
+def runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range, range]]:
     """What lies between pairs that stay: where in the old list, what goes of it, and what comes of the new one."""
     place = row = 0
     for next_place, next_row in (*kept, (old, new)):
@@ -179,9 +179,9 @@ def _runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range
 def _paired(old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], before: range, after: range) -> list[Pair]:
     """Which records of two runs stand for each other: those of one key, and where the rest is as many, by order."""
     keys = [[_key(messages[place]) for place in run] for messages, run in ((old, before), (new, after))]
-    named = _common(*keys)
+    named = common(*keys)
     pairs: list[Pair] = []
-    for at, left, come in _runs(named, len(before), len(after)):
+    for at, left, come in runs(named, len(before), len(after)):
         if len(left) == len(come):
             pairs += zip(range(at, at + len(left)), come, strict=True)
     return [(before.start + place, after.start + row) for place, row in sorted({*named, *pairs})]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onnx import AttributeProto
+from onnx import AttributeProto, NodeProto
 
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import plain
@@ -365,8 +365,12 @@ def regions(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _info(node: Node) -> NodeInfo:
-    attributes = ", ".join(f"{item.name}={_shown(item)}" for item in node.proto.attribute)
-    return NodeInfo(node.label, node.op, node.inputs, node.outputs, attributes)
+    return NodeInfo(node.label, node.op, node.inputs, node.outputs, attributes_text(node.proto))
+
+
+def attributes_text(node: NodeProto) -> str:
+    """The attributes of a node in a few words each."""
+    return ", ".join(f"{item.name}={_shown(item)}" for item in node.attribute)
 
 
 def _shown(item: AttributeProto) -> str:

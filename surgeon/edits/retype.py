@@ -1,0 +1,143 @@
+"""Another dtype for what a model takes or gives."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import onnx
+from onnx import NodeProto, TensorProto, ValueInfoProto
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit, pair
+from surgeon.editing.names import rename
+from surgeon.errors import RuleError, UsageError
+from surgeon.ops.attributes import dtype_name, dtype_number, type_string
+from surgeon.ops.schema_tables import plain_domain
+from surgeon.ops.schemas import schema
+from surgeon.ops.walking import free_names, graphs_of, imports_of
+
+CAST = ":cast"
+
+
+@dataclass(frozen=True, slots=True)
+class Retype(Edit):
+    """Give an input or output another dtype.
+
+    Without a Cast that is possible for an input whose readers take the new dtype too and make of it what they made of
+    the old one (a Cast, a Where's condition, indices); anywhere else a Cast has to stand between, which is written only
+    where it is asked for.
+
+    Attributes:
+        name: of the input or output.
+        dtype: the new one, by name: "bool", "float16", "int64".
+        cast: whether a Cast may be put between.
+
+    Raises:
+        UsageError: there is no such input or output, no such dtype, or a Cast is needed and not asked for.
+
+    Examples:
+        >>> import surgeon
+        >>> retype = surgeon.edits.Retype("attention_mask", "bool", cast=True)
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", retype, output="retyped.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("input 'attention_mask' is bool where it was int64, cast back at once",), 'proved')
+    """
+
+    name: str
+    dtype: str
+    cast: bool = False
+    flag = "retype"
+    metavar = "NAME=DTYPE[:cast]"
+    feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read NAME=DTYPE, and :cast behind it."""
+        name, dtype = pair(text.removesuffix(CAST), cls.metavar)
+        return cls(name, dtype, text.endswith(CAST))
+
+    @property
+    def spelling(self) -> str:
+        """NAME=DTYPE, and :cast behind it."""
+        return f"{self.name}={self.dtype}{CAST * self.cast}"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Retype it."""
+        try:
+            new = dtype_number(self.dtype)
+        except RuleError as error:
+            raise UsageError(str(error)) from None
+        kind = draft.kind(self.name)
+        value = draft.output(self.name) if kind == "output" else draft.input(self.name)
+        if not value.type.HasField("tensor_type"):
+            raise UsageError(f"The {kind} {self.name!r} is no tensor, so it has no dtype to change.")
+        old = value.type.tensor_type.elem_type
+        if old == new:
+            return ()
+        if TensorProto.STRING in (old, new):
+            raise UsageError(
+                f"{self.name!r} cannot turn from {dtype_name(old)} into {dtype_name(new)}: strings are no numbers."
+            )
+        retype = self._retype_output if kind == "output" else self._retype_input
+        how = retype(draft, value, old, new)
+        value.type.tensor_type.elem_type = new
+        draft.claim.by_structure = False
+        return (f"{kind} {self.name!r} is {dtype_name(new)} where it was {dtype_name(old)}{how}",)
+
+    def _retype_input(self, draft: ModelDraft, value: ValueInfoProto, old: int, new: int) -> str:
+        if any(tensor.name == self.name for tensor in draft.graph.initializer):
+            raise UsageError(
+                f"The input {self.name!r} has a stored value of its own; retype an input that has to be given."
+            )
+        needing = next(self._needing(draft, new), None)
+        source, before = draft.claim.original(self.name), onnx.helper.tensor_dtype_to_np_dtype(old)
+        draft.claim.make(source, (source,), lambda array: array.astype(before))
+        if needing is None:
+            return ""
+        if not self.cast:
+            who = needing.name or needing.output[0]
+            raise UsageError(
+                f"{needing.op_type} at {who!r} reads {self.name!r} as {dtype_name(old)}, so a Cast must stand between; "
+                f"ask for it with {self.name}={self.dtype}{CAST}."
+            )
+        inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
+        rename(draft, {self.name: inner})
+        value.name = self.name
+        draft.claim.tensors[self.name] = source
+        draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
+        return ", cast back at once"
+
+    def _retype_output(self, draft: ModelDraft, value: ValueInfoProto, old: int, new: int) -> str:
+        if not self.cast:
+            raise UsageError(
+                f"The output {self.name!r} is made as {dtype_name(old)}, so a Cast must stand behind it; ask for it "
+                f"with {self.name}={self.dtype}{CAST}."
+            )
+        inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
+        source, after = draft.claim.original(self.name), onnx.helper.tensor_dtype_to_np_dtype(new)
+        rename(draft, {self.name: inner})
+        value.name = self.name
+        draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
+        draft.claim.tensors[self.name] = source
+        draft.claim.answers[self.name] = lambda array: array.astype(after)
+        return ", cast at the end"
+
+    def _needing(self, draft: ModelDraft, new: int) -> Iterator[NodeProto]:
+        """The nodes that read the input and would do something else, or nothing, with the new dtype."""
+        versions = imports_of(draft.skeleton.opset_import)
+        for node in draft.graph.node:
+            places = [place for place, name in enumerate(node.input) if name == self.name]
+            takes = all(_takes(node, place, new, versions) for place in places)
+            if not takes or any(self.name in free_names(inner) for graph in graphs_of(node) for inner in graph.node):
+                yield node
+
+
+def _takes(node: NodeProto, place: int, dtype: int, versions: dict[str, int]) -> bool:
+    """Whether an input of a node may be of a dtype, and nothing else of the node hangs on which it is."""
+    domain = plain_domain(node.domain)
+    found = schema(domain, node.op_type, versions.get(domain, 0))
+    formal = None if found is None else found.input_at(place)
+    if found is None or formal is None or type_string(dtype) not in found.allowed(formal):
+        return False
+    others = [item.type for number, item in enumerate(found.inputs) if number != place]
+    return formal.type not in [*others, *(item.type for item in found.outputs)]

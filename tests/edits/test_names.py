@@ -1,0 +1,222 @@
+"""Names, order, notes and dtypes of what a model takes and gives."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper
+
+import surgeon
+from surgeon.edits import AddOutput, DropOutput, Metadata, OrderInputs, OrderOutputs, Rename, Retype, StripDoc
+from surgeon.edits.catalogue import all_edits
+from tests.command_line import run
+
+MODEL = Path(__file__).resolve().parents[2] / "notebooks" / "models" / "tiny_distilbert.onnx"
+
+
+def value(name, dtype=TensorProto.FLOAT, shape=("n", 4)):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+@pytest.fixture
+def branching():
+    """A model whose If reads a tensor of the main graph in one body, with a weight and a quantization annotation."""
+    then = helper.make_graph([helper.make_node("Mul", ["h", "w"], ["t"])], "then", [], [value("t")])
+    other = helper.make_graph([helper.make_node("Neg", ["h"], ["e"])], "other", [], [value("e")])
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["h"], name="add", doc_string="where it is from"),
+        helper.make_node("If", ["c"], ["y"], name="choose", then_branch=then, else_branch=other),
+        helper.make_node("Relu", ["h"], ["z"], name="relu"),
+    ]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0])
+    graph = helper.make_graph(
+        nodes, "g", [value("x"), value("c", TensorProto.BOOL, ())], [value("y"), value("z")], [weight]
+    )
+    graph.value_info.append(value("h"))
+    note = graph.quantization_annotation.add(tensor_name="h")
+    note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="w")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], doc_string="a model")
+    model.ir_version = 8
+    onnx.checker.check_model(model)
+    return model
+
+
+def answer(model, feeds):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip([item.name for item in session.get_outputs()], session.run(None, feeds), strict=True))
+
+
+FEEDS = {"x": np.arange(8, dtype=np.float32).reshape(2, 4) - 3}
+
+
+@pytest.mark.parametrize("choice", [True, False])
+@pytest.mark.parametrize("name", ["x", "c", "h", "w", "y", "z"])
+def test_a_renamed_tensor_is_read_everywhere(branching, name, choice):
+    made, report = surgeon.edit(branching, Rename(name, "other"), check="model")
+    feeds = {**FEEDS, "c": np.array(choice)}
+    before = answer(branching, feeds)
+    after = answer(made, {"other" if key == name else key: array for key, array in feeds.items()})
+    assert report.outcome == "proved"
+    assert report.by_structure
+    assert list(after) == ["other" if key == name else key for key in before]
+    for one, two in zip(before.values(), after.values(), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert name not in {held for node in made.graph.node for held in (*node.input, *node.output)}
+    back, _ = surgeon.edit(made, Rename("other", name))
+    assert back.SerializeToString() == branching.SerializeToString()
+
+
+def test_what_is_not_renamed_stays_byte_for_byte(tmp_path):
+    out = tmp_path / "out.onnx"
+    _, report = surgeon.edit(MODEL, Rename("input_ids", "tokens"), output=out)
+    kept, new = report.bytes
+    assert kept > 0.98 * MODEL.stat().st_size
+    assert new < 2000
+    _, back = surgeon.edit(out, Rename("tokens", "input_ids"), output=out)
+    assert back.written
+    assert out.read_bytes() == MODEL.read_bytes()
+
+
+def test_nothing_to_do_gives_the_same_bytes(tmp_path):
+    out = tmp_path / "out.onnx"
+    _, report = surgeon.edit(MODEL, [Rename("input_ids", "input_ids"), StripDoc()], output=out)
+    assert report.outcome == "unchanged"
+    assert report.written
+    assert out.read_bytes() == MODEL.read_bytes()
+
+
+def test_outputs_come_and_go_with_what_they_need(branching):
+    made, report = surgeon.edit(branching, [AddOutput("h"), DropOutput("y")], check="model")
+    assert [item.name for item in made.graph.output] == ["z", "h"]
+    assert [node.op_type for node in made.graph.node] == ["Add", "Relu"]
+    assert report.outcome == "proved"
+    assert report.by_structure
+    assert "h" not in [item.name for item in made.graph.value_info]
+    only, _ = surgeon.edit(made, DropOutput("h"), check="model")
+    assert [item.name for item in only.graph.output] == ["z"]
+
+
+def test_order_is_of_lists_alone(branching):
+    made, report = surgeon.edit(branching, [OrderInputs(("c",)), OrderOutputs(("z", "y"))], check="model")
+    assert [item.name for item in made.graph.input] == ["c", "x"]
+    assert [item.name for item in made.graph.output] == ["z", "y"]
+    assert report.outcome == "proved"
+    assert list(made.graph.node) == list(branching.graph.node)
+
+
+def test_notes_and_docs(branching):
+    made, report = surgeon.edit(branching, [Metadata("author", "me"), StripDoc()])
+    assert {entry.key: entry.value for entry in made.metadata_props} == {"author": "me"}
+    assert not made.doc_string
+    assert not any(node.doc_string for node in made.graph.node)
+    assert report.edits[1].said == ("2 doc strings are empty",)
+    again, _ = surgeon.edit(made, [Metadata("author", "")])
+    assert not again.metadata_props
+
+
+def test_a_dtype_that_readers_take_too_needs_no_cast():
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"])]
+    table = helper.make_tensor("table", TensorProto.FLOAT, [5, 2], [float(number) for number in range(10)])
+    graph = helper.make_graph(
+        nodes, "g", [value("ids", TensorProto.INT64, ("n",))], [value("rows", shape=("n", 2))], [table]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made, report = surgeon.edit(model, Retype("ids", "int32"))
+    assert report.outcome == "proved"
+    assert [node.op_type for node in made.graph.node] == ["Gather"]
+    with pytest.raises(surgeon.UsageError, match="Gather at 'rows' reads 'ids' as int64, so a Cast must stand between"):
+        surgeon.edit(model, Retype("ids", "float16"))
+    made, report = surgeon.edit(model, Retype("ids", "float16", cast=True))
+    assert report.outcome == "proved"
+    assert [node.op_type for node in made.graph.node] == ["Cast", "Gather"]
+
+
+def test_a_wrong_edit_fails_its_check(branching):
+    class Negate(surgeon.edits.Edit):
+        flag, metavar, spelling = "negate", "", ""
+
+        @classmethod
+        def parse(cls, text):
+            return cls()
+
+        def to_dict(self):
+            return {}
+
+        def apply(self, draft):
+            draft.graph.node[2].op_type = "Neg"
+            return ("Relu is Neg",)
+
+    with pytest.raises(surgeon.CheckFailed, match="Output 'z'") as caught:
+        surgeon.edit(branching, Negate())
+    assert caught.value.report.outcome == "failed"
+    assert "Neg at 'relu' is no node of the original" in caught.value.report.other
+
+
+def test_a_graph_comes_back_as_a_graph(branching):
+    made, report = surgeon.edit(gs.import_onnx(branching), Rename("x", "pixels"))
+    assert isinstance(made, gs.Graph)
+    assert made.inputs[0].name == "pixels"
+    assert report.outcome == "proved"
+
+
+REFUSED = [
+    (["--rename", "input_id=x"], "no tensor 'input_id'; did you mean 'input_ids'"),
+    (["--rename", "input_ids=logits"], "'logits' is taken"),
+    (["--rename", "input_ids"], "not of the form OLD=NEW"),
+    (["--add-output", "input_ids"], "'input_ids' is an input of the model, which cannot be an output too"),
+    (["--drop-output", "logits"], "the only output"),
+    (["--drop-output", "logit"], "did you mean 'logits'"),
+    (["--order-inputs", "a,b"], "no input 'a'"),
+    (["--order-inputs", "input_ids,input_ids"], "named twice"),
+    (["--metadata", "author="], "no metadata 'author'"),
+    (["--retype", "logits=float16"], "a Cast must stand behind it"),
+    (["--retype", "logits=float99"], "no ONNX dtype"),
+    ([], "Nothing is asked for"),
+    (["--check", "none", "--require-proof", "--strip-doc"], "A proof is required"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"), REFUSED, ids=lambda item: " ".join(item) if isinstance(item, list) else ""
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(tmp_path, arguments, told):
+    out = tmp_path / "out.onnx"
+    done = run("edit", MODEL, out, *arguments)
+    assert done.exit_code == 2
+    assert told in done.output
+    assert done.output.count("\n") == 1
+    assert not out.exists()
+
+
+def test_the_command_keeps_the_order_and_reports(tmp_path):
+    out, report = tmp_path / "out.onnx", tmp_path / "report.json"
+    edits = ["--rename", "logits=y", "--add-output", "gelu", "--rename", "gelu=act", "--drop-output", "y"]
+    done = run("edit", MODEL, out, *edits, "--report", report, "--diff", "--check", "model")
+    assert done.exit_code == 0, done.output
+    assert "- output logits: float32[batch, sequence, 400]" in done.output
+    assert "+ output act" in done.output
+    found = json.loads(report.read_text())
+    assert [item["edit"] for item in found["edits"]] == ["rename", "add-output", "rename", "drop-output"]
+    assert found["outcome"] == "proved"
+    assert found["nodes"][1] < found["nodes"][0]
+    assert [item.name for item in onnx.load(out).graph.output] == ["act"]
+
+
+def test_a_dry_run_writes_nothing(tmp_path):
+    out = tmp_path / "out.onnx"
+    done = run("edit", MODEL, out, "--rename", "logits=y", "--dry-run")
+    assert done.exit_code == 0
+    assert "written  nothing" in done.output
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("kind", all_edits().values(), ids=lambda kind: kind.flag)
+def test_what_is_spelled_is_read_again(kind):
+    texts = {"OLD=NEW": "a=b", "KEY=VALUE": "k=v=w", "A,B": "a,b", "NAME=DTYPE[:cast]": "x=bool:cast"}
+    text = texts.get(kind.metavar, "name" if kind.metavar else "")
+    assert kind.parse(kind.parse(text).spelling) == kind.parse(text)
+    assert kind.parse(text).spelling == text
