@@ -84,8 +84,10 @@ def tables(g: Graph, m: Rotary, axis: int = HALVES) -> Tables:
         require(size == wanted or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
     cos, sin = (laid(g, table, rank, (batch, half), rows, dtype) for table, rank in made)
-    if batch not in (1, m.sizes[0]):  # one or the other, which only the model's inputs tell
-        shape = g.concat(size_of(g, source, 0), np.ones(2, np.int64), axis=0)
+    open_axes = [axis for axis, size in ((0, batch), (rows, count)) if size not in (1, m.sizes[axis])]
+    if open_axes:  # one or the other, which only the model's inputs tell
+        one = np.ones(1, np.int64)
+        shape = g.concat(*(size_of(g, source, at) if at in open_axes else one for at in (0, rows)), one, axis=0)
         cos, sin = g.expand(cos, shape), g.expand(sin, shape)
     return Tables(cos, sin, batch == 1, rows)
 

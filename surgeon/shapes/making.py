@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil, isfinite
+from math import ceil, isfinite, lcm
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.shapes.facts import BOOL, FLOAT, INT64, Draft, Facts, NodeView, Rule, axis_of, length_of, require
+from surgeon.shapes.facts import BOOL, FLOAT, FLOATS, INT64, Draft, Facts, NodeView, Rule, axis_of, length_of, require
+from surgeon.shapes.ratios import LARGEST_DIVISOR
 from surgeon.shapes.symbols import Size, floor_div, largest
 
 STRING = 8  # TensorProto.STRING
@@ -69,16 +70,28 @@ def range_length(start: Size, limit: Size, delta: Size) -> Size | None:
 
 def _range(site: NodeView) -> Sequence[Draft]:
     dtype = site.dtype(0) or site.dtype(1) or site.dtype(2)
-    bounds = [site.sizes(position) for position in range(3)]
-    if all(bounds):
-        start, limit, delta = (bound[0] for bound in bounds if bound)
-        return [Draft(dtype, [range_length(start, limit, delta)])]
-    floats = [site.floats(position) for position in range(3)]
-    if not all(floats):
+    floats = [site.floats(position) for position in range(3)] if dtype in FLOATS else [None]
+    if all(floats):
+        first, last, step = (numbers[0] for numbers in floats if numbers)
+        require(step != 0 and isfinite((last - first) / step))
+        return [Draft(dtype, [max(ceil((last - first) / step), 0)])]
+    bounds = [_bound(site, position) for position in range(3)]
+    if not all(bounds):
         return [Draft(dtype, [None])]
-    first, last, step = (numbers[0] for numbers in floats if numbers)
-    require(step != 0 and isfinite((last - first) / step))
-    return [Draft(dtype, [max(ceil((last - first) / step), 0)])]
+    scale = lcm(*(under for _, under in filter(None, bounds)))
+    start, limit, delta = (over * (scale // under) for over, under in filter(None, bounds))
+    return [Draft(dtype, [range_length(start, limit, delta)])]
+
+
+def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
+    """A bound of a Range as a fraction: of a constant float the very number, which sizes beside it must not blur."""
+    floats = site.floats(position) if site.dtype(position) in FLOATS else None
+    if not floats:
+        sizes = site.sizes(position)
+        return (sizes[0], 1) if sizes else None
+    require(isfinite(floats[0]))
+    exact = Fraction(floats[0])
+    return (exact.numerator, exact.denominator) if exact.denominator <= LARGEST_DIVISOR else None
 
 
 def _random(site: NodeView) -> Sequence[Draft]:

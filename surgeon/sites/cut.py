@@ -292,7 +292,7 @@ class Cut:
             scope, name = waiting.pop()
             name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
             key = self.key(scope, name)
-            if key in seen or self.origin.constants.is_constant(self.origin.scope(scope), name):
+            if key in seen or self._is_fixed(scope, name):
                 continue
             seen[key] = None
             if self.shapes.facts(self.origin.scope(scope), name).dtype in dtypes:
@@ -304,6 +304,14 @@ class Cut:
                 return False
             waiting += [(found[0], read) for read in self.reads(found[1])]
         return True
+
+    def _is_fixed(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is a constant, or sizes that no free dimension changes."""
+        home = self.origin.scope(scope)
+        if self.origin.constants.is_constant(home, name):
+            return True
+        value = self.shapes.value(home, name) if self.shapes.facts(home, name).dtype in WHOLE else None
+        return value is not None and all(isinstance(item, int) for item in value.flat)
 
     def _may_go_back(self, leaf: Leaf) -> bool:
         found = self.origin.producer(leaf.scope, leaf.tensor)

@@ -123,3 +123,37 @@ def test_in_a_body():
     made, report = surgeon.rewrite(parse(text), constant_folding, check="both")
     assert report.outcome == "proved"
     assert "Sqrt" not in ops(made.graph)
+
+
+class Product(surgeon.Captures):
+    """A product of numbers and a constant."""
+
+    x: surgeon.Tensor
+    by: surgeon.Constant
+
+
+def product(g, m: Product):
+    """x · by."""
+    return g.mul(m.x, m.by)
+
+
+@surgeon.rule(patterns=[product])
+def by_one_number(g, m: Product):
+    """Multiply with one number in place of equal ones.
+
+    Numerics: none.
+    """
+    values = m.by.values
+    surgeon.require(values.size > 1 and bool(np.all(values == values[0])), "the numbers differ")
+    return g.mul(m.x, values[0])
+
+
+def test_another_rule_may_rest_on_what_sizes_alone_make():
+    """What is computed from a fixed size is as fixed where the proof of another rule begins."""
+    longer = "t0 = Neg(p) " + " ".join(f"t{at + 1} = Neg(t{at})" for at in range(9))
+    text = f"""l = Shape(x) d = Gather(l, i) f = Cast<to = 1>(d) zero = Constant<value_float = 0.0>()
+        step = Constant<value_float = 1.0>() r = Range(zero, f, step) o = Cos(r) p = Sub(o, o) {longer} q = Add(t9, f)
+        a = Mul(x, q) b = Exp(a) y = Mul(b, q)"""
+    made, report = surgeon.rewrite(model(text), [constant_folding, by_one_number], check="both")
+    assert report.outcome == "proved"
+    assert ops(made.graph) == ["Mul", "Exp", "Mul"]

@@ -56,9 +56,10 @@ BY_PLACES = (
     f"{TURNED} c1 = Gather<axis = 0>(tu, w) e1 = Gather<axis = 0>(tv, w) "
     f"u = Unsqueeze(c1, one) v = Unsqueeze(e1, one) {SUM}"
 )
-WIDE = PLAIN.replace("m = Mul(x, u) n = Mul(t, v) y = Add(m, n)", (
-    "x1 = Cast<to = 1>(x) t1 = Cast<to = 1>(t) m = Mul(x1, u) n = Mul(t1, v) o = Add(m, n) y = Cast<to = 10>(o)"
-))
+WIDE = PLAIN.replace(
+    "m = Mul(x, u) n = Mul(t, v) y = Add(m, n)",
+    ("x1 = Cast<to = 1>(x) t1 = Cast<to = 1>(t) m = Mul(x1, u) n = Mul(t1, v) o = Add(m, n) y = Cast<to = 10>(o)"),
+)
 
 # fmt: off
 FIRES = [
@@ -74,6 +75,13 @@ FIRES = [
         WIDE, INPUTS.replace("float[b, 4, s, 8]", "float16[b, 4, s, 8]"), output="float16[b, 4, s, 8]")),
     Case(rotary_embedding, "tables from angles", graph(PLAIN)),
     Case(rotary_embedding, "one batch of angles for all", graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
+    Case(rotary_embedding, "angles for one row, or for each of a fixed number", graph(
+        PLAIN, INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"), output="float[b, 4, 6, 8]")),
+    Case(rotary_embedding, "the standard op, angles for one row, or for each of a fixed number", target="onnx",
+         model=graph(PLAIN, INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"), 23, output="float[b, 4, 6, 8]")),
+    Case(rotary_embedding, "one batch of angles for one row, or for each", graph(
+        PLAIN, INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]").replace("[b, s, 4]", "[1, s, 4]"),
+        output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "tables times a factor", graph(FACTOR)),
     Case(rotary_embedding, "one table times a factor", graph(FACTOR.replace("q = Mul(j, factor)", "q = Identity(j)"))),
     Case(rotary_embedding, "angles without an axis for heads",
