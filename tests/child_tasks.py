@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surgeon.errors import UsageError
+from surgeon.errors import ModelFileError, UsageError
 
 
 def double(argument, note):
@@ -80,6 +80,11 @@ def babble(argument, note):
 def misuse(argument, note):
     """Finds a fault of the user's."""
     raise UsageError(argument)
+
+
+def misread(argument, note):
+    """Finds a fault of the user's file."""
+    raise ModelFileError(argument)
 
 
 def fail(argument, note):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surgeon import UsageError
+from surgeon import ModelFileError, UsageError
 from surgeon.running import children
 from surgeon.running.children import KEPT, Answer, Failure, Task
 from surgeon.running.crew import run
@@ -123,6 +123,8 @@ def test_a_child_that_leaves_or_babbles_gives_no_answer():
 def test_what_a_function_raises():
     with pytest.raises(UsageError, match="^do so$"):
         run([task("misuse", "do so")], 1)
+    with pytest.raises(ModelFileError, match="^mend it$"):
+        run([task("misread", "mend it")], 1)
     with pytest.raises(RuntimeError, match=r"(?s)LookupError in a child process: gone\n.*child_tasks.py"):
         run([task("fail", "gone"), task("sleep", PATIENCE)], 2)
 

@@ -276,6 +276,18 @@ def test_weights_are_read_where_they_lie(tmp_path):
         surgeon.check(tmp_path / "out.onnx", "tensorrt")
 
 
+def test_weights_that_are_not_what_the_file_says_are_a_finding():
+    """The parser is not asked then: what it would be given is not the model's."""
+    made = model("y = MatMul(x, w)")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), "w"))
+    made.graph.initializer[0].dims[0] = 9
+    found = surgeon.check(made, "tensorrt")
+    assert [reason for _, reason in reasons(found)] == [
+        "the tensor 'w' has the shape [9, 4], and its data hold 16: the file is damaged"
+    ]
+    assert found.runtime.silence.endswith("its parser was not asked")
+
+
 @pytest.mark.parametrize(
     ("message", "words"),
     [

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surgeon.errors import UsageError
+from surgeon.errors import ModelFileError, UsageError
 from surgeon.running.child import NOTES
 from surgeon.running.pipes import read, write
 
@@ -228,8 +228,9 @@ class Child:
 
 def _raise(told: dict[str, Any]) -> None:
     """Raise here what a function raised in a child."""
-    if told["error"] == UsageError.__name__:
-        raise UsageError(told["text"])
+    for kind in (UsageError, ModelFileError):
+        if told["error"] == kind.__name__:
+            raise kind(told["text"])
     raise RuntimeError(f"{told['error']} in a child process: {told['text']}\n{told['trace']}")
 
 

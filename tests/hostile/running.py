@@ -32,6 +32,7 @@ MOST_LINES = 400  # of what a command prints of a small model
 # Where a process of its own finds what this one runs.
 FOUND = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
+
 @dataclass(frozen=True)
 class Case:
     """A file, and the arguments of the command that reads it; OUT among them stands for where it writes."""
@@ -286,7 +287,7 @@ def commands() -> Sequence[tuple[str, ...]]:
             "9",
         ),
         ("check", "in.onnx", "--run-time", "9"),
-        ("check", "in.onnx", "--target", "tensorrt"),
+        ("check", "in.onnx", "--target", "tensorrt", "--run-time", "9"),
         ("inspect", "in.onnx"),
         ("explain", "in.onnx", "--rules", "ort,onnx,transformers,placeholders"),
         ("draw", "in.onnx", "out.svg"),
