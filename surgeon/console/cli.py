@@ -185,7 +185,7 @@ def _whisper(report: "Report") -> None:
         click.echo(clean(f"not upgraded: {report.not_upgraded}"), err=True)
 
 
-_ELSEWHERE = ("bench", "check", "compare", "draw", "edit", "explain", "learn", "new")
+_ELSEWHERE = ("bench", "check", "compare", "draw", "edit", "explain", "extract", "learn", "new")
 main.elsewhere |= {name: f"surgeon.console.{name}_command" for name in _ELSEWHERE}
 
 

@@ -16,6 +16,7 @@ from surgeon.listing import first_of
 from surgeon.ops.walking import graphs_of
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.symbols import Size, symbols
 
 Change = Callable[[np.ndarray], np.ndarray]
 SHOWN_NAMES = 3  # of the names that a refusal gives
@@ -151,6 +152,8 @@ class ModelDraft(Editable):
         """Raise UsageError where the main graph has no tensor of this name, with the nearest names."""
         known = self.tensors()
         if name not in known:
+            if name in self.taken():
+                raise UsageError(f"{name!r} is a tensor inside of a body; name one of the main graph.")
             raise UsageError(unknown("tensor", name, known))
 
     def require_free(self, name: str) -> None:
@@ -176,7 +179,9 @@ class ModelDraft(Editable):
 
         Raises UsageError where the dtype cannot be told.
         """
-        stated = next((value for value in (*self.graph.input, *self.graph.output) if value.name == name), None)
+        ends, inner = [*self.graph.input, *self.graph.output], self.graph.value_info
+        others = [value for value in inner if value.type.WhichOneof("value") not in (None, "tensor_type")]
+        stated = next((value for value in (*ends, *others) if value.name == name), None)
         if stated is not None and stated.type.WhichOneof("value") is not None:
             copy = ValueInfoProto()
             copy.CopyFrom(stated)
@@ -184,8 +189,13 @@ class ModelDraft(Editable):
         found = self.shapes.facts(self.index.main, name)
         if found.dtype is None:
             raise UsageError(f"The dtype of {name!r} cannot be told from the graph; infer the model's shapes first.")
-        dims = None if found.shape is None else [size if isinstance(size, int) else str(size) for size in found.shape]
+        dims = None if found.shape is None else [_dimension(size) for size in found.shape]
         return onnx.helper.make_tensor_value_info(name, found.dtype, dims)
+
+
+def _dimension(size: Size) -> int | str | None:
+    """A size as a graph states it: one of which nothing is known has no name."""
+    return size if isinstance(size, int) else None if any(name.startswith("?") for name in symbols(size)) else str(size)
 
 
 def graphs_below(graph: GraphProto) -> Iterator[GraphProto]:

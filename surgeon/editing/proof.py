@@ -50,7 +50,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
             why = f"Inputs cannot be made: {unknown.reason}."
             return CheckResult(Outcome.UNPROVED, why, (), time.perf_counter() - started, 0, {})
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
-        shown = stack.enter_context(exposing(original, roles.inner)) if roles.inner else original
+        shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
         trials = Trials(shown, before, seed=options.seed, dims=dims, away=away, given=given)
         trials.run()
@@ -78,11 +78,13 @@ class _Roles:
     """Which tensors of the original the edited model is fed with, and answers.
 
     feeds, answers: the original's names by those of the edited model.  inner: tensors that the original has to show.
+    part: whether it has to show nothing else, so that what they do not need is not run.
     """
 
     feeds: Mapping[str, str]
     answers: Mapping[str, str]
     inner: Sequence[str]
+    part: bool
 
     @classmethod
     def of(cls, before: ModelProto, after: ModelProto, claim: ModelClaim) -> "_Roles":
@@ -90,8 +92,9 @@ class _Roles:
         feeds = {value.name: claim.original(value.name) for value in after.graph.input}
         answers = {value.name: claim.original(value.name) for value in after.graph.output}
         outputs = {value.name for value in before.graph.output}
-        asked = {*feeds.values(), *answers.values()} - outputs
-        return cls(feeds, answers, [name for name in made_in(before) if name in asked])
+        asked, made = {*feeds.values(), *answers.values()}, made_in(before)
+        part = not outputs <= asked and set(answers.values()) <= set(made)
+        return cls(feeds, answers, [name for name in made if name in asked and (part or name not in outputs)], part)
 
     def made_sets(
         self, before: ModelProto, after: ModelProto, claim: ModelClaim, options: CheckOptions

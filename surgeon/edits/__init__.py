@@ -4,6 +4,7 @@ An edit of somebody else is a subclass of `Edit`, named by an entry point of the
 """
 
 from surgeon.editing.edit import Edit as Edit
+from surgeon.edits.extract import Extract as Extract
 from surgeon.edits.notes import Metadata as Metadata
 from surgeon.edits.notes import StripDoc as StripDoc
 from surgeon.edits.order import OrderInputs as OrderInputs

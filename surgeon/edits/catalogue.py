@@ -2,6 +2,7 @@
 
 from surgeon import packs
 from surgeon.editing.edit import Edit
+from surgeon.edits.extract import Extract
 from surgeon.edits.notes import Metadata, StripDoc
 from surgeon.edits.order import OrderInputs, OrderOutputs
 from surgeon.edits.outputs import AddOutput, DropOutput
@@ -12,6 +13,7 @@ from surgeon.errors import UsageError
 OWN: tuple[type[Edit], ...] = (
     AddOutput,
     DropOutput,
+    Extract,
     Metadata,
     OrderInputs,
     OrderOutputs,

@@ -3,7 +3,7 @@
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -75,8 +75,11 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
     return patch
 
 
-def needed(graph: GraphProto, names: Iterable[str]) -> tuple[set[int], set[str]]:
-    """Return the places of the nodes that the tensors are computed by, and all names that these use."""
+def needed(graph: GraphProto, names: Iterable[str], given: Collection[str] = ()) -> tuple[set[int], set[str]]:
+    """Return the places of the nodes that the tensors are computed by, and all names that these use.
+
+    given: tensors whose values are at hand, so that nothing is looked for behind them.
+    """
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     nodes: set[int] = set()
     used: set[str] = set()
@@ -86,7 +89,7 @@ def needed(graph: GraphProto, names: Iterable[str]) -> tuple[set[int], set[str]]
         if name in used:
             continue
         used.add(name)
-        place = makers.get(name)
+        place = None if name in given else makers.get(name)
         if place is not None and place not in nodes:
             nodes.add(place)
             pending.extend(free_names(graph.node[place]))

@@ -1,0 +1,106 @@
+"""What lies between two cuts of the main graph: the nodes that the tensors of one need, up to those of the other."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx import GraphProto, NodeProto
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.errors import UsageError
+from surgeon.listing import first_of
+from surgeon.models.exposing import needed
+from surgeon.ops.walking import free_names
+
+SHOWN = 4  # names in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What two cuts enclose.
+
+    froms: the tensors that it is given.  tos: those that it makes.  nodes: the places of its nodes.  used: all names
+    that these read or make.
+    """
+
+    froms: tuple[str, ...]
+    tos: tuple[str, ...]
+    nodes: frozenset[int]
+    used: frozenset[str]
+
+
+def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False) -> Region:
+    """The region between two cuts.  No tensors to cut before: the inputs; none to cut behind: the outputs.
+
+    weights: stored tensors may be named to cut before.  Raises UsageError where a name is unknown, the two cuts do not
+    enclose a region, or something else is needed than what the first one gives.
+    """
+    graph = draft.graph
+    for name in (*froms, *tos):
+        draft.require_tensor(name)
+    given = {value.name for value in draft.inputs}
+    stored = stored_in(graph)
+    if not weights:
+        held = next((name for name in froms if name in stored and name not in given), None)
+        if held is not None:
+            raise UsageError(f"{held!r} is a stored tensor, which needs no input; name tensors that nodes make.")
+    ends = list(tos) if tos else _behind(graph, froms)
+    both = next((name for name in ends if name in froms or name in given), None)
+    if both is not None:
+        raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
+    nodes, used = needed(graph, ends, froms)
+    lacking = [name for name in _inputs(draft) if name in used and name not in froms]
+    if froms and lacking:
+        one = len(lacking) == 1
+        raise UsageError(
+            f"{_told(ends)} cannot be computed from {_told(froms)} alone: the {'input' if one else 'inputs'} "
+            f"{_told(lacking)} {'is' if one else 'are'} needed too; name {'it' if one else 'them'}, or tensors behind "
+            f"{'it' if one else 'them'}, as well."
+        )
+    idle = next((name for name in froms if name not in used), None)
+    if idle is not None:
+        raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
+    return Region(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
+
+
+def stored_in(graph: GraphProto) -> set[str]:
+    """The names of the tensors that a graph stores."""
+    found = {tensor.name for tensor in graph.initializer}
+    return found | {tensor.values.name for tensor in graph.sparse_initializer}
+
+
+def behind(graph: GraphProto, names: Collection[str]) -> Iterator[int]:
+    """The places of the nodes that these tensors reach, in the graph's order."""
+    reached = set(names)
+    for place, node in enumerate(graph.node):
+        if not reached.isdisjoint(free_names(node)):
+            reached.update(filter(None, node.output))
+            yield place
+
+
+def step_aside(draft: ModelDraft, node: NodeProto, names: Collection[str]) -> None:
+    """Have a node make tensors of these names under others, where something else is to bear the names."""
+    for place, name in enumerate(node.output):
+        if name in names:
+            node.output[place] = draft.fresh(name)
+            draft.claim.tensors[node.output[place]] = draft.claim.original(name)
+
+
+def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
+    """The outputs that a cut reaches, all where there is no cut.  Raises UsageError where there is none."""
+    names = [value.name for value in graph.output]
+    if not froms:
+        return names
+    made = {name for place in behind(graph, froms) for name in graph.node[place].output}
+    found = [name for name in names if name in made]
+    if not found:
+        raise UsageError(f"No output of the model is computed from {_told(froms)}; name the tensors to end at.")
+    return found
+
+
+def _inputs(draft: ModelDraft) -> list[str]:
+    return [value.name for value in draft.inputs]
+
+
+def _told(names: Sequence[str]) -> str:
+    return first_of([repr(name) for name in names], SHOWN)
+

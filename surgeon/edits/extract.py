@@ -1,0 +1,82 @@
+"""A part of a model by itself."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from surgeon.editing.cutting import region_of, step_aside, stored_in
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit, names
+from surgeon.editing.pruning import keep, prune
+from surgeon.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Extract(Edit):
+    """Keep what lies between two cuts: the smallest graph that makes some tensors of some others.
+
+    What is kept is as it was: weights, bodies of If, Loop and Scan, local functions, notes on tensors, metadata.  The
+    tensors of the first cut become the inputs, in the order given, with the dtypes and sizes that are known of them.
+
+    Attributes:
+        froms: tensors to begin with, or none for the inputs that are needed.
+        tos: tensors to end with, or none for the outputs that depend on `froms`.
+
+    Raises:
+        UsageError: there is no such tensor, or something else is needed than `froms`, which the message names.
+
+    Examples:
+        >>> import surgeon
+        >>> part = surgeon.edits.Extract(("embeddings",), ("gelu",))
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", part, output="part.onnx", check="model")
+        >>> report.outcome, report.nodes[0] > report.nodes[1]
+        ('proved', True)
+    """
+
+    froms: tuple[str, ...] = ()
+    tos: tuple[str, ...] = ()
+    flag = "extract"
+    metavar = "FROM,...=TO,..."
+    feeds = "inner"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read FROM,...=TO,...; either side may be empty."""
+        left, sign, right = text.rpartition("=")
+        if not sign or not (left.strip() or right.strip()):
+            raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
+        return cls(*(names(side, cls.metavar) if side.strip() else () for side in (left, right)))
+
+    @property
+    def spelling(self) -> str:
+        """FROM,...=TO,...."""
+        return f"{','.join(self.froms)}={','.join(self.tos)}"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Take the rest away."""
+        if not self.froms and not self.tos:
+            raise UsageError("An extraction begins or ends at a tensor; name one in froms or tos.")
+        region, graph = region_of(draft, self.froms, self.tos), draft.graph
+        ends = ([value.name for value in values] for values in (graph.input, graph.output))
+        if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
+            return ()
+        inputs, outputs = ([draft.facts(name) for name in cut] for cut in (region.froms, region.tos))
+        for place in region.nodes:
+            step_aside(draft, graph.node[place], region.froms)
+        stored = stored_in(graph)
+        kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
+        count = len(graph.node)
+        keep(graph.node, lambda place, _: place in region.nodes)
+        keep(graph.input, lambda _, value: value.name in kept and value.name not in region.froms)
+        graph.input.MergeFrom(inputs)
+        del graph.output[:]
+        graph.output.MergeFrom(outputs)
+        keep(graph.value_info, lambda _, value: value.name not in {*region.froms, *region.tos})
+        del draft.skeleton.training_info[:]
+        prune(draft)
+        ends_told = f"from {_list(region.froms)} to {_list(region.tos)}"
+        return (f"{len(graph.node):,} of {count:,} nodes are kept, {ends_told}",)
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names)) if names else "no input"

@@ -1,0 +1,163 @@
+"""A part of a model by itself: the smallest graph, proved against the inner tensors, nothing else changed."""
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+import surgeon
+from surgeon.edits import AddOutput, Extract, Rename
+from tests import sampling
+from tests.edits.samples import floats, random_models, sample
+
+few = settings(max_examples=sampling.examples(25), deadline=None)
+
+
+def extract(model, froms, tos, check="model"):
+    made, report = surgeon.edit(model, Extract(tuple(froms), tuple(tos)), check=check)
+    onnx.checker.check_model(made, full_check=True)
+    return made, report
+
+
+def ops(model):
+    return [node.op_type for node in model.graph.node]
+
+
+def names(values):
+    return [value.name for value in values]
+
+
+@pytest.mark.parametrize(
+    ("froms", "tos", "left"),
+    [
+        (["a"], ["b"], ["half"]),
+        (["d", "a", "z", "c"], ["f"], ["If", "Constant", "Mul"]),
+        (["p"], ["left"], ["Neg"]),
+        (["b", "p"], ["d"], ["Split", "Concat"]),
+        ([], ["d"], ["Add", "half", "Split", "Concat"]),
+        (["e"], [], ["Constant", "Mul", "Relu"]),
+        (["x", "c", "z"], ["y", "left", "d"], None),
+    ],
+    ids=str,
+)
+def test_a_part_is_the_smallest_graph_and_is_proved(froms, tos, left):
+    made, report = extract(sample(), froms, tos)
+    assert report.outcome == "proved"
+    assert report.by_structure
+    assert report.check is not None
+    assert ops(made) == (ops(sample()) if left is None else left)
+    assert names(made.graph.input) == (froms or ["x"])
+    assert names(made.graph.output) == (tos or ["y"])
+    assert all(value.type.tensor_type.elem_type for value in made.graph.input)
+    assert made.metadata_props[0].value == "me"
+
+
+def test_captures_decide_what_weights_and_functions_stay():
+    made, _ = extract(sample(), ["d", "a", "z", "c"], ["f"])
+    assert names(made.graph.initializer) == ["v"]
+    assert not made.functions
+    made, _ = extract(sample(), ["x"], ["b"])
+    assert names(made.graph.initializer) == ["w"]
+    assert [function.name for function in made.functions] == ["half", "times"]
+
+
+def test_inputs_state_the_sizes_that_are_known_of_inner_tensors():
+    made, _ = extract(sample(), ["p"], ["left"])
+    assert [dim.dim_param or dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == ["N", 2]
+
+
+@pytest.mark.parametrize(
+    ("froms", "tos", "words"),
+    [
+        (["a"], ["y"], "the inputs 'z', 'c' are needed too"),
+        (["a", "c"], ["y"], "the input 'z' is needed too"),
+        (["a"], ["a"], "'a' would be an output that is an input"),
+        ([], ["x"], "'x' would be an output that is an input"),
+        (["w"], ["y"], "'w' is a stored tensor"),
+        (["d", "a", "z", "c", "x"], ["y"], "'x' is not needed for 'y' where"),
+        (["lift"], ["y"], "did you mean 'left'"),
+        (["t"], ["y"], "'t' is a tensor inside of a body"),
+        (["y"], ["a"], "the input 'x' is needed too"),
+        (["y"], [], "No output of the model is computed from 'y'"),
+    ],
+    ids=str,
+)
+def test_a_cut_that_is_none_is_refused(froms, tos, words):
+    with pytest.raises(surgeon.UsageError, match=words):
+        extract(sample(), froms, tos)
+
+
+def test_what_is_asked_for_already_changes_nothing(tmp_path):
+    model, path = sample(), tmp_path / "m.onnx"
+    del model.graph.node[-1:], model.graph.output[1:]
+    onnx.save(model, path)
+    _, report = surgeon.edit(path, Extract(("x", "z", "c"), ("y",)), output=tmp_path / "o.onnx")
+    assert report.outcome == "unchanged"
+    assert (tmp_path / "o.onnx").read_bytes() == path.read_bytes()
+
+
+def test_weights_that_old_models_have_as_inputs_stay_there():
+    model = sample()
+    model.ir_version = 3
+    del model.functions[:], model.graph.node[1:]
+    model.graph.node.add(op_type="Relu", input=["a"], output=["y"])
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4]))
+    model.graph.output.pop()
+    del model.graph.input[1:3], model.graph.initializer[1:]
+    made, report = extract(model, ["x"], ["a"])
+    assert sorted(names(made.graph.input)) == ["w", "x"]
+    assert report.outcome == "proved"
+
+
+def test_a_sequence_is_an_input_as_the_file_states_it():
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
+    ]
+    model = helper.make_model(helper.make_graph(nodes, "g", floats("x"), floats("y")), ir_version=9)
+    with pytest.raises(surgeon.UsageError, match="dtype of 's' cannot be told"):
+        extract(model, ["s"], ["y"])
+    model.graph.value_info.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+    made, _ = extract(model, ["s"], ["y"], check="none")
+    assert made.graph.input[0].type.WhichOneof("value") == "sequence_type"
+
+
+def test_edits_before_a_cut_are_held_against_the_original():
+    edits = [Rename("a", "first"), AddOutput("d"), Extract(("first",), ("p", "d")), Rename("d", "last")]
+    made, report = surgeon.edit(sample(), edits, check="model")
+    assert (names(made.graph.input), names(made.graph.output)) == (["first"], ["p", "last"])
+    assert report.outcome == "proved"
+
+
+@few
+@given(random_models(), st.data())
+def test_any_cut_of_any_model_equals_its_inner_tensors_or_is_refused(model, data):
+    made = [name for node in model.graph.node for name in node.output]
+    known = [*names(model.graph.input), *made]
+    froms = data.draw(st.lists(st.sampled_from(known), max_size=3, unique=True))
+    tos = data.draw(st.lists(st.sampled_from(made), min_size=1, max_size=2, unique=True))
+    try:
+        part, report = extract(model, froms, tos)
+    except surgeon.UsageError:
+        return  # told apart above
+    assert report.outcome in ("proved", "unchanged")
+    assert names(part.graph.output) == tos
+    again, report = extract(part, names(part.graph.input), tos, check="none")
+    assert report.outcome == "unchanged"
+    assert again == part
+
+
+def test_the_part_runs_by_itself_on_what_the_whole_makes():
+    """Told without surgeon's own check."""
+    import onnxruntime as ort
+
+    whole = sample()
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(size=(3, 4)).astype(np.float32) for name in "xz"} | {"c": np.array(True)}
+    part, _ = extract(whole, ["d", "a", "z", "c"], ["f"], check="none")
+    whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in ("d", "a", "f"))
+    d, a, f = ort.InferenceSession(whole.SerializeToString()).run(["d", "a", "f"], feeds)
+    found = ort.InferenceSession(part.SerializeToString()).run(None, {"d": d, "a": a, "z": feeds["z"], "c": feeds["c"]})
+    np.testing.assert_array_equal(found[0], f)
