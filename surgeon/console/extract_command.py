@@ -35,8 +35,8 @@ def extract(
 ) -> None:
     """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
 
-    The result is held against the inner tensors of IN under ONNX Runtime.  In another folder, of weights in data files
-    only those come along that OUT uses.  Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
+    The result is held against the inner tensors of IN under ONNX Runtime.
+    Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
     """
     from surgeon.edits.extract import Extract
 

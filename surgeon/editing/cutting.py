@@ -15,7 +15,7 @@ SHOWN = 4  # names in a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class CutRegion:
     """What two cuts enclose.
 
     froms: the tensors that it is given.  tos: those that it makes.  nodes: the places of its nodes.  used: all names
@@ -28,7 +28,7 @@ class Region:
     used: frozenset[str]
 
 
-def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False) -> Region:
+def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False) -> CutRegion:
     """The region between two cuts.  No tensors to cut before: the inputs; none to cut behind: the outputs.
 
     weights: stored tensors may be named to cut before.  Raises UsageError where a name is unknown, the two cuts do not
@@ -59,7 +59,7 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
     idle = next((name for name in froms if name not in used), None)
     if idle is not None:
         raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
-    return Region(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
+    return CutRegion(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
 
 
 def stored_in(graph: GraphProto) -> set[str]:

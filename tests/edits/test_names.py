@@ -217,6 +217,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
 @pytest.mark.parametrize("kind", all_edits().values(), ids=lambda kind: kind.flag)
 def test_what_is_spelled_is_read_again(kind):
     texts = {"OLD=NEW": "a=b", "KEY=VALUE": "k=v=w", "A,B": "a,b", "NAME=DTYPE[:cast]": "x=bool:cast"}
+    texts["FROM,...=TO,..."] = "a,b="
     text = texts.get(kind.metavar, "name" if kind.metavar else "")
     assert kind.parse(kind.parse(text).spelling) == kind.parse(text)
     assert kind.parse(text).spelling == text
