@@ -185,7 +185,19 @@ def _whisper(report: "Report") -> None:
         click.echo(clean(f"not upgraded: {report.not_upgraded}"), err=True)
 
 
-_ELSEWHERE = ("bench", "check", "compare", "draw", "edit", "explain", "extract", "learn", "new")
+_ELSEWHERE = (
+    "append",
+    "bench",
+    "check",
+    "compare",
+    "draw",
+    "edit",
+    "explain",
+    "extract",
+    "learn",
+    "new",
+    "prepend",
+)
 main.elsewhere |= {name: f"surgeon.console.{name}_command" for name in _ELSEWHERE}
 
 

@@ -1,7 +1,7 @@
 """The command `surgeon edit`: changes of a whole model, in the order in which they are typed."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -74,39 +74,56 @@ def edits_typed(ctx: click.Context) -> "list[Edit]":
     return found
 
 
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of every command that edits a whole model."""
+    listed = "Print what is listed otherwise: inputs, outputs, nodes, weights, notes."
+    options = (
+        click.option("--diff", is_flag=True, help=listed),
+        click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing."),
+        click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def only(source: str, side: str) -> str:
+    """The name of the one input or output of a model.  Raises UsageError where it has several, or none."""
+    from surgeon.editing.draft import ModelDraft
+    from surgeon.file.model import Model
+
+    with Model.open(source) as model:
+        draft = ModelDraft(model)
+        names = [value.name for value in (draft.inputs if side == "input" else draft.graph.output)]
+    if len(names) != 1:
+        told = f"it has {', '.join(names)}" if names else "it has none"
+        raise UsageError(f"Say which {side} of {source} is meant, with --{side}; {told}.")
+    return names[0]
+
+
 @click.command(cls=EditCommand, short_help="Change a whole model: names, sizes, inputs and outputs.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
-@click.option("--diff", is_flag=True, help="Print what is listed otherwise: inputs, outputs, nodes, weights, notes.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@common
 @writing("auto", "model", "none", dim="--check-dim", layers=False)
 @reading
-def edit(
-    source: str,
-    output: str,
-    report_path: str | None,
-    quiet: bool,
-    diff: bool,
-    options: "CheckOptions",
-    **settings: Any,
-) -> None:
+def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Change IN as the edits say, in the order in which they stand, hold the result against IN, and write OUT.
 
     What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
     Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
     """
-    run_edits(edits_typed(click.get_current_context()), source, output, report_path, quiet, diff, options, **settings)
+    run_edits(edits_typed(click.get_current_context()), source, output, options=options, **settings)
 
 
 def run_edits(
     edits: "Sequence[Edit]",
     source: str,
     output: str,
+    *,
     report_path: str | None,
     quiet: bool,
     diff: bool,
-    options: "CheckOptions",
     **settings: Any,
 ) -> None:
     """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
@@ -125,7 +142,7 @@ def run_edits(
 
     try:
         with progress(quiet):
-            _, report = run(source, edits, output=output, options=options, **settings)
+            _, report = run(source, edits, output=output, **settings)
     except CheckFailed as error:
         show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
         raise

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.edit_command import run_edits
+from surgeon.console.edit_command import common, run_edits
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
 
@@ -17,21 +17,11 @@ if TYPE_CHECKING:
 @click.argument("output", metavar="OUT")
 @click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
 @click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
-@click.option("--diff", is_flag=True, help="Print what is listed otherwise: inputs, outputs, nodes, weights, notes.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@common
 @writing("model", "auto", "none", layers=False)
 @reading
 def extract(
-    source: str,
-    output: str,
-    froms: str | None,
-    tos: str | None,
-    report_path: str | None,
-    quiet: bool,
-    diff: bool,
-    options: "CheckOptions",
-    **settings: Any,
+    source: str, output: str, froms: str | None, tos: str | None, options: "CheckOptions", **settings: Any
 ) -> None:
     """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
 
@@ -43,4 +33,4 @@ def extract(
     if not froms and not tos:
         raise UsageError("Say where to cut, with --from, --to, or both.")
     wanted = Extract.parse(f"{froms or ''}={tos or ''}")
-    run_edits([wanted], source, output, report_path, quiet, diff, options, **settings)
+    run_edits([wanted], source, output, options=options, **settings)

@@ -18,16 +18,16 @@ from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, symbols
 
-Change = Callable[[np.ndarray], np.ndarray]
 SHOWN_NAMES = 3  # of the names that a refusal gives
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """How the value of an input of the original is made of those that the edited model is fed with.
+class MadeOf:
+    """How a value is made of others.
 
     Attributes:
-        sources: what these inputs of the edited model are called in the claim (`ModelClaim.original`).
+        sources: what these are called in the claim (`ModelClaim.original`): for an input of the original, inputs of the
+            edited model; for an output of the edited model, tensors of the original.
         change: takes their values, in this order.
     """
 
@@ -43,15 +43,15 @@ class ModelClaim:
         tensors: by tensor of the edited model that bears another name now, its name in the original.
         sizes: of dimensions of the original's inputs that the edited model fixes, by name.
         made: by input of the original, what makes its value of values that the edited model is fed with.
-        answers: by output of the edited model, what to do to the original's value of the tensor to get it.
+        answers: by output of the edited model that is no tensor of the original, how it is made of such.
         by_structure: whether the nodes of both, names apart, are to be the same.
         untold: why nothing can be told of the edited model, as a sentence; empty where something can.
     """
 
     tensors: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    made: dict[str, Made] = field(default_factory=dict)
-    answers: dict[str, Change] = field(default_factory=dict)
+    made: dict[str, MadeOf] = field(default_factory=dict)
+    answers: dict[str, MadeOf] = field(default_factory=dict)
     by_structure: bool = True
     untold: str = ""
 
@@ -63,13 +63,25 @@ class ModelClaim:
         """State that a value which the edited model was fed with is now made of others, by the claim's names."""
         earlier = {name: how for name, how in self.made.items() if source in how.sources}
         if not earlier:
-            self.made[source] = Made(sources, change)
+            self.made[source] = MadeOf(sources, change)
         for name, how in earlier.items():
             place = how.sources.index(source)
-            self.made[name] = Made(
+            self.made[name] = MadeOf(
                 (*how.sources[:place], *sources, *how.sources[place + 1 :]),
                 _composed(how.change, place, len(sources), change),
             )
+
+    def answer(self, name: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
+        """State that a new output is made of tensors of the original, or of earlier outputs, by the claim's names."""
+        made = MadeOf(sources, change)
+        for source in sources:
+            earlier = self.answers.get(source)
+            if earlier is not None:
+                place = made.sources.index(source)
+                rest = made.sources[place + 1 :]
+                change = _composed(made.change, place, len(earlier.sources), earlier.change)
+                made = MadeOf((*made.sources[:place], *earlier.sources, *rest), change)
+        self.answers[name] = made
 
 
 def _composed(

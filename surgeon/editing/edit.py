@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from surgeon.editing.draft import ModelDraft
@@ -75,6 +75,52 @@ def pair(text: str, form: str) -> tuple[str, str]:
     if not sign or not left.strip() or not right.strip():
         raise UsageError(f"{text!r} is not of the form {form}.")
     return left.strip(), right.strip()
+
+
+def keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+    """A name, and what stands behind it as `,key=value`: "images,layout=NHWC,bgr".
+
+    known: what reads the value of each key; a key alone has the value "true".  Raises UsageError for a text that is not
+    of the form, with a key that is not known or a value that cannot be read.
+    """
+    head, *rest = [part.strip() for part in text.split(",")]
+    if not head or "=" in head:
+        raise UsageError(f"{text!r} is not of the form {form}.")
+    found: dict[str, Any] = {}
+    for part in rest:
+        key, sign, value = part.partition("=")
+        if key not in known:
+            raise UsageError(f"{key!r} is no setting of {form}; there are {', '.join(known)}.")
+        try:
+            found[key] = known[key](value if sign else "true")
+        except ValueError:
+            raise UsageError(f"{value!r} is no value of {key} in {text!r}; it is of the form {form}.") from None
+    return head, found
+
+
+def spelled(head: str, settings: Mapping[str, Any]) -> str:
+    """What `keyed` reads: settings that are None, False or empty are left out."""
+    parts = [head]
+    for key, value in settings.items():
+        if value is True:
+            parts.append(key)
+        elif isinstance(value, tuple):
+            parts += [f"{key}={'/'.join(f'{item:g}' for item in value)}"] if value else []
+        elif value not in (None, False, ""):
+            parts.append(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}")
+    return ",".join(parts)
+
+
+def flag_of(text: str) -> bool:
+    """A setting that is on or off.  Raises ValueError."""
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers with slashes between them.  Raises ValueError."""
+    return tuple(float(part) for part in text.split("/"))
 
 
 def names(text: str, form: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from onnx import FunctionProto, GraphProto, NodeProto
+from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.ops.walking import graphs_of
@@ -22,6 +22,22 @@ def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
     known = draft.claim.tensors
     draft.claim.tensors = known | {new: known.get(old, old) for old, new in names.items()}
     draft.changed()
+
+
+def move_inside(draft: ModelDraft, value: ValueInfoProto, inner: str) -> tuple[str, str]:
+    """Give the tensor of an input or output a name of its own, so that new nodes can stand between the two.
+
+    value: of the graph's inputs or outputs; it keeps its name.  Returns what the tensor is called in the claim, and
+    what the input or output is from now on.
+    """
+    name, source = value.name, draft.claim.original(value.name)
+    rename(draft, {name: inner})
+    value.name, known = name, set(draft.claim.tensors.values())
+    own = f"{source}'"
+    while own in known:
+        own += "'"
+    draft.claim.tensors[name] = own
+    return source, own
 
 
 def rename_nodes(node: NodeProto, names: Mapping[str, str]) -> None:

@@ -1,10 +1,11 @@
 """An edited model held against its original under ONNX Runtime, as its claim says what stands for what."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -52,7 +53,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
         shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
-        trials = Trials(shown, before, seed=options.seed, dims=dims, away=away, given=given)
+        trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
         trials.run()
         verdict = Verdict(trials, rtol, atol)
         if trials.why:
@@ -92,8 +93,10 @@ class _Roles:
         feeds = {value.name: claim.original(value.name) for value in after.graph.input}
         answers = {value.name: claim.original(value.name) for value in after.graph.output}
         outputs = {value.name for value in before.graph.output}
-        asked, made = {*feeds.values(), *answers.values()}, made_in(before)
-        part = not outputs <= asked and set(answers.values()) <= set(made)
+        sources = {source: claim.answers[source].sources for source in answers.values() if source in claim.answers}
+        wanted = {*(set(answers.values()) - sources.keys()), *(one for made in sources.values() for one in made)}
+        asked, made = {*feeds.values(), *wanted}, made_in(before)
+        part = not outputs <= asked and wanted <= set(made)
         return cls(feeds, answers, [name for name in made if name in asked and (part or name not in outputs)], part)
 
     def made_sets(
@@ -118,18 +121,51 @@ class _Roles:
         held = {**trial.outputs, **trial.feeds}
         return {name: held[source] for name, source in self.feeds.items() if source in held}
 
-    def claimed(self, held: Arrays, claim: ModelClaim) -> Arrays:
-        """What the edited model is to answer, by the original's names."""
-        changes = {self.answers[name]: change for name, change in claim.answers.items()}
-        return {name: changes[name](array) if name in changes else array for name, array in held.items()}
+    def expected(self, held: Mapping[str, np.ndarray], claim: ModelClaim) -> Arrays:
+        """What the edited model is to answer, from what a run of the original showed.
 
-    def named(self, answer: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-        """What the edited model answered by the original's names; a sequence comes as `name[i]` and `len(name)`."""
-        for name, array in answer.items():
-            own = next((own for own in self.answers if name in (own, f"len({own})", f"keys({own})")), None)
-            if own is None:
-                own = next((own for own in self.answers if name.startswith(f"{own}[")), name)
-            yield name.replace(own, self.answers.get(own, own), 1), array
+        A sequence comes as `name[i]` and `len(name)`, whatever its name.
+        """
+        found: Arrays = {}
+        for name, source in self.answers.items():
+            made = claim.answers.get(source)
+            if made is not None:
+                found[name] = made.change(*(held[one] for one in made.sources))
+                continue
+            parts = [part for part in held if _is_of(part, source)]
+            found.update({part.replace(source, name, 1): held[part] for part in parts})
+        return found
+
+    def hanging(self, unstable: Sequence[str], claim: ModelClaim) -> list[str]:
+        """The outputs of the edited model that are made of what the original did not repeat."""
+        found = {name: claim.answers.get(source) for name, source in self.answers.items()}
+        sources = {name: (self.answers[name],) if made is None else made.sources for name, made in found.items()}
+        return [name for name, of in sources.items() if any(_is_of(part, one) for part in unstable for one in of)]
+
+
+def _is_of(part: str, name: str) -> bool:
+    """Whether a value that a run shows is a tensor, or belongs to a sequence, of this name."""
+    return part in (name, f"len({name})", f"keys({name})") or part.startswith(f"{name}[")
+
+
+class _ShownTrials(Trials):
+    """Trials of an original whose answers stand under the names of the edited model."""
+
+    def __init__(self, *rest: Any, roles: _Roles, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self._roles = roles
+        self._own: dict[int, Trial] = {}  # by id() of a trial, the same with what the original itself answered
+
+    def show(self, trial: Trial, claim: ModelClaim) -> None:
+        """Put what the edited model is to answer in the place of what the original did."""
+        self._own[id(trial)] = replace(trial)
+        trial.unstable = self._roles.hanging(trial.unstable, claim)
+        trial.outputs = self._roles.expected({**trial.outputs, **trial.feeds}, claim)
+
+    def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
+        """How far outputs move for no reason: those that are tensors of the original, by the edited model's names."""
+        moved = super().noise([self._own[id(trial)] for trial in trials])
+        return [{name: found.get(source, 0.0) for name, source in self._roles.answers.items()} for found in moved]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +180,11 @@ def _answer(
     roles: _Roles,
     claim: ModelClaim,
     fed: Mapping[str, _MadeSet],
-    trials: Trials,
+    trials: _ShownTrials,
     verdict: Verdict,
     away: Away,
 ) -> tuple[Outcome, str] | None:
     """Run the edited model on what it claims to be fed with; return an outcome only if it does not get through."""
-    wanted = set(roles.answers.values())
     where = ""
     try:
         with away.open(edited) as session:
@@ -159,10 +194,8 @@ def _answer(
                 lost = [name for name in session.inputs if name not in feeds]
                 if lost:
                     return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
-                answer = dict(roles.named(session.run({name: feeds[name] for name in session.inputs})))
-                passed = {name: array for name, array in trial.feeds.items() if name in wanted}
-                shown = {name: array for name, array in trial.outputs.items() if name in answer or name in wanted}
-                trial.outputs = roles.claimed({**shown, **passed}, claim)
+                answer = session.run({name: feeds[name] for name in session.inputs})
+                trials.show(trial, claim)
                 verdict.add(trial, answer)
     except SessionError as refused:
         if refused.missing:

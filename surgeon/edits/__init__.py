@@ -4,12 +4,17 @@ An edit of somebody else is a subclass of `Edit`, named by an entry point of the
 """
 
 from surgeon.editing.edit import Edit as Edit
+from surgeon.edits.detections import AppendNms as AppendNms
 from surgeon.edits.extract import Extract as Extract
+from surgeon.edits.heads import AppendArgMax as AppendArgMax
+from surgeon.edits.heads import AppendSoftmax as AppendSoftmax
+from surgeon.edits.heads import AppendTopK as AppendTopK
 from surgeon.edits.notes import Metadata as Metadata
 from surgeon.edits.notes import StripDoc as StripDoc
 from surgeon.edits.order import OrderInputs as OrderInputs
 from surgeon.edits.order import OrderOutputs as OrderOutputs
 from surgeon.edits.outputs import AddOutput as AddOutput
 from surgeon.edits.outputs import DropOutput as DropOutput
+from surgeon.edits.pictures import PrependImage as PrependImage
 from surgeon.edits.rename import Rename as Rename
 from surgeon.edits.retype import Retype as Retype

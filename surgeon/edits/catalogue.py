@@ -1,26 +1,16 @@
 """Which edits there are: surgeon's own, and those that installed packages bring."""
 
+import surgeon.edits
 from surgeon import packs
 from surgeon.editing.edit import Edit
-from surgeon.edits.extract import Extract
-from surgeon.edits.notes import Metadata, StripDoc
-from surgeon.edits.order import OrderInputs, OrderOutputs
-from surgeon.edits.outputs import AddOutput, DropOutput
-from surgeon.edits.rename import Rename
-from surgeon.edits.retype import Retype
 from surgeon.errors import UsageError
 
-OWN: tuple[type[Edit], ...] = (
-    AddOutput,
-    DropOutput,
-    Extract,
-    Metadata,
-    OrderInputs,
-    OrderOutputs,
-    Rename,
-    Retype,
-    StripDoc,
-)
+
+def _is_edit(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, Edit) and item is not Edit
+
+
+OWN: tuple[type[Edit], ...] = tuple(item for item in vars(surgeon.edits).values() if _is_edit(item))
 
 
 def all_edits() -> dict[str, type[Edit]]:
@@ -36,7 +26,3 @@ def all_edits() -> dict[str, type[Edit]]:
         if found.setdefault(item.flag, item) is not item:
             raise UsageError(f"The edit {point.value} has the flag --{item.flag}, which is taken; rename it.")
     return found
-
-
-def _is_edit(item: object) -> bool:
-    return isinstance(item, type) and issubclass(item, Edit)

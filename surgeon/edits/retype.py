@@ -9,7 +9,7 @@ from onnx import NodeProto, TensorProto, ValueInfoProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, pair
-from surgeon.editing.names import rename
+from surgeon.editing.names import move_inside
 from surgeon.errors import RuleError, UsageError
 from surgeon.ops.attributes import dtype_name, dtype_number, type_string
 from surgeon.ops.schema_tables import plain_domain
@@ -90,9 +90,10 @@ class Retype(Edit):
                 f"The input {self.name!r} has a stored value of its own; retype an input that has to be given."
             )
         needing = next(self._needing(draft, new), None)
-        source, before = draft.claim.original(self.name), onnx.helper.tensor_dtype_to_np_dtype(old)
-        draft.claim.make(source, (source,), lambda array: array.astype(before))
+        before = onnx.helper.tensor_dtype_to_np_dtype(old)
         if needing is None:
+            source = draft.claim.original(self.name)
+            draft.claim.make(source, (source,), lambda array: array.astype(before))
             return ""
         if not self.cast:
             who = needing.name or needing.output[0]
@@ -101,9 +102,8 @@ class Retype(Edit):
                 f"ask for it with {self.name}={self.dtype}{CAST}."
             )
         inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
-        rename(draft, {self.name: inner})
-        value.name = self.name
-        draft.claim.tensors[self.name] = source
+        source, own = move_inside(draft, value, inner)
+        draft.claim.make(source, (own,), lambda array: array.astype(before))
         draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
         return ", cast back at once"
 
@@ -113,13 +113,10 @@ class Retype(Edit):
                 f"The output {self.name!r} is made as {dtype_name(old)}, so a Cast must stand behind it; ask for it "
                 f"with {self.name}={self.dtype}{CAST}."
             )
-        inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
-        source, after = draft.claim.original(self.name), onnx.helper.tensor_dtype_to_np_dtype(new)
-        rename(draft, {self.name: inner})
-        value.name = self.name
+        inner, after = draft.fresh(f"{self.name}_{dtype_name(old)}"), onnx.helper.tensor_dtype_to_np_dtype(new)
+        source, own = move_inside(draft, value, inner)
         draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
-        draft.claim.tensors[self.name] = source
-        draft.claim.answers[self.name] = lambda array: array.astype(after)
+        draft.claim.answer(own, (source,), lambda array: array.astype(after))
         return ", cast at the end"
 
     def _needing(self, draft: ModelDraft, new: int) -> Iterator[NodeProto]:

@@ -1,0 +1,67 @@
+"""The command `surgeon append`: what is done with a model's answer, inside of it."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.console.edit_command import common, only, run_edits
+from surgeon.console.guard import reading, writing
+from surgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from surgeon.editing.edit import Edit
+    from surgeon.models.options import CheckOptions
+
+TAKES = {
+    "argmax": ("axis", "keep"),
+    "softmax": ("axis", "keep"),
+    "topk": ("k", "axis", "keep"),
+    "nms": ("scores", "head", "form", "iou", "least", "most", "agnostic"),
+}
+"""By what is appended, its settings."""
+
+
+@click.command(short_help="Put what is done with the answer behind a model.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.argument("kind", type=click.Choice(list(TAKES)))
+@click.option(
+    "--output", "name", metavar="NAME", help="Behind which output; with nms that of boxes.  [default: the only one]"
+)
+@click.option("--axis", type=int, help="argmax, softmax, topk: along which axis.  [default: -1]")
+@click.option("-k", "k", type=int, help="topk: how many.  [default: 5]")
+@click.option("--keep", is_flag=True, default=None, help="argmax, softmax, topk: the scores stay an output too.")
+@click.option("--scores", metavar="NAME", help="nms: the output of scores, where the head has two.")
+@click.option(
+    "--head", type=click.Choice(["yolov8", "yolov5"]), help="nms: how one output lies.  [default: by its shape]"
+)
+@click.option("--form", type=click.Choice(["cxcywh", "xyxy"]), help="nms: how a box is written.")
+@click.option("--iou", type=float, help="nms: above which overlap the lower of two boxes goes.  [default: 0.45]")
+@click.option("--least", type=float, help="nms: which score a detection has to exceed.  [default: 0.25]")
+@click.option("--most", type=int, help="nms: how many are kept of a class in one picture.  [default: 100]")
+@click.option("--agnostic", is_flag=True, default=None, help="nms: boxes of different classes drop each other too.")
+@common
+@writing("auto", "model", "none", layers=False)
+@reading
+def append(source: str, output: str, kind: str, name: str | None, options: "CheckOptions", **settings: Any) -> None:
+    """Let OUT answer with the best class, probabilities, the best few, or detections, instead of raw numbers.
+
+    Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5 --least 0.3
+    """
+    from surgeon.edits.detections import AppendNms
+    from surgeon.edits.heads import AppendArgMax, AppendSoftmax, AppendTopK
+
+    kinds: dict[str, type[Edit]] = {
+        "argmax": AppendArgMax,
+        "softmax": AppendSoftmax,
+        "topk": AppendTopK,
+        "nms": AppendNms,
+    }
+    every = dict.fromkeys(setting for takes in TAKES.values() for setting in takes)
+    given = {setting: value for setting in every if (value := settings.pop(setting)) is not None}
+    strange = [setting for setting in given if setting not in TAKES[kind]]
+    if strange:
+        raise UsageError(f"{kind} has no setting {strange[0]!r}; it has {', '.join(TAKES[kind])}.")
+    picked = name or only(source, "output")
+    edit = kinds[kind](picked, **given)  # type: ignore[call-arg]  # each is a dataclass of an output and its settings
+    run_edits([edit], source, output, options=options, **settings)

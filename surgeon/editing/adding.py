@@ -1,0 +1,65 @@
+"""New nodes of a whole model, made by the helpers on `gs.Graph` that rules are written with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx_graphsurgeon as gs
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.names import rename_nodes
+from surgeon.errors import UsageError
+from surgeon.graph import Graph
+from surgeon.ops.walking import imports_of
+
+Build = Callable[..., Any]
+"""Takes a graph and its inputs, and returns the outputs that it makes."""
+
+
+def opset_of(draft: ModelDraft) -> int:
+    """The opset of ai.onnx that new nodes follow.  Raises UsageError where the model imports none."""
+    opset = imports_of(draft.skeleton.opset_import).get("")
+    if opset is None:
+        raise UsageError("The model imports no ai.onnx, so no node of it can be added; export it again.")
+    return opset
+
+
+def add_nodes(
+    draft: ModelDraft, build: Build, reads: Mapping[str, int], makes: Sequence[str], *, in_front: bool = False
+) -> None:
+    """Write what `build` makes of tensors into the main graph.
+
+    reads: the tensors that it takes, and their dtypes (TensorProto.DataType).  makes: what its outputs are to be
+    called; the tensors between get names that nobody has.  in_front: the nodes come first, else last.
+    """
+    graph = Graph(opset=opset_of(draft))
+    inputs = [gs.Variable(name, onnx.helper.tensor_dtype_to_np_dtype(dtype), None) for name, dtype in reads.items()]
+    outputs = build(graph, *inputs)
+    graph.inputs.extend(inputs)
+    graph.outputs.extend(outputs if isinstance(outputs, (list, tuple)) else [outputs])
+    made = gs.export_onnx(graph.toposort(), do_type_check=False)
+    names = dict(zip([value.name for value in made.graph.output], makes, strict=True))
+    inner = [name for node in made.graph.node for name in node.output] + [item.name for item in made.graph.initializer]
+    taken = draft.taken() | set(makes)
+    for name in inner:
+        if name and name not in names:
+            names[name] = _fresh(f"{makes[0]}_{name.rpartition('/')[2]}", taken)
+    for node in made.graph.node:
+        rename_nodes(node, names)
+        node.name = node.output[0]
+    for tensor in made.graph.initializer:
+        tensor.name = names[tensor.name]
+    draft.graph.initializer.extend(made.graph.initializer)
+    place = 0 if in_front else len(draft.graph.node)
+    for number, node in enumerate(made.graph.node):
+        draft.graph.node.insert(place + number, node)
+    draft.claim.by_structure = False
+    draft.changed()
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    found, number = name, 1
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found)
+    return found

@@ -1,0 +1,69 @@
+"""Non-maximum suppression in numpy: what an appended one is held against.
+
+As torchvision's `nms` and ONNX's NonMaxSuppression define it: boxes of one picture and class in falling order of their
+scores; one is dropped where its intersection over union with a box that was kept is above the limit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Detections(NamedTuple):
+    """What is detected in all pictures, in the order of pictures, then classes, then falling scores.
+
+    boxes: [count, 4] as x1, y1, x2, y2.  scores: [count].  classes, batch: int64[count].
+    """
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    classes: np.ndarray
+    batch: np.ndarray
+
+
+def overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Intersection over union of one box and many, by two opposite corners each: [count]; 0 where both are empty."""
+    low, lows = (np.minimum(box[..., :2], box[..., 2:]) for box in (one, others))
+    high, highs = (np.maximum(box[..., :2], box[..., 2:]) for box in (one, others))
+    inside = np.clip(np.minimum(high, highs) - np.maximum(low, lows), 0, None).prod(axis=1)
+    areas = (high - low).prod(), (highs - lows).prod(axis=-1)
+    union = areas[0] + areas[1] - inside
+    found: np.ndarray = np.divide(inside, union, out=np.zeros_like(inside), where=union > 0)
+    return found
+
+
+def suppressed(boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np.float32, most: int) -> list[int]:
+    """Which boxes of one picture and class stay, the best first.  boxes: [count, 4]; scores: [count]."""
+    kept: list[int] = []
+    for place in np.argsort(-scores, kind="stable"):
+        if len(kept) == most or not scores[place] > least:
+            break
+        if not kept or not (overlaps(boxes[place], boxes[kept]) > iou).any():
+            kept.append(int(place))
+    return kept
+
+
+def detect(
+    boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np.float32, most: int, *, agnostic: bool
+) -> Detections:
+    """Suppress what is detected twice.
+
+    boxes: [batch, count, 4] as x1, y1, x2, y2.  scores: [batch, classes, count].  agnostic: boxes of different classes
+    drop each other too, and each has its best class.
+    """
+    found: list[tuple[int, int, int]] = []
+    ranked = scores.max(axis=1, keepdims=True) if agnostic else scores
+    for picture, of_classes in enumerate(ranked):
+        for number, row in enumerate(of_classes):
+            found += [(picture, number, place) for place in suppressed(boxes[picture], row, iou, least, most)]
+    batch, classes, places = np.array(found, np.int64).reshape(-1, 3).T
+    values = ranked[batch, classes, places]
+    if agnostic:
+        classes = scores.argmax(axis=1)[batch, places].astype(np.int64)
+    return Detections(boxes[batch, places], values, classes, batch)
+
+
+def cornered(boxes: np.ndarray) -> np.ndarray:
+    """Boxes as centre and size [..., 4] by their corners: x1, y1, x2, y2."""
+    centre, half = boxes[..., :2], boxes[..., 2:] / 2
+    return np.concatenate([centre - half, centre + half], axis=-1)

@@ -1,0 +1,212 @@
+"""What is put in front of a model and behind it: equal to numpy, and Pillow, by hand."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import surgeon
+from surgeon.editing.resampling import resample
+from surgeon.editing.suppression import detect, overlaps
+from surgeon.edits import AppendArgMax, AppendNms, AppendSoftmax, AppendTopK, PrependImage, Rename, Retype
+from tests.command_line import run
+
+RNG = np.random.default_rng(0)
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def picture_model(dtype=TensorProto.FLOAT, opset=18):
+    """A small net of pictures: a convolution, a mean, four scores."""
+    numbers = np.random.default_rng(1).standard_normal((4, 3, 3, 3))
+    weight = numpy_helper.from_array(numbers.astype(helper.tensor_dtype_to_np_dtype(dtype)), "w")
+    nodes = [
+        helper.make_node("Conv", ["images", "w"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["logits"]),
+    ]
+    ends = helper.make_tensor_value_info("images", dtype, ["batch", 3, 32, 32])
+    graph = helper.make_graph(
+        nodes, "g", [ends], [helper.make_tensor_value_info("logits", dtype, ["batch", 4])], [weight]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    return model
+
+
+def head_model(shape, scores=None, dtype=TensorProto.FLOAT):
+    """A detector that answers with what it is given, between 0 and 1."""
+    named = [("out", shape), ("scores_in", scores)] if scores else [("out", shape)]
+    inputs = [helper.make_tensor_value_info(f"{name}_raw", dtype, ["batch", *size]) for name, size in named]
+    outputs = [helper.make_tensor_value_info(name, dtype, ["batch", *size]) for name, size in named]
+    nodes = [helper.make_node("Sigmoid", [f"{name}_raw"], [name]) for name, _ in named]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    model.ir_version = 8
+    return model
+
+
+def answer(model, feeds):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip([item.name for item in session.get_outputs()], session.run(None, feeds), strict=True))
+
+
+SETTINGS = [
+    {},
+    {"mean": MEAN, "std": STD},
+    {"layout": "NCHW", "mean": (0.5,), "std": (0.5,), "bgr": True},
+    {"resize": (32, 32), "mean": MEAN},
+    {"resize": (32, 32), "dtype": "float32", "layout": "NCHW", "scale": 1.0},
+]
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.FLOAT16])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_pictures_are_prepared_inside(settings, dtype):
+    model = picture_model(dtype)
+    edit = PrependImage("images", **settings)
+    made, report = surgeon.edit(model, edit, check="model")
+    assert report.outcome == "proved"
+    assert PrependImage.parse(edit.spelling) == edit
+    size = (50, 70) if edit.resize else (32, 32)
+    pictures = RNG.integers(0, 256, (2, 3, *size)).astype(edit.dtype)
+    fed = pictures if edit.layout == "NCHW" else pictures.transpose(0, 2, 3, 1)
+    found = answer(made, {"images": np.ascontiguousarray(fed)})["logits"]
+    by_hand = pictures[:, ::-1] if edit.bgr else pictures
+    by_hand = resample(by_hand, *edit.resize, antialias=True) if edit.resize else by_hand.astype(np.float64)
+    mean, std = (np.reshape(given or empty, (-1, 1, 1)) for given, empty in ((edit.mean, (0,)), (edit.std, (1,))))
+    by_hand = (by_hand / edit.scale - mean) / std
+    expected = answer(model, {"images": by_hand.astype(helper.tensor_dtype_to_np_dtype(dtype))})["logits"]
+    part = 4e-3 if dtype == TensorProto.FLOAT16 else 1e-5
+    np.testing.assert_allclose(found, expected, rtol=0, atol=part * float(np.abs(expected).max()))
+
+
+def test_a_resize_is_pillows_within_one_of_255():
+    image = pytest.importorskip("PIL.Image")
+    for before, after in (((50, 70), (32, 32)), ((20, 30), (32, 64)), ((33, 17), (10, 40))):
+        picture = RNG.integers(0, 256, (*before, 3)).astype(np.uint8)
+        theirs = np.asarray(image.fromarray(picture).resize(after[::-1], image.BILINEAR)).transpose(2, 0, 1)
+        assert np.abs(theirs - resample(picture.transpose(2, 0, 1), *after, antialias=True)).max() <= 1
+
+
+def test_a_wrong_preparation_fails(monkeypatch):
+    monkeypatch.setattr(
+        PrependImage, "_computed", lambda self, pictures, *_: np.zeros((len(pictures), 3, 32, 32), "f4")
+    )
+    with pytest.raises(surgeon.CheckFailed, match="Output 'logits'"):
+        surgeon.edit(picture_model(), PrependImage("images"))
+
+
+def test_ends_are_put_one_behind_the_other():
+    edits = [
+        Rename("images", "x"),
+        PrependImage("x", mean=(0.5,)),
+        Rename("x", "pixels"),
+        Retype("pixels", "float32", cast=True),
+        AppendSoftmax("logits"),
+        AppendTopK("logits_softmax", k=2),
+        Retype("logits_softmax_values", "float16", cast=True),
+    ]
+    made, report = surgeon.edit(picture_model(), edits, check="model")
+    assert report.outcome == "proved"
+    assert [value.name for value in made.graph.output] == ["logits_softmax_values", "logits_softmax_indices"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("edit", [AppendArgMax, AppendSoftmax, AppendTopK])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_scores_are_read_inside(edit, axis, keep):
+    given = {"k": 3} if edit is AppendTopK else {}
+    made, report = surgeon.edit(head_model((7, 40)), edit("out", axis=axis, keep=keep, **given), check="model")
+    assert report.outcome == "proved"
+    assert ("out" in [value.name for value in made.graph.output]) is keep
+    assert all(value.type.tensor_type.HasField("shape") for value in made.graph.output)
+
+
+NMS = [
+    ((7, 40), None, {}),
+    ((40, 8), None, {"head": "yolov5"}),
+    ((30, 4), (30, 3), {"scores": "scores_in"}),
+    ((30, 4), (3, 30), {"scores": "scores_in", "agnostic": True, "form": "cxcywh"}),
+    ((7, 40), None, {"agnostic": True, "most": 3, "iou": 0.1, "least": 0.5}),
+    ((7, 40), None, {"least": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("shape", "scores", "settings"), NMS, ids=str)
+def test_detections_are_suppressed_inside(shape, scores, settings):
+    edit = AppendNms("out", **settings)
+    made, report = surgeon.edit(head_model(shape, scores), edit, check="model")
+    assert report.outcome == "proved" or settings.get("least") == 1.0  # where nothing is detected, nothing tells
+    assert [value.name for value in made.graph.output] == ["boxes", "scores", "classes", "batch"]
+    assert AppendNms.parse(edit.spelling) == edit
+    assert all(array.size == 0 for array in answer(made, ones(made)).values()) == (settings.get("least") == 1.0)
+
+
+def ones(model):
+    shapes = {
+        value.name: [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim] for value in model.graph.input
+    }
+    return {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def test_suppression_is_torchvisions():
+    """Against the definition in torchvision.ops.nms: greedy by falling score, above the threshold goes."""
+    boxes = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30], [0, 0, 10, 10], [5, 5, 5, 5]], np.float32)[None]
+    scores = np.array([[[0.9, 0.8, 0.7, 0.9, 0.95]]], np.float32)
+    assert overlaps(boxes[0, 0], boxes[0, 1:2])[0] == pytest.approx(81 / 119)
+    limits = np.float32(0.5), np.float32(0.1)
+    found = detect(boxes, scores, *limits, 10, agnostic=False)
+    assert found.scores.tolist() == pytest.approx([0.95, 0.9, 0.7])
+    assert found.boxes[1].tolist() == [0, 0, 10, 10]
+    assert len(detect(boxes, scores, *limits, 1, agnostic=False).scores) == 1
+    assert len(detect(boxes[:, :0], scores[..., :0], *limits, 10, agnostic=False).scores) == 0
+    assert len(detect(np.repeat(boxes[:, :1], 5, 1), scores, *limits, 10, agnostic=False).scores) == 1
+
+
+REFUSED = [
+    (["prepend", "image", "--input", "image"], "did you mean 'images'"),
+    (["prepend", "image", "--mean", "1,2"], "mean has 2 numbers, and 'images' has 3 channels"),
+    (["prepend", "image", "--std", "0"], "have to be above 0"),
+    (["prepend", "image", "--resize", "0"], "'0' is no size of a picture"),
+    (["append", "argmax", "--axis", "7"], "'logits' has 2 axes, and none with the number 7"),
+    (["append", "argmax", "--iou", "0.5"], "argmax has no setting 'iou'"),
+    (["append", "topk", "-k", "9"], "holds 4 numbers along axis 1, and the best 9 are wanted"),
+    (["append", "nms"], "no output of a detector's head"),
+    (["append", "softmax", "--output", "logit"], "did you mean 'logits'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), REFUSED, ids=str)
+def test_bad_input_is_one_sentence(tmp_path, arguments, told):
+    source, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(picture_model(), source)
+    done = run(arguments[0], source, out, *arguments[1:])
+    assert done.exit_code == 2
+    assert told in done.output
+    assert done.output.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_resize_needs_its_opset():
+    with pytest.raises(
+        surgeon.UsageError, match="needs opset 18, and the model has 17: raise it first, with --opset 18"
+    ):
+        surgeon.edit(picture_model(opset=17), PrependImage("images", resize=(32, 32)))
+
+
+def test_the_commands(tmp_path):
+    source, out, report = tmp_path / "in.onnx", tmp_path / "out.onnx", tmp_path / "report.json"
+    onnx.save(picture_model(), source)
+    settings = ["--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD)), "--resize", "32"]
+    done = run("prepend", source, out, "image", *settings, "--report", report)
+    assert done.exit_code == 0, done.output
+    assert json.loads(report.read_text())["outcome"] == "proved"
+    done = run("append", out, out, "topk", "-k", "2", "--keep")
+    assert done.exit_code == 0, done.output
+    made = onnx.load(out)
+    assert [value.name for value in made.graph.output] == ["logits", "logits_values", "logits_indices"]
+    assert made.graph.input[0].type.tensor_type.elem_type == TensorProto.UINT8
