@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon.file.model import Address, Model, Patch
+from surgeon.file.model import Address, Model
+from surgeon.file.patch import Patch
 
 GRAPH: Address = ((7, 0),)
 WEIGHTS = np.random.default_rng(0).standard_normal(5000).astype(np.float32)

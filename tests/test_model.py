@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external import tensors_of
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.payloads import KEY
 from tests import sampling
 from tests.model_samples import GRAPH, everywhere, reference, same, tensor

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon.errors import ModelFileError
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.save import save
 from tests.model_samples import GRAPH, WEIGHTS, external, files_in
 
@@ -98,7 +99,7 @@ def test_what_no_model_can_hold_goes_to_a_file(tmp_path: Path, monkeypatch: pyte
     """Smaller ones too then.  The limit is protobuf's 2 GiB, here less."""
     onnx.save(helper.make_model(helper.make_graph([], "g", [], [], [])), tmp_path / "m.onnx")
     with Model.open(tmp_path / "m.onnx") as model:
-        for name in ("surgeon.file.model.MAX_SIZE", "surgeon.file.edits.MAX_SIZE"):
+        for name in ("surgeon.file.patch.MAX_SIZE", "surgeon.file.edits.MAX_SIZE"):
             monkeypatch.setattr(name, 10_000)
         save(model, with_new(model), tmp_path / "out.onnx")
         with pytest.raises(ModelFileError, match="2 GiB"):
@@ -196,7 +197,8 @@ def test_new_weights_are_written_piece_by_piece(tmp_path: Path) -> None:
     """200 MB of new weights are saved in 60 MB beyond what they take themselves."""
     code = (
         "import resource, sys; sys.path.insert(0, sys.argv[3]); import numpy as np; from onnx import TensorProto\n"
-        "from surgeon.file.model import Model, Patch; from surgeon.file.save import save\n"
+        "from surgeon.file.model import Model; from surgeon.file.patch import Patch\n"
+        "from surgeon.file.save import save\n"
         "model = Model.open(sys.argv[1]); patch = Patch(model)\n"
         "data = [bytes(20_000_000) for _ in range(10)]\n"
         "new = [TensorProto(name=f'n{i}', data_type=1, dims=[5_000_000], raw_data=raw) for i, raw in enumerate(data)]\n"

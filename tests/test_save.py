@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from onnx import TensorProto, helper
 
 from surgeon.errors import ModelFileError
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.save import save
 from tests.model_samples import GRAPH, everywhere, external, files_in, renamed, tensor
 from tests.wire_strategies import models, varint
@@ -404,7 +405,8 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
         file.write(b"\x08\x08\x3a" + varint(len(graph) + 200_000_000) + graph)
         file.truncate(file.tell() + 200_000_000)
     code = (
-        "import resource, sys; from surgeon.file.model import Model, Patch; from surgeon.file.save import save\n"
+        "import resource, sys; from surgeon.file.model import Model; from surgeon.file.patch import Patch\n"
+        "from surgeon.file.save import save\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = peak()\n"
         "model = Model.open(sys.argv[1]); patch = Patch(model); patch.replace(((7, 0),), 2, 0, [b'renamed'])\n"
         "save(model, patch, sys.argv[2]); print(peak() - before)"

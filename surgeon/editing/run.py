@@ -17,7 +17,8 @@ from surgeon.editing.result import Done, EditReport
 from surgeon.editing.sameness import why_not_same
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.beside import written_beside
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity, require_passed

@@ -15,7 +15,8 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 
-from surgeon.file.model import Address, Model, Patch
+from surgeon.file.model import Address, Model
+from surgeon.file.patch import Patch
 from surgeon.file.payloads import KEY
 from surgeon.file.wire import is_repeated, write_varint
 
@@ -33,13 +34,13 @@ _PACKED = {
 Pair = tuple[int, int]
 
 
-def difference(model: Model, edited: onnx.ModelProto) -> Patch:
+def difference(model: Model, edited: onnx.ModelProto, holder: Model | None = None) -> Patch:
     """The edits that turn the file of `model` into `edited`, which was made of a copy of its skeleton.
 
-    Tensors of the skeleton keep their marks.  A large new tensor of the main graph that holds its data as `raw_data`
-    may go to a data file when it is saved.
+    Tensors of the skeleton keep their marks.  A large new tensor of the main graph may go to a data file when it is
+    saved.  holder: what knows the tensors of `edited`, where some are of other models.
     """
-    patch = Patch(model)
+    patch = Patch(model, holder)
     _Differences(model, patch).compare((), model.skeleton, edited)
     return patch
 
@@ -73,7 +74,7 @@ class _Differences:
             if before != after:
                 self.compare((*where, (number, 0)), before, after)
         elif new.HasField(field.name):
-            self._patch.insert(where, number, count, [self._model.full(after)])
+            self._patch.insert(where, number, count, [self._patch.holder.body(after)])
         elif old.HasField(field.name):
             self._patch.delete_all(where, number, range(count))
 
@@ -119,13 +120,11 @@ class _Differences:
         """Put new messages in front of the record at a place."""
         if not messages:
             return
-        tensors = [
-            item for item in messages if isinstance(item, onnx.TensorProto) and item.raw_data and not _mark(item)
-        ]
-        if len(tensors) == len(messages) and where == _GRAPH and number == _INITIALIZER:
+        if where == _GRAPH and number == _INITIALIZER:
+            tensors = [item for item in messages if isinstance(item, onnx.TensorProto)]
             self._patch.insert_tensors(where, number, place, tensors)
         else:
-            self._patch.insert(where, number, place, [self._model.full(message) for message in messages])
+            self._patch.insert(where, number, place, [self._patch.holder.body(message) for message in messages])
 
 
 def _encoded(field: FieldDescriptor, value: Any) -> bytes:

@@ -3,7 +3,8 @@
 import onnx
 
 from surgeon.file.difference import difference
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.wire import Buffer
 
 
@@ -39,4 +40,4 @@ class Editable(Model):
 
     def patch(self) -> Patch:
         """The least edits that turn the source into this; none where nothing was changed."""
-        return difference(self.source, self.skeleton)
+        return difference(self.source, self.skeleton, self)

@@ -115,13 +115,22 @@ def _conflict(position: int) -> RewriteError:
 
 
 def join(data: Buffer, pieces: Iterable[Piece]) -> bytes:
-    """The bytes that the pieces stand for; pieces of other files are not taken."""
+    """The bytes that the pieces stand for, those of other files read."""
     out: list[bytes] = []
     for piece in pieces:
         if isinstance(piece, tuple):
             out.append(data[piece[0] : piece[1]])
-        elif isinstance(piece, bytes):
-            out.append(piece)
         else:
-            raise TypeError("a piece of another file cannot be joined in memory")
+            out.append(piece if isinstance(piece, bytes) else read_span(piece))
     return b"".join(out)
+
+
+def read_span(span: FileSpan, size: int | None = None) -> bytes:
+    """The bytes of a span, or the first `size` of them.  Raises ModelFileError where the file is no longer whole."""
+    wanted = span.size if size is None else size
+    with open(span.path, "rb") as file:
+        file.seek(span.start)
+        data = file.read(wanted)
+    if len(data) < wanted:
+        raise ModelFileError(f"{span.path} became shorter while it was read: run it again.")
+    return data

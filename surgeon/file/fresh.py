@@ -1,4 +1,4 @@
-"""New tensors that go to a data file of their own, where a model keeps its weights outside of itself.
+"""Tensors that go to a new data file, where a model keeps its weights outside of itself.
 
 Only large ones do, so that a rewrite does not leave a user with one more file to ship for a few biases.  Where the
 model could not hold the others, all that are larger than LEAST bytes go: onnx's own `convert_model_to_external_data`
@@ -7,14 +7,18 @@ them.  Format: ExternalData.md of the ONNX repository.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 
 from surgeon.file import external
-from surgeon.file.copying import write_all
+from surgeon.file.copying import copy_span, open_read, write_all
+from surgeon.file.edits import FileSpan, read_span
+from surgeon.file.payloads import RAW, Body
+from surgeon.file.values import STRING, raw_size
+from surgeon.file.wire import LEN, write_varint
 
 LEAST = 1024  # bytes that a tensor must have to go to a data file at all
 LARGE = 1 << 20  # bytes from which on it goes there though the model could hold it
@@ -24,39 +28,75 @@ WORD = 64  # where a smaller one does
 
 @dataclass
 class NewData:
-    """A data file that is to be: its location beside the model, and the tensors that go into it.
+    """A data file that is to be: its location beside the model, and the data that go into it.
 
-    least: bytes that a tensor must have to go there.
+    least: bytes that a new tensor must have to go there.
     """
 
     location: str
     least: int = LARGE
     size: int = 0
-    _parts: list[tuple[int, onnx.TensorProto]] = field(default_factory=list)
+    _parts: list[tuple[int, onnx.TensorProto | FileSpan]] = field(default_factory=list)
+    _known: dict[FileSpan, int] = field(default_factory=dict)
 
-    def body(self, tensor: onnx.TensorProto) -> bytes:
-        """The record of a tensor, whose data go to the file where they are large."""
+    def body(self, tensor: onnx.TensorProto, body_of: Callable[[onnx.TensorProto], Body]) -> Body:
+        """The record of a new tensor, whose data go to the file where they are raw and large.
+
+        body_of: gives the record with the data in it.
+        """
+        data: onnx.TensorProto | FileSpan = tensor
         size = len(tensor.raw_data)
         if size < self.least:
-            data: bytes = tensor.SerializeToString()
-            return data
-        step = PAGE if size >= PAGE else WORD
-        start = -(-self.size // step) * step
-        self._parts.append((start, tensor))
-        self.size = start + size
+            body = body_of(tensor)
+            spans = [piece for piece in body if isinstance(piece, FileSpan)]
+            span = _raw(spans[0], tensor) if len(spans) == 1 else None
+            if span is None or span.size < self.least:
+                return body
+            data, size = span, span.size
         outside = onnx.TensorProto(
             name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, data_location=external.EXTERNAL
         )
+        self.refer(outside, self._take(data, size), size)
+        return (outside.SerializeToString(),)
+
+    def take(self, span: FileSpan) -> int:
+        """Take bytes of another file, the same ones once; returns where they begin."""
+        if span not in self._known:
+            self._known[span] = self._take(span, span.size)
+        return self._known[span]
+
+    def _take(self, data: onnx.TensorProto | FileSpan, size: int) -> int:
+        step = PAGE if size >= PAGE else WORD
+        start = -(-self.size // step) * step
+        self._parts.append((start, data))
+        self.size = start + size
+        return start
+
+    def refer(self, tensor: onnx.TensorProto, start: int, size: int) -> None:
+        """Have a tensor name its data in the file."""
         for key, value in (("location", self.location), ("offset", start), ("length", size)):
-            outside.external_data.add(key=key, value=str(value))
-        made: bytes = outside.SerializeToString()
-        return made
+            tensor.external_data.add(key=key, value=str(value))
 
     def write(self, handle: int) -> None:
-        """Write the data of all tensors to an empty file."""
-        for start, tensor in self._parts:
+        """Write the data to an empty file; those of other files are copied by the kernel."""
+        for start, data in self._parts:
             os.lseek(handle, start, os.SEEK_SET)
-            write_all(handle, tensor.raw_data)
+            if isinstance(data, onnx.TensorProto):
+                write_all(handle, data.raw_data)
+                continue
+            source = open_read(data.path)
+            try:
+                copy_span(source, data.start, data.size, handle)
+            finally:
+                os.close(source)
+
+
+def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
+    """The data of a tensor in the span of its record; None where that is not of raw data."""
+    size = 0 if tensor.data_type == STRING else raw_size(tensor)
+    header = bytes((RAW << 3 | LEN,)) + write_varint(size)
+    is_raw = span.size == size + len(header) and read_span(span, len(header)) == header
+    return FileSpan(span.path, span.start + len(header), size) if is_raw else None
 
 
 def name_beside(out: Path, tensors: Iterable[onnx.TensorProto]) -> str:

@@ -1,13 +1,11 @@
 """A model as it lies in its file: a skeleton to look at, values on demand, and byte-range edits.
 
 `Model.open` leaves every large tensor payload where it is.  The *skeleton* is the model with these payloads cut out: in
-their place stands an `external_data` entry with the key `surgeon.payload`, which `Model.value` follows.  `Patch`
-collects edits of records; what it does not name stays byte for byte.
+their place stands an `external_data` entry with the key `surgeon.payload`, which `Model.value` follows.
 """
 
 import mmap
 import os
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -18,13 +16,12 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file import external
-from surgeon.file.edits import Edits, Piece, join
+from surgeon.file.edits import Edits, join
 from surgeon.file.foreign import describe, not_utf8
-from surgeon.file.fresh import NewData
 from surgeon.file.mapping import close_map, map_whole, span_of, stamp
-from surgeon.file.payloads import KEY, MARK, Payload, cut, find_payloads, marked, restore
+from surgeon.file.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
 from surgeon.file.values import Array, decode, decode_raw, densify
-from surgeon.file.wire import LEN, MAX_SIZE, Buffer, Message, WireError, root, write_varint
+from surgeon.file.wire import Buffer, Message, WireError, root
 
 Address = tuple[tuple[int, int], ...]
 """Where a message lies below ModelProto: steps of (field number, occurrence).
@@ -110,7 +107,7 @@ class Model:
             return self._store.value(tensor)
         self.check_unchanged()
         if payload.raw is not None:
-            return decode_raw(tensor, *span_of(self.data, *payload.raw))
+            return decode_raw(tensor, *span_of(self.owner(payload).data, *payload.raw))
         full = self._rebuild(payload)
         return self._store.value(full) if full.data_location == external.EXTERNAL else decode(full)
 
@@ -139,6 +136,14 @@ class Model:
                 restore(tensor, self._rebuild(payload))
         data: bytes = copy.SerializeToString()
         return data
+
+    def body(self, message: ProtoMessage) -> Body:
+        """The same in pieces: what was cut out comes as spans of the file that it lies in."""
+        return refilled(message, self._payload, lambda payload: (self.owner(payload).data, self.owner(payload).path))
+
+    def owner(self, payload: Payload) -> "Model":
+        """The model whose file a payload lies in: this one."""
+        return self
 
     def message(self, where: Address) -> Message:
         """The message at an address; IndexError or KeyError when the file has none there."""
@@ -245,7 +250,7 @@ class Model:
     def _rebuild(self, payload: Payload) -> onnx.TensorProto:
         """The tensor of a payload as the file has it."""
         try:
-            data = self.data  # a message found before the model was closed has that of then
+            data = self.owner(payload).data  # a message found before the model was closed has that of then
             body = b"".join(data[frame.start : frame.end] for frame in payload.tensor.frames)
             full: onnx.TensorProto = onnx.TensorProto.FromString(body)
         except DecodeError:
@@ -268,126 +273,3 @@ class Model:
     def speaks_of(self, word: bytes) -> bool:
         """Whether the word stands anywhere outside of the payloads."""
         return word in self.skeleton.SerializeToString() if self._payloads else self.data.find(word) >= 0
-
-
-class Patch:
-    """Edits to the records of a model: delete, replace, insert.  Indices are those of the file as it was opened.
-
-    Bodies are what stands in a record behind tag and length: a serialised message, the bytes of a string, the encoded
-    number.  To write a message of the skeleton use `Model.full` or `Model.record`, which give its data back.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._edits = Edits(len(model.data))
-        self._tensors: list[tuple[Address, int, int, Sequence[onnx.TensorProto]]] = []
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is no edit."""
-        return not self._edits and not self._tensors
-
-    def delete(self, where: Address, field: int, index: int) -> None:
-        """Take out record `index` of `field` in the message at `where`; IndexError when there is none."""
-        self.replace(where, field, index, ())
-
-    def replace(self, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
-        """Put these records in the place of record `index`; tags and lengths are added."""
-        message = self._model.message(where)
-        records = message.records(field)
-        if not 0 <= index < len(records):
-            raise IndexError(f"{message.schema.name} has {len(records)} records of field {field}, asked for {index}")
-        start = records.starts[index]
-        self._edits.cut(message.frame_at(start), start, records.ends[index], _records(message, field, bodies))
-
-    def replace_all(self, where: Address, field: int, bodies: Mapping[int, Sequence[bytes]]) -> None:
-        """Put records in the place of many, by index.  As `replace`."""
-        message = self._model.message(where)
-        records = message.records(field)
-        starts, ends = records.starts, records.ends
-        for index, these in bodies.items():
-            start = starts[index]
-            self._edits.cut(message.frame_at(start), start, ends[index], _records(message, field, these))
-
-    def delete_all(self, where: Address, field: int, indices: Sequence[int]) -> None:
-        """Take out many records, given in ascending order; neighbours in the file become one edit.  As `delete`."""
-        message = self._model.message(where)
-        records = message.records(field)
-        place, count = 0, len(indices)
-        while place < count:
-            first = last = indices[place]
-            frame = message.frame_at(records.starts[first])
-            place += 1
-            while place < count and records.starts[indices[place]] == records.ends[last] < frame.end:
-                last = indices[place]
-                place += 1
-            self._edits.cut(frame, records.starts[first], records.ends[last])
-
-    def insert(self, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
-        """Put these records before record `index`; `index` = count means behind the last one.
-
-        Where the message has no record of the field, they go to the message's end.  Calls for one place keep their
-        order.  IndexError when index > count.
-        """
-        self._insert(self._edits, where, field, index, bodies)
-
-    def insert_tensors(self, where: Address, field: int, index: int, tensors: Sequence[onnx.TensorProto]) -> None:
-        """As `insert`, for tensors that hold their data as `raw_data`; the large ones may go to a data file."""
-        self._insert(Edits(0), where, field, index, ())  # an IndexError comes now
-        self._tensors.append((where, field, index, tensors))
-
-    def _insert(self, edits: Edits, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
-        message = self._model.message(where)
-        records = message.records(field)
-        if not 0 <= index <= len(records):
-            raise IndexError(f"{message.schema.name} has {len(records)} records of field {field}, asked for {index}")
-        if index < len(records):
-            at = records.starts[index]
-            frame = message.frame_at(at)
-        elif index:
-            at = records.ends[index - 1]
-            frame = message.frame_at(records.starts[index - 1])
-        else:
-            frame = message.frames[-1]
-            at = frame.end
-        edits.insert(frame, at, _records(message, field, bodies))
-
-    def pieces(self, data: NewData | None = None) -> list[Piece]:
-        """The edited model from front to end: spans of the source, and new bytes.
-
-        data: the file that large new tensors go to; None writes them into the model.  Raises RewriteError when two
-        edits meet, ModelFileError when the result would reach 2 GiB.
-        """
-        edits = self._edits.copy() if self._tensors else self._edits
-        for where, field, index, tensors in self._tensors:
-            write = onnx.TensorProto.SerializeToString if data is None else data.body
-            self._insert(edits, where, field, index, [write(tensor) for tensor in tensors])
-        return edits.pieces()
-
-    @property
-    def is_too_large(self) -> bool:
-        """Whether the result would reach 2 GiB if all new tensors were written into the model."""
-        new: int = sum(tensor.ByteSize() for *_, tensors in self._tensors for tensor in tensors)
-        return new > 0 and self._edits.result_size + new > MAX_SIZE
-
-    def apply(self) -> bytes:
-        """The edited model in memory.  Errors as for `pieces`."""
-        return join(self._model.data, self.pieces())
-
-    def to_proto(self) -> onnx.ModelProto:
-        """The edited model as a ModelProto, all inline data loaded.  Errors as for `pieces`."""
-        proto: onnx.ModelProto = onnx.ModelProto.FromString(self.apply())
-        return proto
-
-
-def _records(message: Message, field: int, bodies: Sequence[bytes]) -> bytes:
-    if not bodies:
-        return b""
-    form = message.schema.form[field]
-    tag = write_varint(form)
-    out: list[bytes] = []
-    for body in bodies:
-        if MARK in body:
-            raise ValueError("a skeleton's bytes must not be written: take them from Model.full or Model.record")
-        out += (tag, write_varint(len(body)), body) if form & 7 == LEN else (tag, body)
-    return b"".join(out)

@@ -4,17 +4,22 @@ A tensor whose data were cut out bears a mark: an `external_data` entry with the
 the payload, and the data location EXTERNAL, so that nobody takes it for an empty tensor.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import onnx
 from google.protobuf.message import Message as ProtoMessage
 
-from surgeon.file.edits import Edits
-from surgeon.file.wire import VARINT, Message, MessageSpan, read_varint, schema_of, walk, write_varint
+from surgeon.file.edits import Edits, FileSpan
+from surgeon.file.wire import VARINT, Buffer, Message, MessageSpan, read_varint, root, schema_of, walk, write_varint
 
+Body: TypeAlias = tuple[bytes | FileSpan, ...]
+"""A serialised message in pieces, some of which lie in files."""
 KEY = "surgeon.payload"
 MARK = b"\x0a\x0f" + KEY.encode()  # the key as it lies in a StringStringEntryProto
+
+_MAPPED = 1 << 12  # bytes up to which data are taken from the map
 
 # fields of TensorProto
 RAW = 9
@@ -34,12 +39,14 @@ class Payload(NamedTuple):
     spans    where they lie: (frame, start, end), neighbours joined
     raw      the span `[start, end)` of the bytes when they are one `raw_data` record and nothing else
     size     bytes that they take
+    is_external  whether the tensor says that its data lie elsewhere
     """
 
     tensor: Message
     spans: list[tuple[MessageSpan, int, int]]
     raw: tuple[int, int] | None
     size: int
+    is_external: bool = False
 
 
 def tensors_in(message: Message, least: int) -> Iterator[Message]:
@@ -89,7 +96,7 @@ def _payload(tensor: Message) -> Payload:
                 before = end
             elif tag == _LOCATION_TAG and read_varint(tensor.data, body)[0]:
                 external = True  # inline data are ignored then
-    return Payload(tensor, spans, None if external or count > 1 else raw, size)
+    return Payload(tensor, spans, None if external or count > 1 else raw, size, external)
 
 
 def cut(payload: Payload, number: int, edits: Edits) -> None:
@@ -129,3 +136,40 @@ def restore(tensor: onnx.TensorProto, source: onnx.TensorProto) -> None:
         tensor.data_location = source.data_location
     else:
         tensor.ClearField("data_location")
+
+
+def refilled(
+    message: ProtoMessage,
+    payload_of: Callable[[onnx.TensorProto], Payload | None],
+    home_of: Callable[[Payload], tuple[Buffer, Path | None]],
+) -> Body:
+    """A message serialised with the data of its marked tensors back in it, which are copied from file to file.
+
+    home_of: the bytes that a payload lies in, and their file, None for bytes in memory.
+    """
+    data: bytes = message.SerializeToString()
+    if MARK not in data:
+        return (data,)
+    edits = Edits(len(data))
+    for tensor in tensors_in(root(data, type(message)), -1):
+        entries = [tensor.child(EXTERNAL_DATA, place).bytes() for place in range(len(tensor.records(EXTERNAL_DATA)))]
+        marks = [place for place, entry in enumerate(entries) if entry.startswith(MARK)]
+        payload = payload_of(onnx.TensorProto.FromString(tensor.bytes())) if marks else None
+        if payload is None:
+            continue
+        for number, places in ((EXTERNAL_DATA, marks), (LOCATION, range(len(tensor.records(LOCATION))))):
+            records = tensor.records(number)
+            for place in places:
+                edits.cut(tensor.frame_at(records.starts[place]), records.starts[place], records.ends[place])
+        last, (home, path) = tensor.frames[-1], home_of(payload)
+        for _, start, end in payload.spans:
+            new = FileSpan(path, start, end - start) if path is not None and end - start > _MAPPED else home[start:end]
+            edits.insert(last, last.end, new)
+        if payload.is_external:
+            edits.insert(last, last.end, bytes((LOCATION << 3 | VARINT, onnx.TensorProto.EXTERNAL)))
+    return tuple(data[piece[0] : piece[1]] if isinstance(piece, tuple) else piece for piece in edits.pieces())
+
+
+def size_of(pieces: Body) -> int:
+    """How many bytes pieces take."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)

@@ -22,8 +22,9 @@ from surgeon.file.atomic import AtomicFile, sync_folder
 from surgeon.file.copying import copy_span, open_read, read_at, write_all
 from surgeon.file.edits import Edits, FileSpan, Piece
 from surgeon.file.fresh import LARGE, LEAST, NewData, name_beside
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
 from surgeon.file.moves import Move, bring, put_in_place, stage, take_back
+from surgeon.file.patch import Patch
 from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
 from surgeon.file.values import raw_size
 from surgeon.file.wire import Buffer, root, write_varint
@@ -151,6 +152,7 @@ class _Writer:
         self._handle = handle
         self._source = source
         self._descriptor = -1 if path is None else open_read(path)
+        self._others: dict[Path, int] = {}
         self._waiting: list[bytes] = []
         self._size = 0
 
@@ -160,18 +162,17 @@ class _Writer:
                 self._gather(piece)
             elif isinstance(piece, FileSpan):
                 self._flush()
-                descriptor = open_read(piece.path)
-                try:
-                    copy_span(descriptor, piece.start, piece.size, self._handle)
-                finally:
-                    os.close(descriptor)
+                if piece.path not in self._others:
+                    self._others[piece.path] = open_read(piece.path)
+                copy_span(self._others[piece.path], piece.start, piece.size, self._handle)
             else:
                 self._span(*piece)
         self._flush()
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        for descriptor in (self._descriptor, *self._others.values()):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _span(self, start: int, end: int) -> None:
         size = end - start

@@ -14,7 +14,8 @@ from surgeon.errors import ModelFileError
 from surgeon.file.atomic import AtomicFile
 from surgeon.file.copying import copy_span, open_read, write_all
 from surgeon.file.edits import Piece
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.ops.walking import free_names
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole

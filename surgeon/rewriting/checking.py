@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import onnx
 
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
-from surgeon.file.model import Patch
+from surgeon.file.patch import Patch
 from surgeon.file.save import Written, save
 from surgeon.indexing.local import strays_of
 from surgeon.listing import and_more

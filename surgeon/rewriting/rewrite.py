@@ -13,7 +13,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import CheckFailed, GraphError, UsageError
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.matching.match import Match
 from surgeon.models.options import CHECKS, Check, CheckOptions

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
-from surgeon.file.model import Address, Patch
+from surgeon.file.model import Address
+from surgeon.file.patch import Patch
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.splicing.keeping import record_now

@@ -16,7 +16,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from surgeon.errors import GraphError, Refusal, UsageError
-from surgeon.file.model import Model, Patch
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.file.wire import write_varint
 from surgeon.indexing.index import GRAPH_FIELD, Index
