@@ -136,11 +136,12 @@ class _Run:
             for number, stage in enumerate(stages):
                 model = stack.enter_context(Model.open(source))
                 draft = self._apply(model, stage)
-                patch = draft.patch()
+                is_last = number == len(stages) - 1
+                patch = draft.patch(self.output, whole=not is_last or self.data not in ("auto", "copy"))
                 first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
                 self.report.skeletons = first, draft.skeleton
                 self.report.nodes = len(first.graph.node), len(draft.graph.node)
-                if number < len(stages) - 1:
+                if not is_last:
                     source = self._between(draft, patch, source, stack)
                 else:
                     return self._finish(draft, patch, source)

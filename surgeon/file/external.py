@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
+from types import MappingProxyType
 
 import onnx
 
@@ -171,31 +172,42 @@ def _unreadable(path: Path, error: OSError) -> ModelFileError:
     return ModelFileError(f"External data file {path} cannot be read: {error.strerror}.")
 
 
-def files(folder: Path, tensors: Iterable[onnx.TensorProto]) -> dict[str, Path]:
-    """Location -> path of every file that the tensors lie in, each checked to be there and long enough."""
+def files(
+    folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
+) -> dict[str, Path]:
+    """Location -> path of every file that the tensors lie in, each checked to be there and long enough.
+
+    elsewhere: files that do not lie below the folder, by the location that tensors name them by.
+    """
     found: dict[str, Path] = {}
     for tensor in tensors:
         extent = extent_of(tensor)
         path = found.get(extent.location)
         if path is None:
-            path = found[extent.location] = resolve(folder, extent.location)
+            path = found[extent.location] = elsewhere.get(extent.location) or resolve(folder, extent.location)
         check_extent(path, extent, tensor.name)
     return found
 
 
-def check_sums(folder: Path, tensors: Iterable[onnx.TensorProto]) -> None:
+def check_sums(
+    folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
+) -> None:
     """ModelFileError when a tensor's data are not those that its checksum is of; reads what has one."""
     for tensor in tensors:
         extent = extent_of(tensor)
         if extent.checksum:
-            check_sum(resolve(folder, extent.location), extent, tensor.name)
+            path = elsewhere.get(extent.location) or resolve(folder, extent.location)
+            check_sum(path, extent, tensor.name)
 
 
 class Store:
-    """Reads tensors from the data files beside one model; each file is mapped once."""
+    """Reads tensors from the data files beside one model; each file is mapped once.
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+    elsewhere: files that do not lie beside it, by the location that tensors name them by.
+    """
+
+    def __init__(self, folder: Path | None, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> None:
+        self.folder, self._elsewhere = folder, elsewhere
         self._maps: dict[Path, mmap.mmap] = {}
 
     def value(self, tensor: onnx.TensorProto) -> Array:
@@ -214,12 +226,14 @@ class Store:
     def _mapped(self, tensor: onnx.TensorProto) -> tuple[mmap.mmap | bytes, int, int]:
         """Where the bytes of a tensor lie in a mapped file; of one without elements nothing is mapped."""
         extent = extent_of(tensor)
-        if self.folder is None:
+        path, size = self._elsewhere.get(extent.location), raw_size(tensor)
+        if path is None and self.folder is not None:
+            path = resolve(self.folder, extent.location)
+        if path is None:
             raise ModelFileError(
                 f"Tensor {tensor.name!r} lies in {extent.location!r}, but the model came from memory: "
                 "open it by its path, so that the folder is known."
             )
-        path, size = resolve(self.folder, extent.location), raw_size(tensor)
         check_extent(path, extent, tensor.name)
         check_sum(path, extent, tensor.name)
         if not size:

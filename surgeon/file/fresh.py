@@ -99,9 +99,13 @@ def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
     return FileSpan(span.path, span.start + len(header), size) if is_raw else None
 
 
-def name_beside(out: Path, tensors: Iterable[onnx.TensorProto]) -> str:
-    """A location for the new data of a model at `out` that none of the tensors with external data lies at."""
+def name_beside(out: Path, tensors: Iterable[onnx.TensorProto], others: Iterable[str] = ()) -> str:
+    """A location for the new data of a model at `out` that none of the tensors with external data lies at.
+
+    others: locations that are taken too.
+    """
     taken = {os.path.normpath(external.extent_of(tensor).location) for tensor in tensors}
+    taken.update(map(os.path.normpath, others))
     stem = os.fsencode(out.name).decode("utf-8", "replace")  # a location is UTF-8, the name of a file may be any bytes
     number, name = 1, f"{stem}.data"
     while os.path.normpath(name) in taken:

@@ -76,12 +76,29 @@ def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -
     return moves
 
 
-def stage(data: NewData, written: AtomicFile, out: Path) -> Move:
+@dataclass(frozen=True)
+class OtherData:
+    """A data file of another model that is to lie beside this one, by its location there."""
+
+    location: str
+    path: Path
+
+    def write(self, handle: int) -> None:
+        """Copy it into an empty file."""
+        source = open_read(self.path)
+        try:
+            copy_file(source, handle)
+        finally:
+            os.close(source)
+
+
+def stage(data: NewData | OtherData, written: AtomicFile, out: Path) -> Move:
     """Write new data to a file in the temporary folder, durably."""
     _require_beside(out, written)
     folder = written.folder or written.open_folder()
     staged, target = folder / local(data.location), external.resolve(out.parent, data.location)
-    move = Move(staged, target, folder / ".surgeon-old-new")
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    move = Move(staged, target, folder / f".surgeon-old-new-{len(os.listdir(folder))}")
     handle = open_new(move.staged)
     try:
         keep_owner(handle, move.target)

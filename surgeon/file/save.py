@@ -23,7 +23,7 @@ from surgeon.file.copying import copy_span, open_read, read_at, write_all
 from surgeon.file.edits import Edits, FileSpan, Piece
 from surgeon.file.fresh import LARGE, LEAST, NewData, name_beside
 from surgeon.file.model import Model
-from surgeon.file.moves import Move, bring, put_in_place, stage, take_back
+from surgeon.file.moves import Move, OtherData, bring, holds, put_in_place, stage, take_back
 from surgeon.file.patch import Patch
 from surgeon.file.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
 from surgeon.file.values import raw_size
@@ -79,7 +79,8 @@ def save(
         with _explained(out):
             home = _folder_to_leave(model, out, external_data)
             fresh = None if patch is None else _new_data(model, patch, out, external_data)
-            if external_data == "inline" and model.external_tensors:
+            others = {} if patch is None else patch.files
+            if external_data == "inline" and (model.external_tensors or others):
                 source, pieces = _inlined(model, patch)
             else:
                 source, pieces = model.data, patch.pieces(fresh) if patch is not None else [(0, len(model.data))]
@@ -87,12 +88,18 @@ def save(
                 file = stack.enter_context(AtomicFile(target))
                 with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
                     writer.write(pieces)
-                if home is not None:
+                extra: list[NewData | OtherData] = [fresh] if fresh is not None and fresh.size else []
+                if home is not None or others:
                     tensors = _external_tensors(model, patch, file.temporary, fresh)
-                    external.check_sums(home, tensors)
-                    moves = bring(external.files(home, tensors), file, out, force)
-                if fresh is not None and fresh.size:
-                    moves += _put_new(stage(fresh, file, out), file, stack, at_once=not moves, force=force)
+                    external.check_sums(home or out.parent, tensors, others)
+                    found = external.files(home or out.parent, tensors, others)
+                    if home is not None:
+                        moves = bring(found, file, out, force)
+                    else:
+                        extra += _lacking(found, out, external_data, force)
+                at_once = not moves
+                for data in extra:
+                    moves += _put_new(stage(data, file, out), file, stack, at_once=at_once, force=force)
         if check is not None:
             check(target if file is None else file.temporary)
         model.check_unchanged()
@@ -198,6 +205,15 @@ class _Writer:
         self._waiting, self._size = [], 0
 
 
+def _lacking(found: dict[str, Path], out: Path, mode: DataMode, force: bool) -> list[NewData | OtherData]:
+    """The data files, by location, that are not in their places beside the model yet."""
+    lacking = {name: path for name, path in found.items() if not holds(external.resolve(out.parent, name), path, force)}
+    if mode == "share" and lacking:
+        path = next(iter(lacking.values()))
+        raise UsageError(f"{path} does not lie beside {out}, so it cannot be shared: use copy instead of share.")
+    return [OtherData(name, path) for name, path in lacking.items()]
+
+
 def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
     """The folder of the data files where they have to come along to another; raises where they cannot."""
     tensors = model.external_tensors
@@ -232,9 +248,9 @@ def _external_tensors(
 
 def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData | None:
     """The data file for large new tensors: where the model keeps data outside, or could not hold them all."""
-    if mode == "inline" or not (model.external_tensors or patch.is_too_large):
-        return None
-    return NewData(name_beside(out, model.external_tensors), LEAST if patch.is_too_large else LARGE)
+    if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
+        return patch.fresh
+    return NewData(name_beside(out, model.external_tensors, patch.files), LEAST if patch.is_too_large else LARGE)
 
 
 def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[Move]:
@@ -249,9 +265,15 @@ def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, f
     return []
 
 
+def _folder(model: Model) -> Path:
+    """The folder that a model's data files lie in."""
+    return Path() if model.path is None else model.path.parent
+
+
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
     """The model, patched in memory first, with the data of its external tensors put where their entries were."""
-    if model.path is None:
+    others = {} if patch is None else patch.files
+    if model.path is None and model.external_tensors:
         raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
     data = model.data if patch is None or patch.empty else patch.apply()
     edits = Edits(len(data))
@@ -262,7 +284,7 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         if tensor.data_location != external.EXTERNAL:
             continue
         extent = external.extent_of(tensor)
-        path = external.resolve(model.path.parent, extent.location)
+        path = others.get(extent.location) or external.resolve(_folder(model), extent.location)
         external.check_extent(path, extent, tensor.name)
         external.check_sum(path, extent, tensor.name)
         for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):

@@ -1,0 +1,62 @@
+"""Data files of which a model that was edited uses only a part still: what it uses, in a file of its own."""
+
+import os
+from pathlib import Path
+
+import onnx
+
+from surgeon.file import external
+from surgeon.file.edits import FileSpan
+from surgeon.file.fresh import NewData, name_beside
+from surgeon.file.model import Model
+from surgeon.file.payloads import KEY
+from surgeon.file.values import raw_size
+
+Extents = dict[str, set[external.Extent]]
+
+
+def gathered(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.ModelProto, NewData | None]:
+    """The skeleton with tensors in a new data file beside `out`, where a data file is used less than it was.
+
+    model: what the skeleton was made of.  Where all is still used, or the model stays in its folder, the skeleton
+    comes back as it is, and no file.  Raises ModelFileError where data are missing, or not those of their checksum.
+    """
+    if model.path is None or not model.external_tensors or not out.parent.is_dir():
+        return edited, None
+    if os.path.samefile(model.path.parent, out.parent):
+        return edited, None
+    before, after = _extents(model.external_tensors), _extents(_outside(edited))
+    partial = {location for location, extents in after.items() if extents < before.get(location, set())}
+    if not partial:
+        return edited, None
+    found = onnx.ModelProto()
+    found.CopyFrom(edited)
+    fresh = NewData(name_beside(out, model.external_tensors))
+    for tensor in _outside(found):
+        extent = external.extent_of(tensor)
+        if extent.location in partial:
+            path = external.resolve(model.path.parent, extent.location)
+            external.check_extent(path, extent, tensor.name)
+            external.check_sum(path, extent, tensor.name)
+            del tensor.external_data[:]
+            size = raw_size(tensor)
+            fresh.refer(tensor, fresh.take(FileSpan(path, extent.offset, size)), size)
+    return found, fresh
+
+
+def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """The tensors of a skeleton that lie in data files, those left out that have data in the model too."""
+    return [
+        tensor
+        for tensor in external.tensors_of(model)
+        if tensor.data_location == external.EXTERNAL and all(entry.key != KEY for entry in tensor.external_data)
+    ]
+
+
+def _extents(tensors: list[onnx.TensorProto]) -> Extents:
+    """The bytes that tensors take, by location."""
+    found: Extents = {}
+    for tensor in tensors:
+        extent = external.extent_of(tensor)
+        found.setdefault(extent.location, set()).add(extent)
+    return found
