@@ -194,6 +194,7 @@ _ELSEWHERE = (
     "edit",
     "explain",
     "extract",
+    "insert",
     "learn",
     "new",
     "prepend",

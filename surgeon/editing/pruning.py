@@ -16,7 +16,7 @@ def prune(draft: ModelDraft) -> int:
     keep(graph.initializer, lambda _, tensor: tensor.name in used)
     keep(graph.sparse_initializer, lambda _, tensor: tensor.values.name in used)
     keep_notes(draft, {*used, *(value.name for value in graph.input)})
-    _prune_functions(draft)
+    prune_functions(draft)
     draft.changed()
     return gone
 
@@ -47,7 +47,7 @@ def remove(rows: MutableSequence[Any], places: Iterable[int]) -> None:
         del rows[run[-1] : run[0] + 1]
 
 
-def _prune_functions(draft: ModelDraft) -> None:
+def prune_functions(draft: ModelDraft) -> None:
     """Take out local functions that nobody calls, and those that only such call."""
     functions = draft.skeleton.functions
     while functions:

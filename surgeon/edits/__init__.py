@@ -9,6 +9,7 @@ from surgeon.edits.extract import Extract as Extract
 from surgeon.edits.heads import AppendArgMax as AppendArgMax
 from surgeon.edits.heads import AppendSoftmax as AppendSoftmax
 from surgeon.edits.heads import AppendTopK as AppendTopK
+from surgeon.edits.insert import Insert as Insert
 from surgeon.edits.notes import Metadata as Metadata
 from surgeon.edits.notes import StripDoc as StripDoc
 from surgeon.edits.order import OrderInputs as OrderInputs

@@ -1,0 +1,54 @@
+"""The command `surgeon insert`: one node in the place of what lies between two cuts."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.console.edit_command import common, run_edits
+from surgeon.console.guard import reading, writing
+
+if TYPE_CHECKING:
+    from surgeon.models.options import CheckOptions
+
+
+@click.command(short_help="Put one node in the place of all between two cuts.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--between", "froms", metavar="NAMES", required=True, help="Tensors that the node reads, with commas.")
+@click.option("--and", "tos", metavar="NAMES", required=True, help="Tensors that it makes, with commas.")
+@click.option("--op", metavar="DOMAIN::NAME", required=True, help="What the node is.")
+@click.option(
+    "--attr",
+    "attributes",
+    multiple=True,
+    metavar="NAME[:TYPE]=VALUE",
+    help="An attribute: alpha=0.5, sizes=[1,2], mode=linear, label:string=3; repeatable.",
+)
+@click.option("--name", default="", help="The name of the node.")
+@common
+@writing("auto", "none", layers=False)
+@reading
+def insert(
+    source: str,
+    output: str,
+    froms: str,
+    tos: str,
+    op: str,
+    attributes: Sequence[str],
+    name: str,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Write to OUT the model IN with one node in the place of all that lies between two cuts.
+
+    It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
+    Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
+    """
+    from surgeon.editing.edit import names
+    from surgeon.editing.typed import typed
+    from surgeon.edits.insert import Insert
+
+    reads, makes = (names(text, "NAME,...") for text in (froms, tos))
+    wanted = Insert(reads, makes, op, dict(typed(item) for item in attributes), name)
+    run_edits([wanted], source, output, options=options, **settings)

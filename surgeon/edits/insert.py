@@ -1,0 +1,161 @@
+"""One node in the place of all that lies between two cuts."""
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from onnx import GraphProto, NodeProto, helper
+
+from surgeon.editing.cutting import CutRegion, behind, region_of, step_aside
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit, names
+from surgeon.editing.pruning import keep, prune_functions, remove
+from surgeon.editing.typed import put_attributes, spelled_value, typed
+from surgeon.errors import UsageError
+from surgeon.indexing.scope import split_op
+from surgeon.models.exposing import needed
+from surgeon.ops.schemas import check_node, schema
+from surgeon.ops.walking import free_names, imports_of, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Edit):
+    """Put one node in the place of all that lies between two cuts, as a plugin or an operator of your own.
+
+    It reads the tensors of the first cut and makes those of the second, which keep their names.  Nodes between that
+    others need too stay.  What it computes is held against the original by the implementation that the check is given
+    (`custom_ops`); without one it is unproved.
+
+    Attributes:
+        froms: tensors that the node reads, in this order; weights may be among them.
+        tos: tensors that it makes, in this order.
+        op: what it is, as domain::Name, or Name of ai.onnx.
+        attributes: of the node, by name: numbers, strings, and lists of such.
+        name: of the node; else one like that of its operator.
+
+    Raises:
+        UsageError: there is no such tensor, something else is needed than `froms`, or one of them is computed from
+            one of `tos`.
+
+    Examples:
+        >>> import surgeon
+        >>> gelu = surgeon.edits.Insert(("val_114",), ("gelu",), "com.microsoft::Gelu")
+        >>> surgeon.edits.Insert.parse("a,b=c trt.plugins::Mine alpha=0.5").attributes
+        {'alpha': 0.5}
+    """
+
+    froms: tuple[str, ...]
+    tos: tuple[str, ...]
+    op: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    flag = "insert"
+    metavar = "'FROM,...=TO,... OP [NAME=VALUE ...]'"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the cuts, the operator and its attributes, with spaces between them."""
+        try:
+            cuts, op, *rest = shlex.split(text)
+        except ValueError:
+            raise UsageError(f"{text!r} is not of the form {cls.metavar}.") from None
+        left, sign, right = cuts.rpartition("=")
+        if not sign:
+            raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
+        return cls(names(left, cls.metavar), names(right, cls.metavar), op, dict(typed(item) for item in rest))
+
+    @property
+    def spelling(self) -> str:
+        """The cuts, the operator and its attributes."""
+        cuts = f"{','.join(self.froms)}={','.join(self.tos)}"
+        return shlex.join([cuts, self.op, *(spelled_value(name, value) for name, value in self.attributes.items())])
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Put it there."""
+        if not self.froms or not self.tos or not self.op:
+            raise UsageError("A node needs tensors to read, tensors to make and an operator; name them.")
+        region, graph = region_of(draft, self.froms, self.tos, weights=True), draft.graph
+        self._require_no_circle(draft)
+        domain, op = split_op(self.op)
+        imports = imports_of(draft.skeleton.opset_import)
+        known = schema(domain, op, imports.get(domain))
+        node = NodeProto(op_type=op, domain=domain, input=self.froms, output=self.tos)
+        node.name = self.name or f"{op}_{self.tos[0]}"
+        put_attributes(node, known, self.attributes)
+        wrong = check_node(node, imports.get(domain, 1), lambda name: draft.shapes.facts(draft.index.main, name).dtype)
+        if wrong:
+            raise UsageError(f"{self.op} cannot stand there: {wrong[0]}")
+        stated = [] if known is not None else self._stated(draft)
+        if domain not in imports and all(key_of(item)[:2] != (domain, op) for item in draft.skeleton.functions):
+            draft.skeleton.opset_import.append(helper.make_opsetid(domain, known.since_version if known else 1))
+        idle = _idle(graph, region)
+        for place in region.nodes - idle:
+            step_aside(draft, graph.node[place], region.tos)
+        _place(graph, node, region, idle)
+        _clear(draft, region)
+        graph.value_info.extend(stated)
+        draft.claim.by_structure = False
+        draft.changed()
+        told = f"{self.op} stands for {_count(len(idle))}, from {_list(self.froms)} to {_list(self.tos)}"
+        left = len(region.nodes) - len(idle)
+        stays = f"{_count(left)} between stay{'s' * (left == 1)}, as others read what is made there"
+        return (told, stays) if left else (told,)
+
+    def _require_no_circle(self, draft: ModelDraft) -> None:
+        graph = draft.graph
+        after = {name for place in behind(graph, self.tos) for name in graph.node[place].output}
+        circle = next((name for name in self.froms if name in after), None)
+        if circle is not None:
+            raise UsageError(
+                f"{circle!r} is computed from {_list(self.tos)}, so that one node between them would go in a circle; "
+                "cut elsewhere."
+            )
+
+    def _stated(self, draft: ModelDraft) -> list[Any]:
+        """What is known of the tensors that the node makes, and not said: nobody else can tell of an op of its own."""
+        known = {value.name for values in (draft.graph.output, draft.graph.value_info) for value in values}
+        facts = {name: draft.shapes.facts(draft.index.main, name) for name in self.tos if name not in known}
+        return [draft.facts(name) for name, found in facts.items() if found.dtype is not None]
+
+
+def _idle(graph: GraphProto, region: CutRegion) -> frozenset[int]:
+    """The places of the nodes that nobody needs where the tensors of the second cut are made by another."""
+    others = [node for place, node in enumerate(graph.node) if place not in region.nodes]
+    read = {name for node in others for name in free_names(node)} | {value.name for value in graph.output}
+    return region.nodes - needed(graph, read.union(region.froms), region.tos)[0]
+
+
+def _place(graph: GraphProto, node: NodeProto, region: CutRegion, idle: Collection[int]) -> None:
+    """Put a node behind all that makes what it reads, and behind it what reads what it makes; take idle ones out."""
+    reads = set(node.input)
+    makers = [place for place, other in enumerate(graph.node) if not reads.isdisjoint(other.output)]
+    at = max(max(makers, default=-1) + 1, min(region.nodes))
+    early = [place for place in behind(graph, node.output) if place < at]
+    moved = [NodeProto.FromString(graph.node[place].SerializeToString()) for place in early if place not in idle]
+    for number, other in enumerate((node, *moved)):
+        graph.node.insert(at + number, other)
+    remove(graph.node, {place if place < at else place + 1 + len(moved) for place in {*early, *idle}})
+
+
+def _clear(draft: ModelDraft, region: CutRegion) -> None:
+    """Take out the weights, the notes and the functions that were there for nodes that went."""
+    graph = draft.graph
+    read = {name for node in graph.node for name in free_names(node)} | {value.name for value in graph.output}
+    read.update(value.name for value in graph.input)
+    gone = region.used - read
+    keep(graph.initializer, lambda _, tensor: tensor.name not in gone)
+    keep(graph.sparse_initializer, lambda _, tensor: tensor.values.name not in gone)
+    made = {name for node in graph.node for name in node.output}
+    lost = gone - made
+    keep(graph.value_info, lambda _, value: value.name not in lost)
+    keep(graph.quantization_annotation, lambda _, note: note.tensor_name not in lost)
+    prune_functions(draft)
+
+
+def _count(number: int) -> str:
+    return f"{number:,} node{'s' * (number != 1)}"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,176 @@
+"""One node in the place of all between two cuts: its attributes, its place, and an implementation that proves it."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import surgeon
+from surgeon.editing.typed import spelled_value, typed
+from surgeon.edits import Insert
+from tests import sampling
+from tests.edits.samples import random_models, sample
+
+few = settings(max_examples=sampling.examples(20), deadline=None)
+IMPLEMENTATION = """
+import numpy as np
+import surgeon
+
+@surgeon.implements("mine::Squash")
+def squash(x, w, *, scale=1.0):
+    return (np.concatenate(np.split((x + w) * np.float32(scale), 2, axis=1)[::-1], axis=1),)
+"""
+REGION = (("x", "w"), ("d",), "mine::Squash")
+
+
+def insert(model, froms, tos, op, **rest):
+    made, report = surgeon.edit(model, Insert(tuple(froms), tuple(tos), op, rest.pop("attributes", {})), **rest)
+    return made, report
+
+
+def ops(model):
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.fixture
+def implementation(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(IMPLEMENTATION)
+    return surgeon.CheckOptions(custom_ops=(path,))
+
+
+def test_an_implementation_proves_it(implementation):
+    made, report = insert(sample(), *REGION, attributes={"scale": 0.5}, options=implementation)
+    assert report.outcome == "proved"
+    assert ops(made) == ["Squash", "Add", "half", "Split", "If", "Constant", "Mul", "Relu", "Neg"]
+
+
+def test_one_that_computes_otherwise_is_found_out(implementation):
+    with pytest.raises(surgeon.CheckFailed, match="differs"):
+        insert(sample(), *REGION, attributes={"scale": 0.25}, options=implementation)
+
+
+def test_without_one_it_is_unproved_and_says_what_to_do():
+    _, report = insert(sample(), *REGION)
+    assert report.outcome == "unproved"
+    assert "mine::Squash" in report.check.reason
+
+
+def test_what_others_read_stays_and_its_old_result_steps_aside():
+    made, report = insert(sample(), ["b"], ["p"], "mine::Half")
+    split = next(node for node in made.graph.node if node.op_type == "Split")
+    assert list(split.output) == ["p_1", "q"]
+    assert [list(node.output) for node in made.graph.node if node.op_type == "Half"] == [["p"]]
+    assert "1 node between stays" in report.edits[0].said[1]
+    onnx.checker.check_model(made)
+
+
+def test_weights_and_functions_of_the_region_go():
+    model = sample()
+    del model.graph.output[1:], model.graph.node[-1:]
+    made, _ = insert(model, ["x"], ["b"], "mine::Both", check="none")
+    assert [item.name for item in made.graph.initializer] == ["w", "v"]  # `a` is read by a body
+    made, _ = insert(model, ["a", "z", "c"], ["e"], "mine::All", check="none")
+    assert [item.name for item in made.graph.initializer] == ["w"]
+    assert not made.functions
+    assert {item.domain: item.version for item in made.opset_import}["mine"] == 1
+
+
+def test_an_op_of_onnx_is_typed_by_its_schema_and_proved():
+    text = """<ir_version: 9, opset_import: ["" : 18]> g (float[N, 4] x) => (float[N, 4] y)
+              <float[1] k = {0.1}> { n = Mul (x, k) y = Max (x, n) }"""
+    made, report = insert(onnx.parser.parse_model(text), ["x"], ["y"], "LeakyRelu", attributes={"alpha": 0.1})
+    assert report.outcome == "proved"
+    assert ops(made) == ["LeakyRelu"]
+    made, _ = insert(onnx.parser.parse_model(text), ["x"], ["y"], "LeakyRelu", attributes={"alpha": 1}, check="none")
+    assert made.graph.node[0].attribute[0].type == onnx.AttributeProto.FLOAT
+
+
+def test_the_node_stands_behind_what_it_reads_and_before_what_reads_it():
+    text = """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x, float[4] z) => (float[4] y, float[4] u)
+              { a = Relu (x) e = Neg (a) u = Abs (e) b = Tanh (z) y = Add (a, b) }"""
+    made, _ = insert(onnx.parser.parse_model(text), ["x", "b"], ["a", "y"], "mine::Two", check="none")
+    assert ops(made) == ["Tanh", "Two", "Neg", "Abs"]
+    onnx.checker.check_model(made)
+
+
+@pytest.mark.parametrize(
+    ("froms", "tos", "op", "words"),
+    [
+        (["a"], ["y"], "mine::Op", "the inputs 'z', 'c' are needed too"),
+        (["x", "d"], ["a", "f"], "mine::Op", "the inputs 'z', 'c' are needed too"),
+        (["x", "b"], ["a", "d"], "mine::Op", "'b' is computed from 'a', 'd', so that one node between"),
+        (["a"], ["b"], "Celu2", "cannot stand there"),
+        (["a"], ["b"], "Add", "cannot stand there"),
+        (["a"], ["b"], "com.microsoft::Geluu", "cannot stand there"),
+        (["a", "w"], ["b"], "mine::Op", "'w' is not needed"),
+        (["a"], [], "mine::Op", "tensors to make"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(froms, tos, op, words):
+    with pytest.raises(surgeon.SurgeonError, match=words):
+        insert(sample(), froms, tos, op)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=1", 1),
+        ("a=0.5", 0.5),
+        ("a=1e-3", 1e-3),
+        ("a=-2", -2),
+        ("a=linear", "linear"),
+        ("a=True", "True"),
+        ("a=[1, 2]", [1, 2]),
+        ("a=1,2.5", [1.0, 2.5]),
+        ("a=[x,1]", ["x", "1"]),
+        ("a:string=3", "3"),
+        ("a:float=3", 3.0),
+        ("a:floats=3", [3.0]),
+        ("a:ints=[]", []),
+        ("a=b=c", "b=c"),
+        ("a:string=1,2", "1,2"),
+    ],
+)
+def test_attributes_are_typed_as_they_look(text, value):
+    assert typed(text) == ("a", value)
+    assert type(typed(text)[1]) is type(value)
+    assert typed(spelled_value("a", value)) == ("a", value)
+
+
+@pytest.mark.parametrize("text", ["a", "=1", "a:int=x", "a:number=1", "a:floats=[x]"])
+def test_attributes_of_no_form_are_refused(text):
+    with pytest.raises(surgeon.UsageError, match="of the form"):
+        typed(text)
+
+
+@few
+@given(random_models(), st.data())
+def test_a_node_for_any_region_makes_a_model_that_holds_together(model, data):
+    made = [name for node in model.graph.node for name in node.output]
+    known = [value.name for value in model.graph.input] + made
+    froms = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
+    tos = data.draw(st.lists(st.sampled_from(made), min_size=1, max_size=2, unique=True))
+    try:
+        after, report = insert(model, froms, tos, "mine::Op", check="none")
+    except surgeon.UsageError:
+        return  # told apart above
+    onnx.checker.check_model(after)
+    assert report.outcome == "unchecked"
+    assert sum(node.op_type == "Op" for node in after.graph.node) == 1
+    read = {name for node in after.graph.node for name in node.input} | {value.name for value in after.graph.output}
+    kept = {node.SerializeToString() for node in model.graph.node}
+    strange = [node for node in after.graph.node if node.SerializeToString() not in kept and node.op_type != "Op"]
+    assert len(strange) <= len(tos)
+    assert not set(tos) - read - {name for node in after.graph.node for name in node.output}
+
+
+def test_values_are_run_as_they_are(implementation):
+    """The same numbers, told without surgeon's check."""
+    made, _ = insert(sample(), *REGION, attributes={"scale": 0.5}, check="none")
+    node = next(node for node in made.graph.node if node.op_type == "Squash")
+    assert (list(node.input), list(node.output)) == (["x", "w"], ["d"])
+    assert np.float32(node.attribute[0].f) == np.float32(0.5)
