@@ -17,6 +17,7 @@ from surgeon.indexing.scope import split_op
 from surgeon.models.exposing import needed
 from surgeon.ops.schemas import check_node, schema
 from surgeon.ops.walking import free_names, imports_of, key_of
+from surgeon.targets.tensorrt_plugins import names_plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Insert(Edit):
         node.name = self.name or f"{op}_{self.tos[0]}"
         put_attributes(node, known, self.attributes)
         wrong = check_node(node, imports.get(domain, 1), lambda name: draft.shapes.facts(draft.index.main, name).dtype)
-        if wrong:
+        if wrong and not names_plugin(domain, op):  # of plugins there are those of other releases, and users' own
             raise UsageError(f"{self.op} cannot stand there: {wrong[0]}")
         stated = [] if known is not None else self._stated(draft)
         if domain not in imports and all(key_of(item)[:2] != (domain, op) for item in draft.skeleton.functions):
@@ -100,7 +101,7 @@ class Insert(Edit):
         told = f"{self.op} stands for {_count(len(idle))}, from {_list(self.froms)} to {_list(self.tos)}"
         left = len(region.nodes) - len(idle)
         stays = f"{_count(left)} between stay{'s' * (left == 1)}, as others read what is made there"
-        return (told, stays) if left else (told,)
+        return (told, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
 
     def _require_no_circle(self, draft: ModelDraft) -> None:
         graph = draft.graph

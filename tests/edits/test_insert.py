@@ -88,6 +88,14 @@ def test_an_op_of_onnx_is_typed_by_its_schema_and_proved():
     assert made.graph.node[0].attribute[0].type == onnx.AttributeProto.FLOAT
 
 
+def test_a_plugin_is_written_and_what_is_odd_of_it_is_said():
+    attributes = {"type_id": 1, "plugin_version": 1}
+    made, report = insert(sample(), ["a"], ["b"], "trt.plugins::CustomGeluPluginDynamic", attributes=attributes)
+    assert "is gone since TensorRT" in report.edits[0].said[-1]
+    node = made.graph.node[1]
+    assert {item.name: item.s or item.i for item in node.attribute} == {"type_id": 1, "plugin_version": b"1"}
+
+
 def test_the_node_stands_behind_what_it_reads_and_before_what_reads_it():
     text = """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x, float[4] z) => (float[4] y, float[4] u)
               { a = Relu (x) e = Neg (a) u = Abs (e) b = Tanh (z) y = Add (a, b) }"""
