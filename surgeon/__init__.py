@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from surgeon.ops.own_ops import OwnOps as OwnOps
     from surgeon.ops.torch_schemas import torch_schema as torch_schema
     from surgeon.plugins import declare_plugin as declare_plugin
+    from surgeon.recipes.reading import load_recipe as load_recipe
+    from surgeon.recipes.recipe import Recipe as Recipe
+    from surgeon.recipes.recipe import Rules as Rules
+    from surgeon.recipes.result import RecipeReport as RecipeReport
+    from surgeon.recipes.run import run as run
     from surgeon.rewriting.result import Report as Report
     from surgeon.rewriting.result import Site as Site
     from surgeon.rewriting.rewrite import find as find
@@ -95,6 +100,10 @@ _HOMES = {
     "explaining.explain": ("explain",),
     "rules.functions": ("LocalFunction", "function"),
     "models.options": ("CheckOptions",),
+    "recipes.reading": ("load_recipe",),
+    "recipes.recipe": ("Recipe", "Rules"),
+    "recipes.result": ("RecipeReport",),
+    "recipes.run": ("run",),
     "rewriting.result": ("Report", "Site"),
     "rewriting.rewrite": ("find", "rewrite"),
     "rules.plugin": ("plugin_rule",),

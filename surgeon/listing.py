@@ -1,6 +1,8 @@
 """How a list is told that has no room: the first few, and how many more there are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+_NEAREST = 3
 
 
 def and_more(count: int, what: str = "") -> str:
@@ -12,3 +14,14 @@ def first_of(names: Sequence[str], most: int, count: int | None = None) -> str:
     """The first names, and how many more: "a, b and 19 more".  count: of all, where the names are not all of them."""
     shown = names[:most]
     return f"{', '.join(shown)}{and_more((len(names) if count is None else count) - len(shown))}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What a refusal of a name ends in: those that look like it, else the first that there are."""
+    from difflib import get_close_matches  # not at the top: most runs refuse nothing
+
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(name, names, n=_NEAREST)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"there are {first_of(names, _NEAREST)}." if names else "there is none."

@@ -19,6 +19,7 @@ TAKES = {
     "nms": ("scores", "head", "form", "iou", "least", "most", "agnostic"),
 }
 """By what is appended, its settings."""
+SETTINGS = tuple(dict.fromkeys(name for takes in TAKES.values() for name in takes))
 
 
 @click.command(short_help="Put what is done with the answer behind a model.")
@@ -43,25 +44,24 @@ TAKES = {
 @common
 @writing("auto", "model", "none", layers=False)
 @reading
-def append(source: str, output: str, kind: str, name: str | None, options: "CheckOptions", **settings: Any) -> None:
+def append(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Let OUT answer with the best class, probabilities, the best few, or detections, instead of raw numbers.
 
     Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5 --least 0.3
     """
+    left = {name: value for name, value in settings.items() if name not in (*SETTINGS, "kind", "name")}
+    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edit that was typed.  Raises UsageError for a setting that what is appended has not."""
     from surgeon.edits.detections import AppendNms
     from surgeon.edits.heads import AppendArgMax, AppendSoftmax, AppendTopK
 
-    kinds: dict[str, type[Edit]] = {
-        "argmax": AppendArgMax,
-        "softmax": AppendSoftmax,
-        "topk": AppendTopK,
-        "nms": AppendNms,
-    }
-    every = dict.fromkeys(setting for takes in TAKES.values() for setting in takes)
-    given = {setting: value for setting in every if (value := settings.pop(setting)) is not None}
-    strange = [setting for setting in given if setting not in TAKES[kind]]
-    if strange:
-        raise UsageError(f"{kind} has no setting {strange[0]!r}; it has {', '.join(TAKES[kind])}.")
-    picked = name or only(source, "output")
-    edit = kinds[kind](picked, **given)  # type: ignore[call-arg]  # each is a dataclass of an output and its settings
-    run_edits([edit], source, output, options=options, **settings)
+    kind = ctx.params["kind"]
+    given = {name: ctx.params[name] for name in SETTINGS if ctx.params[name] is not None}
+    strange = next((name for name in given if name not in TAKES[kind]), None)
+    if strange is not None:
+        raise UsageError(f"{kind} has no setting {strange!r}; it has {', '.join(TAKES[kind])}.")
+    kinds: dict[str, Any] = {"argmax": AppendArgMax, "softmax": AppendSoftmax, "topk": AppendTopK, "nms": AppendNms}
+    return [kinds[kind](ctx.params["name"] or only(ctx.params["source"], "output"), **given)]

@@ -198,6 +198,8 @@ _ELSEWHERE = (
     "learn",
     "new",
     "prepend",
+    "record",
+    "run",
 )
 main.elsewhere |= {name: f"surgeon.console.{name}_command" for name in _ELSEWHERE}
 

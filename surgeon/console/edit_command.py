@@ -62,7 +62,7 @@ class EditCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def edits_typed(ctx: click.Context) -> "list[Edit]":
+def asked(ctx: click.Context) -> "list[Edit]":
     """The edits that were typed, in order.  Raises UsageError for one not of its form, or where there is none."""
     from surgeon.edits.catalogue import all_edits
 
@@ -113,7 +113,7 @@ def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> 
     What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
     Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
     """
-    run_edits(edits_typed(click.get_current_context()), source, output, options=options, **settings)
+    run_edits(asked(click.get_current_context()), source, output, options=options, **settings)
 
 
 def run_edits(

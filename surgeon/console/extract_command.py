@@ -9,6 +9,7 @@ from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
+    from surgeon.editing.edit import Edit
     from surgeon.models.options import CheckOptions
 
 
@@ -20,17 +21,21 @@ if TYPE_CHECKING:
 @common
 @writing("model", "auto", "none", layers=False)
 @reading
-def extract(
-    source: str, output: str, froms: str | None, tos: str | None, options: "CheckOptions", **settings: Any
-) -> None:
+def extract(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
 
     The result is held against the inner tensors of IN under ONNX Runtime.
     Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
     """
+    left = {name: value for name, value in settings.items() if name not in ("froms", "tos")}
+    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edit that was typed.  Raises UsageError where it says no cut."""
     from surgeon.edits.extract import Extract
 
+    froms, tos = ctx.params["froms"], ctx.params["tos"]
     if not froms and not tos:
         raise UsageError("Say where to cut, with --from, --to, or both.")
-    wanted = Extract.parse(f"{froms or ''}={tos or ''}")
-    run_edits([wanted], source, output, options=options, **settings)
+    return [Extract.parse(f"{froms or ''}={tos or ''}")]

@@ -1,6 +1,5 @@
 """The command `surgeon prepend`: what was done to pictures before a model, inside of it."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +8,10 @@ from surgeon.console.edit_command import common, only, run_edits
 from surgeon.console.guard import reading, writing
 
 if TYPE_CHECKING:
+    from surgeon.editing.edit import Edit
     from surgeon.models.options import CheckOptions
+
+SETTINGS = ("kind", "name", "layout", "dtype", "mean", "std", "scale", "resize", "bgr")
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
@@ -44,28 +46,19 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only from c
 @common
 @writing("auto", "model", "none", layers=False)
 @reading
-def prepend(
-    source: str,
-    output: str,
-    kind: str,
-    name: str | None,
-    layout: str,
-    dtype: str,
-    mean: Sequence[float],
-    std: Sequence[float],
-    scale: float,
-    resize: str | None,
-    bgr: bool,
-    options: "CheckOptions",
-    **settings: Any,
-) -> None:
+def prepend(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Let IN take pictures as cameras and files give them: layout, dtype, scale, mean and std become part of OUT.
 
     Example: surgeon prepend in.onnx out.onnx image --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --resize 224
     """
+    left = {name: value for name, value in settings.items() if name not in SETTINGS}
+    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edit that was typed."""
     from surgeon.edits.pictures import PrependImage, size_of
 
-    size = None if resize is None else size_of(resize)
-    picked = name or only(source, "input")
-    edit = PrependImage(picked, layout, dtype, tuple(mean), tuple(std), scale, size, bgr)
-    run_edits([edit], source, output, options=options, **settings)
+    given = {name: ctx.params[name] for name in SETTINGS[2:]}
+    given["resize"] = None if given["resize"] is None else size_of(given["resize"])
+    return [PrependImage(ctx.params["name"] or only(ctx.params["source"], "input"), **given)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 import numpy as np
 import onnx
@@ -12,13 +11,11 @@ from surgeon.errors import UsageError
 from surgeon.file.editable import Editable
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
-from surgeon.listing import first_of
+from surgeon.listing import nearest
 from surgeon.ops.walking import graphs_of
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, symbols
-
-SHOWN_NAMES = 3  # of the names that a refusal gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +237,7 @@ def holders(model: onnx.ModelProto) -> Iterator[GraphProto | FunctionProto]:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """A sentence on a name that there is not, with the nearest that there are."""
-    names = list(dict.fromkeys(known))
-    near = get_close_matches(name, names, n=SHOWN_NAMES)
-    told = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {first_of(names, SHOWN_NAMES)}."
-    return f"The model has no {kind} {name!r}; {told if names else f'it has no {kind} at all.'}"
+    return f"The model has no {kind} {name!r}; {nearest(name, known)}"
 
 
 def _named(values: Iterable[ValueInfoProto], name: str, kind: str) -> ValueInfoProto:

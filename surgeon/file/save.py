@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,9 @@ from surgeon.file.wire import Buffer, root, write_varint
 
 Written = onnx.ModelProto | Path  # a model in memory, or its file
 DataMode = Literal["auto", "share", "copy", "inline"]
+
+NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
+"""The file that a model on its way is to be in the end, after which its new data are named; None: it is there."""
 
 _MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already
 _READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
@@ -248,9 +252,16 @@ def _external_tensors(
 
 def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData | None:
     """The data file for large new tensors: where the model keeps data outside, or could not hold them all."""
+<<<<<<< HEAD
     if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
         return patch.fresh
     return NewData(name_beside(out, model.external_tensors, patch.files), LEAST if patch.is_too_large else LARGE)
+=======
+    if mode == "inline" or not (model.external_tensors or patch.is_too_large):
+        return None
+    least = LEAST if patch.is_too_large else LARGE
+    return NewData(name_beside(NAMED_AFTER.get() or out, model.external_tensors), least)
+>>>>>>> c8c5484 (Recipes: edits and rules in order from a TOML file, what is wrong told with its line, the same as last time if asked)
 
 
 def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[Move]:

@@ -16,7 +16,7 @@ from surgeon.models.options import Check, CheckOptions
 from surgeon.models.whole_model import invalidity, model_check
 from surgeon.ops.walking import key_of
 from surgeon.rewriting.driver import Progress
-from surgeon.rewriting.recipe import misses_beside
+from surgeon.rewriting.replay import misses_beside
 from surgeon.rewriting.result import FAILED_PROOF, NOT_PROVED, Report, Site
 from surgeon.rewriting.run import Clock, RuleRun
 from surgeon.splicing.write import patch_of
@@ -197,7 +197,7 @@ class Checks:
         self.report.sites, self.report.check = self.run.sites, None
         self.report.nodes_after = self.run.index.count_nodes()
         self.report.misses = list(
-            misses_beside(self.report.rolled_back, self.run.driver.misses(), self.run.recipe.refused)
+            misses_beside(self.report.rolled_back, self.run.driver.misses(), self.run.replay.refused)
         )
         self._spare_strays()
 

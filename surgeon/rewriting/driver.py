@@ -15,7 +15,7 @@ from surgeon.matching.match import Match, find
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
 from surgeon.rewriting.near_misses import near_misses, nearest, worth_telling
-from surgeon.rewriting.recipe import Recipe
+from surgeon.rewriting.replay import Replay
 from surgeon.rules.inline import drop_uncalled
 from surgeon.rules.rule import Plan, Rule
 from surgeon.splicing.fragment import Fragment
@@ -59,7 +59,7 @@ class Driver:
     target: str
     choice: NodeFilter = field(default_factory=NodeFilter)
     progress: Progress | None = None
-    recipe: Recipe = field(default_factory=Recipe)
+    replay: Replay = field(default_factory=Replay)
     ep: str | None = None
     first: Sequence[Rule] = ()
     splicer: Splicer = field(init=False)
@@ -71,7 +71,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
-        self.recipe.wrote = self.splicer.wrote
+        self.replay.wrote = self.splicer.wrote
         self.acceptance = Acceptance.over(self.index, self.target, self.ep, self.splicer)
 
     @property
@@ -128,7 +128,7 @@ class Driver:
             for match, fragment in self._matches(rule, plan, compiled, scope):
                 self._guard_loop(rule, match)
                 step = self.splicer.apply(match, fragment, rule.name)
-                self.recipe.took(step)
+                self.replay.took(step)
                 self._growth += len(step.added) - len(step.removed)
                 if self._growth > self._allowed_growth:
                     raise RewriteError(
@@ -145,7 +145,7 @@ class Driver:
         def accept(match: Match) -> bool:
             try:
                 self.choice.require_allowed(match)
-                self.recipe.require(rule.name, match)
+                self.replay.require(rule.name, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (Refused, Declined) as why:
                 root = match.root

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
-from surgeon.rewriting.recipe import Recipe
+from surgeon.rewriting.replay import Replay
 from surgeon.rewriting.result import Site, regions
 from surgeon.rules.rule import Rule
 
@@ -58,14 +58,14 @@ class RuleRun:
     choice: NodeFilter
     progress: Progress | None
     index: Index
-    recipe: Recipe = field(default_factory=Recipe)
+    replay: Replay = field(default_factory=Replay)
     ep: str | None = None
     first: Sequence[Rule] = ()
     driver: Driver = field(init=False)
     sites: list[Site] = field(init=False)
 
     def __post_init__(self) -> None:
-        settings = self.target, self.choice, self.progress, self.recipe, self.ep, self.first
+        settings = self.target, self.choice, self.progress, self.replay, self.ep, self.first
         self.driver = Driver(self.index, self.rules, *settings)
         self.driver.run()
         self.sites = [Site(steps) for steps in regions(self.driver.log)]
@@ -77,13 +77,13 @@ class RuleRun:
         it builds on: what it replaced is still used where they were, say.  Where such sites hang on one another in a
         row, each costs a run of its own.
         """
-        wanted = {frozenset(self.recipe.keys(site.steps)): site for site in sites}
+        wanted = {frozenset(self.replay.keys(site.steps)): site for site in sites}
         lost: list[Site] = []
         while True:
-            recipe = Recipe(key for keys in wanted for key in keys)
-            settings = self.target, self.choice, None, indexed(self.model), recipe, self.ep, self.first
+            replay = Replay(key for keys in wanted for key in keys)
+            settings = self.target, self.choice, None, indexed(self.model), replay, self.ep, self.first
             run = RuleRun(self.model, self.rules, *settings)
-            reached = {frozenset(recipe.keys(site.steps)): site for site in run.sites}
+            reached = {frozenset(replay.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
                 for keys, site in reached.items():
                     site.inherit(wanted[keys])

@@ -17,7 +17,7 @@ NOT_AGAIN = "what another rule wrote here was rolled back"
 OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"
 
 
-class Recipe:
+class Replay:
     """Which steps to take again.  allowed: keys of steps, None for all.
 
     wrote: the steps of the run that wrote nodes which are not of the file.
@@ -31,7 +31,7 @@ class Recipe:
         self.wrote: Mapping[Node, Step] = {}
 
     def require(self, rule: str, match: Match) -> None:
-        """Raise Refused for a match that is not part of the recipe."""
+        """Raise Refused for a match that is not part of the replay."""
         if self._allowed is not None and self._key(rule, match) not in self._allowed:
             self.refused[rule, match.root.label] = frozenset(node.label for node in match.nodes)
             raise Refused(NOT_AGAIN)
@@ -67,7 +67,7 @@ def misses_beside(
     """The misses of a run without these sites that are not about them.
 
     A rule that could have had the place of another, had that not come first, is told so once; so is one whose own
-    rewrites stood in the way.  refused: as in the run's `Recipe`.
+    rewrites stood in the way.  refused: as in the run's `Replay`.
     """
     steps = [step for site in gone for step in site.steps]
     rules = {(step.rule, step.root.label) for step in steps}

@@ -1,0 +1,72 @@
+"""The command `surgeon record`: a command line as steps of a recipe."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from surgeon.recipes.recipe import Step
+
+RECORDED = ("append", "edit", "extract", "prepend", "rewrite")
+
+
+@click.command(
+    short_help="Write a command line as a recipe.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("recipe", metavar="RECIPE")
+@click.argument("command", type=click.Choice(RECORDED))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="IN OUT [OPTIONS]...")
+@click.pass_context
+def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, ...]) -> None:
+    """Write to RECIPE what a command line asks for, behind the steps that it has.  Nothing is run, no model is read.
+
+    Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules ort --upgrade auto
+    """
+    from surgeon.recipes.reading import load_recipe
+    from surgeon.recipes.recipe import Recipe, step_text
+
+    group = ctx.find_root().command
+    found = group.get_command(ctx, command) if isinstance(group, click.Group) else None
+    assert found is not None
+    inner = found.make_context(command, list(arguments), parent=ctx.parent)
+    steps, head = _steps(command, inner)
+    path = Path(recipe)
+    if path.exists():
+        before = load_recipe(path)
+        if (before.target, before.ep) != (head["target"], head["ep"]) and command == "rewrite":
+            raise UsageError(
+                f"{recipe} is for the target {before.target}; record another target in a recipe of its own."
+            )
+        text = path.read_text(encoding="utf-8").rstrip() + "\n" + "".join(map(step_text, steps))
+    else:
+        text = Recipe(steps, **head).text()
+    path.write_text(text, encoding="utf-8")
+    click.echo(f"{recipe}: {len(steps)} step{'s' * (len(steps) != 1)} more")
+
+
+def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
+    """The steps that a parsed command line asks for, and the target that it names."""
+    from surgeon.recipes.recipe import Rules
+
+    head: dict[str, Any] = {"target": "ort", "ep": None}
+    given = ctx.params
+    if command != "rewrite":
+        return list(importlib.import_module(f"surgeon.console.{command}_command").asked(ctx)), head
+    if not given["names"] or given["plugins"]:
+        raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
+    head = {"target": given["target"], "ep": given["ep"]}
+    rules = Rules(
+        ",".join(given["names"]),
+        tuple(name for item in given["inline"] for name in item.split(",") if name),
+        tuple(given["only"]),
+        tuple(given["skip"]),
+        given["approximate"],
+        given["upgrade"],
+        dict(given["expect"]),
+    )
+    return [rules], head

@@ -1,0 +1,119 @@
+"""The commands `surgeon run` and `surgeon record`: recipes, and how they come to be."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.console.clean import clean
+from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.guard import writing
+from surgeon.console.progress import progress
+from surgeon.console.report_file import require_report_path, write_report
+from surgeon.errors import CheckFailed, ExpectationUnmet
+
+if TYPE_CHECKING:
+    from surgeon.models.options import CheckOptions
+    from surgeon.recipes.result import RecipeReport
+
+
+class Variable(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """NAME=VALUE; a value that is a number is one."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """Return the name and the value."""
+        if isinstance(value, tuple):
+            return value
+        name, sign, text = str(value).partition("=")
+        if not sign or not name.strip():
+            self.fail(f"{value!r} is not of the form NAME=VALUE", param, ctx)
+        for kind in (int, float):
+            try:
+                return name.strip(), kind(text)
+            except ValueError:
+                continue
+        return name.strip(), text
+
+
+@click.command(short_help="Run a recipe: edits and rules in order.")
+@click.argument("recipe", metavar="RECIPE")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--set", "variables", type=Variable(), multiple=True, help="A variable of the recipe; repeatable.")
+@click.option("--lock", is_flag=True, help="Note beside the recipe what was done.")
+@click.option("--expect-same", is_flag=True, help="Write only if all is done as noted with --lock, else exit 3.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@writing("auto", "none", layers=False)
+def run(
+    recipe: str,
+    source: str,
+    output: str,
+    variables: Sequence[tuple[str, Any]],
+    report_path: str | None,
+    quiet: bool,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Do to IN what RECIPE says, step by step, each proved, and write OUT once.
+
+    A recipe is a TOML file; `surgeon record` writes one from a command line.
+    Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4 --expect-same
+    """
+    from surgeon.recipes.run import run as go
+
+    if report_path is not None:
+        require_report_path(report_path, source, output)
+
+    def show(report: "RecipeReport") -> None:
+        if report_path is not None:
+            write_report(report.to_dict(), report_path)
+        if not quiet:
+            print_recipe(report, sys.stdout)
+
+    try:
+        with progress(quiet):
+            _, report = go(recipe, source, output, variables=dict(variables), options=options, **settings)
+    except (CheckFailed, ExpectationUnmet) as error:
+        if error.report is not None:
+            show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
+        raise
+    show(report)
+
+
+def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
+    """Print what each step did, and the outcome of all."""
+    from rich.text import Text
+
+    from surgeon.editing.result import EditReport
+
+    console = console_for(stream)
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    for part in report.parts:
+        if isinstance(part, EditReport):
+            for done in part.edits:
+                line(done.edit.flag, f" {clean('; '.join(done.said) or 'it is so already')}")
+        else:
+            fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
+            gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
+            line("rules", f" {fired or 'nothing fired'}{gone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
+        for reason in doubts(part):
+            line("", f" {clean(reason)}")
+    line("outcome", LOUD[report.outcome])
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")
+
+
+def doubts(part: Any) -> list[str]:
+    """Why a part is not proved, a sentence each."""
+    from surgeon.editing.result import EditReport
+
+    if not isinstance(part, EditReport):
+        return list(dict.fromkeys(part.doubts))
+    return [part.check.reason] if part.check is not None and part.outcome != "proved" else []
