@@ -1,6 +1,5 @@
 """The command `surgeon insert`: one node in the place of what lies between two cuts."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +8,10 @@ from surgeon.console.edit_command import common, run_edits
 from surgeon.console.guard import reading, writing
 
 if TYPE_CHECKING:
+    from surgeon.editing.edit import Edit
     from surgeon.models.options import CheckOptions
+
+SETTINGS = ("froms", "tos", "op", "attributes", "name")
 
 
 @click.command(short_help="Put one node in the place of all between two cuts.")
@@ -29,26 +31,22 @@ if TYPE_CHECKING:
 @common
 @writing("auto", "none", layers=False)
 @reading
-def insert(
-    source: str,
-    output: str,
-    froms: str,
-    tos: str,
-    op: str,
-    attributes: Sequence[str],
-    name: str,
-    options: "CheckOptions",
-    **settings: Any,
-) -> None:
+def insert(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Write to OUT the model IN with one node in the place of all that lies between two cuts.
 
     It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
     Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
     """
+    left = {name: value for name, value in settings.items() if name not in SETTINGS}
+    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+
+
+def asked(ctx: click.Context) -> "list[Edit]":
+    """The edit that was typed."""
     from surgeon.editing.edit import names
     from surgeon.editing.typed import typed
     from surgeon.edits.insert import Insert
 
-    reads, makes = (names(text, "NAME,...") for text in (froms, tos))
-    wanted = Insert(reads, makes, op, dict(typed(item) for item in attributes), name)
-    run_edits([wanted], source, output, options=options, **settings)
+    given = ctx.params
+    reads, makes = (names(given[side], "NAME,...") for side in ("froms", "tos"))
+    return [Insert(reads, makes, given["op"], dict(typed(item) for item in given["attributes"]), given["name"])]

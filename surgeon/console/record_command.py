@@ -11,7 +11,7 @@ from surgeon.errors import UsageError
 if TYPE_CHECKING:
     from surgeon.recipes.recipe import Step
 
-RECORDED = ("append", "edit", "extract", "prepend", "rewrite")
+RECORDED = ("append", "edit", "extract", "insert", "prepend", "rewrite")
 
 
 @click.command(
