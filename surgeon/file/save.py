@@ -252,16 +252,10 @@ def _external_tensors(
 
 def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData | None:
     """The data file for large new tensors: where the model keeps data outside, or could not hold them all."""
-<<<<<<< HEAD
     if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
         return patch.fresh
-    return NewData(name_beside(out, model.external_tensors, patch.files), LEAST if patch.is_too_large else LARGE)
-=======
-    if mode == "inline" or not (model.external_tensors or patch.is_too_large):
-        return None
     least = LEAST if patch.is_too_large else LARGE
-    return NewData(name_beside(NAMED_AFTER.get() or out, model.external_tensors), least)
->>>>>>> c8c5484 (Recipes: edits and rules in order from a TOML file, what is wrong told with its line, the same as last time if asked)
+    return NewData(name_beside(NAMED_AFTER.get() or out, model.external_tensors, patch.files), least)
 
 
 def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[Move]:
