@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from surgeon import edits as edits
     from surgeon import searches as searches
     from surgeon.benching.bench import bench as bench
+    from surgeon.capturing import CapturedRule as CapturedRule
+    from surgeon.capturing import capture as capture
     from surgeon.checking.check import check as check
     from surgeon.comparing import compare as compare
     from surgeon.diagnosis.limits import NodeFacts as NodeFacts
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "benching.bench": ("bench",),
     "comparing": ("compare",),
+    "capturing": ("CapturedRule", "capture"),
     "checking.check": ("check",),
     "diagnosis.limits": ("NodeFacts",),
     "drawing.draw": ("draw",),

@@ -29,7 +29,7 @@ FLOORS = (
     "sites rules upgrading benching comparing",
     "rewriting editing",
     "explaining drawing ruleproof learning testing edits",
-    "checking torch recipes",
+    "checking torch recipes capturing",
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 400, 70, 120

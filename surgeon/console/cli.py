@@ -188,6 +188,7 @@ def _whisper(report: "Report") -> None:
 _ELSEWHERE = (
     "append",
     "bench",
+    "capture",
     "check",
     "compare",
     "draw",

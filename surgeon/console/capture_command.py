@@ -1,0 +1,36 @@
+"""The command `surgeon capture`: a selection of a model as a rule."""
+
+from pathlib import Path
+
+import click
+
+from surgeon.console.guard import reading
+from surgeon.errors import UsageError
+
+
+@click.command(short_help="Write a rule from what lies between two cuts of a model.")
+@click.argument("source", metavar="MODEL")
+@click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
+@click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
+@click.option("--name", required=True, help="Of the rule.")
+@click.option("--output", "-o", metavar="FILE", help="Where to write; nothing is overwritten.  [default: NAME.py]")
+@reading
+def capture(source: str, froms: str | None, tos: str | None, name: str, output: str | None) -> None:
+    """Write a rule file whose pattern is what lies between two cuts of MODEL, and a replacement to fill in.
+
+    Numbers are fixed, weights and sizes are free, and so is what differs in other sites of the same structure.
+    Example: surgeon capture in.onnx --from /layer.1/in --to /layer.1/out --name block
+    """
+    from surgeon.capturing import capture as run
+    from surgeon.editing.edit import names
+
+    if not froms and not tos:
+        raise UsageError("Say where to cut, with --from, --to, or both.")
+    cuts = [names(text, "NAME,...") if text else () for text in (froms, tos)]
+    found = run(source, cuts[0], cuts[1], name)
+    path = Path(output or f"{name}.py")
+    found.save(path)
+    click.echo(
+        f"{path}: it matches {found.sites} site{'s' * (found.sites != 1)}; {found.compared} others were compared"
+    )
+    click.echo(f"Fill in what is to be written, then: surgeon rewrite {source} OUT --rules ./{path}")

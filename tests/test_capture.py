@@ -1,0 +1,94 @@
+"""A rule from a selection: what it fixes, what it leaves free, and that it runs as it stands."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, external_data_helper, helper, numpy_helper
+
+import surgeon
+from tests.command_line import run
+
+MODEL = Path(__file__).resolve().parents[1] / "notebooks" / "models" / "tiny_distilbert.onnx"
+
+
+def test_a_selection_finds_its_like(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("capture", MODEL, "--from", "linear_4", "--to", "gelu", "--name", "activation")
+    assert done.exit_code == 0, done.output
+    assert "activation.py: it matches 4 sites; 3 others were compared" in done.output
+    text = Path("activation.py").read_text(encoding="utf-8")
+    assert "g.mul(x, 0.5, g.add(g.erf(g.div(x, 2**0.5)), 1.0))" in text
+    assert "Captured from tiny_distilbert.onnx, linear_4 to gelu." in text
+    _, report = surgeon.rewrite(MODEL, "./activation.py", output="out.onnx")
+    assert report.counts == {"activation": 4}
+    assert report.outcome == "proved"
+    again = run("capture", MODEL, "--from", "linear_4", "--to", "gelu", "--name", "activation")
+    assert again.exit_code == 2
+    assert "is there already" in again.output
+
+
+def scaled(factors, alphas, external=None):
+    """LeakyRelu(x · w + b) · factor, a block for each factor."""
+    rng = np.random.default_rng(0)
+    nodes, tensors, name = [], [], "x"
+    for place, (factor, alpha) in enumerate(zip(factors, alphas, strict=True)):
+        for key, shape in (("w", (4, 4)), ("b", (4,))):
+            tensors.append(numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), f"{key}{place}"))
+        tensors.append(numpy_helper.from_array(np.float32(factor), f"f{place}"))
+        nodes += [
+            helper.make_node("MatMul", [name, f"w{place}"], [f"m{place}"]),
+            helper.make_node("Add", [f"m{place}", f"b{place}"], [f"a{place}"]),
+            helper.make_node("LeakyRelu", [f"a{place}"], [f"l{place}"], alpha=alpha),
+            helper.make_node("Mul", [f"l{place}", f"f{place}"], [f"y{place}"]),
+        ]
+        name = f"y{place}"
+    ends = [helper.make_tensor_value_info(end, TensorProto.FLOAT, ["n", 4]) for end in ("x", name)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    model.ir_version = 8
+    if external is not None:
+        external_data_helper.convert_model_to_external_data(model, location="data", size_threshold=0)
+        onnx.save(model, external)
+    return model
+
+
+def test_what_differs_elsewhere_is_free():
+    found = surgeon.capture(scaled([2.0, 3.0, 2.0], [0.1, 0.1, 0.1]), ["x"], ["y0"], "block")
+    assert (found.sites, found.compared) == (3, 2)
+    assert "alpha=0.1" in found.text
+    assert ", 2.0)" not in found.text
+    fixed = surgeon.capture(scaled([2.0, 2.0], [0.1, 0.1]), ["x"], ["y0"], "block")
+    assert "2.0" in fixed.text
+    attribute = surgeon.capture(scaled([2.0, 2.0], [0.1, 0.2]), ["x"], ["y0"], "block")
+    assert (attribute.sites, attribute.compared) == (2, 1)
+
+
+def test_weights_in_files_are_read(tmp_path):
+    path = tmp_path / "in.onnx"
+    scaled([2.0, 3.0], [0.1, 0.1], external=path)
+    found = surgeon.capture(path, ["x"], ["y0"], "block")
+    assert (found.sites, found.compared) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "gelo", "--name", "block"], "did you mean 'gelu'"),
+        (["--name", "block"], "Say where to cut"),
+        (["--from", "linear_4", "--to", "gelu", "--name", "Block!"], "is no name for a rule"),
+        (
+            ["--from", "layer_norm", "--to", "view_4", "--name", "block"],
+            "the inputs 'input_ids', 'attention_mask' are needed",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    done = run("capture", MODEL, *arguments)
+    assert done.exit_code == 2
+    assert told in done.output
+    assert done.output.count("\n") == 1
+    assert not list(tmp_path.iterdir())
