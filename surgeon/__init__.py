@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from surgeon.drawing.draw import draw as draw
     from surgeon.editing.result import EditReport as EditReport
     from surgeon.editing.run import edit as edit
+    from surgeon.editing.splitting import SplitReport as SplitReport
+    from surgeon.editing.splitting import split as split
     from surgeon.errors import CheckFailed as CheckFailed
     from surgeon.errors import ExpectationUnmet as ExpectationUnmet
     from surgeon.errors import GraphError as GraphError
@@ -78,6 +80,7 @@ _HOMES = {
     "drawing.draw": ("draw",),
     "editing.result": ("EditReport",),
     "editing.run": ("edit",),
+    "editing.splitting": ("SplitReport", "split"),
     "edits": ("edits",),
     "errors": (
         "CheckFailed",

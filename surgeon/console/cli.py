@@ -201,6 +201,7 @@ _ELSEWHERE = (
     "prepend",
     "record",
     "run",
+    "split",
 )
 main.elsewhere |= {name: f"surgeon.console.{name}_command" for name in _ELSEWHERE}
 

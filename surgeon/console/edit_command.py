@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from surgeon.editing.edit import Edit
     from surgeon.editing.result import EditReport
     from surgeon.models.options import CheckOptions
+    from surgeon.verdicts.result import CheckResult
 
 _META = "surgeon.edits"  # in a context's meta: the edits that were typed
 
@@ -171,13 +172,17 @@ def print_edits(report: "EditReport", stream: TextIO) -> None:
 
 def outcome_words(report: "EditReport") -> str:
     """What stands behind the outcome: how it is known, or why it is not."""
-    check = report.check
-    if check is not None:
-        runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.oracle else ""
-        return ": ".join(part for part in (runs, check.reason) if part)
+    if report.check is not None:
+        return check_words(report.check)
     if report.outcome == "proved":
         return "every node and weight is the original's own, names apart"
     return f"not to be told from the nodes alone: {report.other}" if report.other else ""
+
+
+def check_words(check: "CheckResult") -> str:
+    """On what models were compared, and why that told nothing or of a difference."""
+    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.oracle else ""
+    return ": ".join(part for part in (runs, check.reason) if part)
 
 
 def changed_lines(report: "EditReport") -> Iterator[str]:

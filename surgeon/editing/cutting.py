@@ -1,11 +1,12 @@
 """What lies between two cuts of the main graph: the nodes that the tensors of one need, up to those of the other."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto
 
 from surgeon.editing.draft import ModelDraft
+from surgeon.editing.pruning import keep, prune
 from surgeon.errors import UsageError
 from surgeon.listing import first_of
 from surgeon.models.exposing import needed
@@ -60,6 +61,34 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
     if idle is not None:
         raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
     return CutRegion(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
+
+
+def extract(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str]) -> Iterable[str]:
+    """Keep the region between two cuts alone; returns what was done, in sentences.  Raises UsageError as `region_of`.
+
+    The tensors of the first cut become the inputs, with what is known of them, those of the second the outputs.
+    """
+    region, graph = region_of(draft, froms, tos), draft.graph
+    ends = ([value.name for value in values] for values in (graph.input, graph.output))
+    if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
+        return ()
+    inputs, outputs = ([draft.facts(name) for name in cut] for cut in (region.froms, region.tos))
+    for place in region.nodes:
+        step_aside(draft, graph.node[place], region.froms)
+    stored = stored_in(graph)
+    kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
+    count = len(graph.node)
+    keep(graph.node, lambda place, _: place in region.nodes)
+    keep(graph.input, lambda _, value: value.name in kept and value.name not in region.froms)
+    graph.input.MergeFrom(inputs)
+    del graph.output[:]
+    graph.output.MergeFrom(outputs)
+    named = {*region.froms, *region.tos}
+    keep(graph.value_info, lambda _, value: value.name not in named)
+    del draft.skeleton.training_info[:]
+    prune(draft)
+    start = f"from {_told(region.froms)} " if region.froms else ""
+    return (f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_told(region.tos)}",)
 
 
 def stored_in(graph: GraphProto) -> set[str]:

@@ -40,9 +40,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         return CheckResult(Outcome.UNPROVED, claim.untold, (), time.perf_counter() - started, 0, {})
     custom_ops = require_options(options.seed, {}, options.custom_ops, options.rtol, options.atol, options.inputs)
     away = Away(custom_ops, options.run_time)
-    rtol, atol = options.rtol, options.atol
-    if holds_half(before):
-        rtol, atol = tolerance("float16", rtol, atol)
+    rtol, atol = tolerances(before, options)
     roles = _Roles.of(before, after, claim)
     with ExitStack() as stack:
         try:
@@ -61,17 +59,41 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         else:
             refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
             outcome, reason = refusal or verdict.outcome()
-        used = verdict.used
-        dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
-        return CheckResult(
-            outcome=outcome,
-            reason=reason,
-            outputs=tuple(comparison.error for comparison in verdict.worst.values()),
-            seconds=time.perf_counter() - started,
-            runs=len(used),
-            tolerance=stated(dtypes, rtol, atol),
-            oracle=trials.oracle if used else "",
-        )
+        return concluded(outcome, reason, verdict, trials, started, (rtol, atol))
+
+
+def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
+    """The tolerances that options ask for; in a model that holds float16 all outputs have those of float16."""
+    asked = options.rtol, options.atol
+    return tolerance("float16", *asked) if holds_half(original) else asked
+
+
+def concluded(
+    outcome: Outcome,
+    reason: str,
+    verdict: Verdict,
+    trials: Trials,
+    started: float,
+    asked: tuple[float | None, float | None],
+) -> CheckResult:
+    """The result of a check that ended."""
+    used = verdict.used
+    dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
+    return CheckResult(
+        outcome=outcome,
+        reason=reason,
+        outputs=tuple(comparison.error for comparison in verdict.worst.values()),
+        seconds=time.perf_counter() - started,
+        runs=len(used),
+        tolerance=stated(dtypes, *asked),
+        oracle=trials.oracle if used else "",
+    )
+
+
+def told_by_structure(found: CheckResult) -> CheckResult:
+    """A check that could not tell, of a model whose nodes are the original's own."""
+    note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
+    return replace(found, outcome=Outcome.PROVED, reason=note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +154,7 @@ class _Roles:
             if made is not None:
                 found[name] = made.change(*(held[one] for one in made.sources))
                 continue
-            parts = [part for part in held if _is_of(part, source)]
+            parts = [part for part in held if is_of(part, source)]
             found.update({part.replace(source, name, 1): held[part] for part in parts})
         return found
 
@@ -140,10 +162,10 @@ class _Roles:
         """The outputs of the edited model that are made of what the original did not repeat."""
         found = {name: claim.answers.get(source) for name, source in self.answers.items()}
         sources = {name: (self.answers[name],) if made is None else made.sources for name, made in found.items()}
-        return [name for name, of in sources.items() if any(_is_of(part, one) for part in unstable for one in of)]
+        return [name for name, of in sources.items() if any(is_of(part, one) for part in unstable for one in of)]
 
 
-def _is_of(part: str, name: str) -> bool:
+def is_of(part: str, name: str) -> bool:
     """Whether a value that a run shows is a tensor, or belongs to a sequence, of this name."""
     return part in (name, f"len({name})", f"keys({name})") or part.startswith(f"{name}[")
 

@@ -12,7 +12,7 @@ import onnx_graphsurgeon as gs
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
-from surgeon.editing.proof import check_edited
+from surgeon.editing.proof import check_edited, told_by_structure
 from surgeon.editing.result import Done, EditReport
 from surgeon.editing.sameness import why_not_same
 from surgeon.errors import GraphError, UsageError
@@ -22,7 +22,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity, require_passed
-from surgeon.verdicts.result import CheckResult, Outcome
+from surgeon.verdicts.result import Outcome
 
 Checking: TypeAlias = Literal["auto", "model", "none"]
 CHECKINGS = ("auto", "model", "none")
@@ -203,19 +203,11 @@ class _Run:
         draft.source.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
         found = check_edited(draft, source, made, self.options)
         if found.outcome is Outcome.UNPROVED and same:
-            found = _by_structure(found)
+            found = told_by_structure(found)
         before = self.report.check
         if before is None or before.outcome is Outcome.PROVED:
             self.report.check = found
         require_passed("edited", found, self.require_proof, self.report)
-
-
-def _by_structure(found: CheckResult) -> CheckResult:
-    """A check that could not tell, of a model whose nodes are the original's own."""
-    from dataclasses import replace
-
-    note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
-    return replace(found, outcome=Outcome.PROVED, reason=note)
 
 
 def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from surgeon.editing.cutting import region_of, step_aside, stored_in
+from surgeon.editing.cutting import extract
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, names
-from surgeon.editing.pruning import keep, prune
 from surgeon.errors import UsageError
 
 
@@ -56,27 +55,4 @@ class Extract(Edit):
         """Take the rest away."""
         if not self.froms and not self.tos:
             raise UsageError("An extraction begins or ends at a tensor; name one in froms or tos.")
-        region, graph = region_of(draft, self.froms, self.tos), draft.graph
-        ends = ([value.name for value in values] for values in (graph.input, graph.output))
-        if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
-            return ()
-        inputs, outputs = ([draft.facts(name) for name in cut] for cut in (region.froms, region.tos))
-        for place in region.nodes:
-            step_aside(draft, graph.node[place], region.froms)
-        stored = stored_in(graph)
-        kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
-        count = len(graph.node)
-        keep(graph.node, lambda place, _: place in region.nodes)
-        keep(graph.input, lambda _, value: value.name in kept and value.name not in region.froms)
-        graph.input.MergeFrom(inputs)
-        del graph.output[:]
-        graph.output.MergeFrom(outputs)
-        keep(graph.value_info, lambda _, value: value.name not in {*region.froms, *region.tos})
-        del draft.skeleton.training_info[:]
-        prune(draft)
-        ends_told = f"from {_list(region.froms)} to {_list(region.tos)}"
-        return (f"{len(graph.node):,} of {count:,} nodes are kept, {ends_told}",)
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(map(repr, names)) if names else "no input"
+        return extract(draft, self.froms, self.tos)

@@ -1,0 +1,86 @@
+"""The command `surgeon split`: a model in parts that follow each other."""
+
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.console.clean import clean
+from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.guard import reading, writing
+from surgeon.console.progress import progress
+from surgeon.console.report_file import require_report_path, write_report
+from surgeon.errors import CheckFailed, UsageError
+
+if TYPE_CHECKING:
+    from surgeon.editing.splitting import SplitReport
+
+
+@click.command(short_help="Cut a model into parts that follow each other.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUTDIR")
+@click.option("--at", metavar="NAMES", help="Tensors to cut behind, with commas.")
+@click.option("--parts", type=int, metavar="N", help="Instead, parts of about as many bytes of weights.")
+@click.option("--dry-run", is_flag=True, help="Say where it would be cut and write nothing.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@writing("model", "auto", "none", layers=False)
+@reading
+def split(
+    source: str,
+    output: str,
+    at: str | None,
+    report_path: str | None,
+    quiet: bool,
+    **settings: Any,
+) -> None:
+    """Write IN to the folder OUTDIR in parts, each a model that takes what earlier ones give.
+
+    The parts, one after the other, are held against IN under ONNX Runtime.
+    Example: surgeon split in.onnx parts --at /layer.3/out,/layer.7/out
+    """
+    from surgeon.editing.edit import names
+    from surgeon.editing.splitting import split as run
+
+    if report_path is not None:
+        require_report_path(report_path, source, output)
+    cuts = names(at, "NAME,...") if at is not None else ()
+    if bool(cuts) == (settings["parts"] is not None):
+        raise UsageError("Say where to cut, with --at or with --parts.")
+
+    def show(report: "SplitReport") -> None:
+        if report_path is not None:
+            write_report(report.to_dict(), report_path)
+        if not quiet:
+            print_split(report, sys.stdout)
+
+    try:
+        with progress(quiet):
+            _, report = run(source, output, at=cuts, **settings)
+    except CheckFailed as error:
+        show(error.report)  # type: ignore[arg-type]  # errors stands below the report and cannot name its type
+        raise
+    show(report)
+    if quiet and report.outcome == "unproved" and report.check is not None:
+        click.echo(clean(f"UNPROVED: {report.check.reason}"), err=True)
+
+
+def print_split(report: "SplitReport", stream: TextIO) -> None:
+    """Print the parts, the outcome, and what was written."""
+    from rich.text import Text
+
+    from surgeon.console.edit_command import check_words
+
+    console = console_for(stream)
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    for place, part in enumerate(report.parts):
+        takes, gives = (clean(", ".join(names)) or "nothing" for names in (part.inputs, part.outputs))
+        line("" if place else "parts", f" {clean(part.name)}: {part.nodes:,} nodes, {takes} -> {gives}")
+    words = check_words(report.check) if report.check is not None else ""
+    if report.check is None and report.by_structure:
+        words = "every node and weight is the original's own, names apart"
+    line("outcome", LOUD[report.outcome], f" {clean(words)}".rstrip())
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")

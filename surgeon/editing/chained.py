@@ -1,0 +1,96 @@
+"""Models one after the other, held against one that does the same at once."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.editing.proof import concluded, is_of, tolerances
+from surgeon.file.save import Written
+from surgeon.inputs.user_inputs import read_inputs
+from surgeon.models.model_check import Verdict, require_options
+from surgeon.models.options import CheckOptions
+from surgeon.models.trials import Trials
+from surgeon.running.away import Away
+from surgeon.running.runtime import SessionError
+from surgeon.verdicts.result import CheckResult, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """One model of a chain.
+
+    label: what to call it.  feeds, gives: by its inputs and outputs, what their values are called in the chain.
+    """
+
+    label: str
+    model: Written
+    feeds: Mapping[str, str]
+    gives: Mapping[str, str]
+
+
+def check_chain(
+    whole: Written, skeleton: ModelProto, links: Sequence[ChainLink], options: CheckOptions, told: Callable[[str], str]
+) -> CheckResult:
+    """Run a model, and others one after the other on the same inputs, and compare what the model gives.
+
+    skeleton: of the model.  links: they take its inputs, and give its outputs, by its own names; none is loaded while
+    another is.  told: puts a reason in words, which speaks of the model as of the original.  What a model does never
+    raises; raises UsageError for options that mean nothing.
+    """
+    started = time.perf_counter()
+    custom_ops = require_options(options.seed, {}, options.custom_ops, options.rtol, options.atol, options.inputs)
+    away = Away(custom_ops, options.run_time)
+    rtol, atol = tolerances(skeleton, options)
+    given = read_inputs(skeleton, options.inputs)
+    trials = Trials(whole, skeleton, seed=options.seed, dims={} if given else options.dims, away=away, given=given)
+    trials.run()
+    verdict = Verdict(trials, rtol, atol)
+    refusal = _load(whole, links, away, trials.why) if trials.why else _follow(links, away, trials, verdict)
+    outcome, reason = refusal or verdict.outcome()
+    return concluded(outcome, told(reason), verdict, trials, started, (rtol, atol))
+
+
+def _load(whole: Written, links: Sequence[ChainLink], away: Away, why: str) -> tuple[Outcome, str]:
+    """The outcome where the model itself does not run: a failure, if it does not load and the others do."""
+    try:
+        with away.open(whole):
+            return Outcome.UNPROVED, why
+    except SessionError as refused:
+        if refused.missing:
+            return Outcome.UNPROVED, why
+    with suppress(SessionError):
+        for link in links:
+            with away.open(link.model):
+                pass
+        return Outcome.FAILED, why
+    return Outcome.UNPROVED, why
+
+
+def _follow(
+    links: Sequence[ChainLink], away: Away, trials: Trials, verdict: Verdict
+) -> tuple[Outcome, str] | None:
+    """Run the links on all trials; an outcome only if they do not get through."""
+    held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.made]
+    for link in links:
+        try:
+            with away.open(link.model) as session:
+                for values in held:
+                    wanted = {name: link.feeds.get(name, name) for name in session.inputs}
+                    lost = next((name for name, source in wanted.items() if source not in values), None)
+                    if lost is not None:
+                        return Outcome.UNPROVED, f"The value of '{lost}', which {link.label} wants, is no tensor."
+                    answer = session.run({name: values[source] for name, source in wanted.items()})
+                    for name, array in answer.items():
+                        own = next((own for own in link.gives if is_of(name, own)), name)
+                        values[name.replace(own, link.gives.get(own, own), 1)] = array
+        except SessionError as refused:
+            if refused.missing:
+                return Outcome.UNPROVED, f"Nothing here runs {link.label}: {refused.line}"
+            return Outcome.FAILED, f"The original runs but {link.label} does not: {refused.line}"
+    for trial, values in zip(trials.made, held, strict=True):
+        verdict.add(trial, values)
+    return None

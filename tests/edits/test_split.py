@@ -1,0 +1,214 @@
+"""A model in parts that follow each other: each is valid by itself, and one after the other they are the whole."""
+
+import os
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as ort
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import numpy_helper
+
+import surgeon
+from surgeon.file import save as saving
+from tests import sampling
+from tests.command_line import run
+from tests.edits.samples import random_models, sample
+from tests.edits.test_cut_data import WIDTH, chain, external, weights
+
+few = settings(max_examples=sampling.examples(20), deadline=None)
+
+
+def split(model, **rest):
+    parts, report = surgeon.split(model, **rest)
+    for part in parts:
+        onnx.checker.check_model(part, full_check=True)
+    return parts, report
+
+
+def run_chain(parts, feeds):
+    """What the parts give one after the other, told without surgeon."""
+    held = dict(feeds)
+    for part in parts:
+        session = ort.InferenceSession(part.SerializeToString())
+        names = [value.name for value in session.get_inputs()]
+        outputs = [value.name for value in session.get_outputs()]
+        held.update(zip(outputs, session.run(None, {name: held[name] for name in names}), strict=True))
+    return held
+
+
+def ends(report):
+    return [(part.inputs, part.outputs) for part in report.parts]
+
+
+def test_parts_at_tensors_take_what_earlier_ones_give():
+    parts, report = split(sample(), at=["e", "b"])
+    assert report.outcome == "proved"
+    assert ends(report) == [
+        (("x",), ("a", "b")),
+        (("b", "c", "z", "a"), ("p", "e")),
+        (("e", "p"), ("y", "left")),
+    ]
+    assert [[node.op_type for node in part.graph.node] for part in parts] == [
+        ["Add", "half"],
+        ["Split", "Concat", "If"],
+        ["Constant", "Mul", "Relu", "Neg"],
+    ]
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(size=(3, 4)).astype(np.float32) for name in "xz"} | {"c": np.array(False)}
+    whole = ort.InferenceSession(sample().SerializeToString()).run(None, feeds)
+    held = run_chain(parts, feeds)
+    np.testing.assert_array_equal(held["y"], whole[0])
+    np.testing.assert_array_equal(held["left"], whole[1])
+
+
+def test_parts_have_about_as_many_bytes_of_weights(tmp_path):
+    onnx.save(chain(8), tmp_path / "m.onnx")
+    paths, report = surgeon.split(tmp_path / "m.onnx", tmp_path / "parts", parts=4)
+    assert report.outcome == "proved"
+    assert [path.name for path in paths] == [f"m-{number}.onnx" for number in range(1, 5)]
+    assert [sorted(weights(path)) for path in paths] == [[f"w{2 * i}", f"w{2 * i + 1}"] for i in range(4)]
+    assert sorted(os.listdir(tmp_path)) == ["m.onnx", "parts"]
+
+
+def test_a_cut_is_where_the_fewest_tensors_pass():
+    """Between the two halves three tensors pass everywhere but at one place."""
+    text = """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) {
+        a = Relu (x) b = Tanh (x) c = Neg (x) d = Sum (a, b, c)
+        e = Relu (d) f = Tanh (d) h = Neg (d) i = Abs (d) y = Sum (e, f, h, i) }"""
+    _, report = split(onnx.parser.parse_model(text), parts=2)
+    assert ends(report) == [(("x",), ("d",)), (("d",), ("y",))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"at": ["lift"]}, "did you mean 'left'"),
+        ({"at": ["w"]}, "'w' parts nothing: no node makes it"),
+        ({"at": ["x"]}, "'x' parts nothing"),
+        ({"at": ["k"]}, "'k' parts nothing"),
+        ({"at": ["p", "q"]}, "parts nothing: no node lies between"),
+        ({"at": ["a", "a"]}, "'a' is named twice"),
+        ({"parts": 1}, "cannot be cut into 1 parts"),
+        ({"parts": 100}, "cannot be cut into 100 parts; give 2 to 8"),
+        ({}, "Say where to cut"),
+        ({"at": ["a"], "parts": 2}, "one of the two"),
+        ({"at": ["a"], "check": "sites"}, "no check 'sites'"),
+    ],
+    ids=str,
+)
+def test_what_parts_nothing_is_refused(arguments, words):
+    with pytest.raises(surgeon.UsageError, match=words):
+        split(sample(), **arguments)
+
+
+def test_an_output_with_nothing_behind_it_parts_nothing():
+    model = sample()
+    del model.graph.output[1:], model.graph.node[-1:]
+    with pytest.raises(surgeon.UsageError, match="'y' parts nothing: no node lies behind it"):
+        split(model, at=["y"])
+
+
+def test_data_files_are_parted_too(tmp_path):
+    path = external(tmp_path / "m.onnx", chain())
+    paths, report = surgeon.split(path, tmp_path / "parts", at=["t1", "t3"])
+    assert report.outcome == "proved"
+    assert [set(weights(path)) for path in paths] == [{"w0"}, {"w1", "w2"}, {"w3"}]
+    sizes = [os.path.getsize(f"{path}.data") for path in paths]
+    assert sizes == [size * WIDTH * WIDTH * 4 for size in (1, 2, 1)]
+    held = {item.name: numpy_helper.to_array(item) for item in chain().graph.initializer}
+    for path in paths:
+        for name, array in weights(path).items():
+            np.testing.assert_array_equal(array, held[name])
+
+
+def test_a_folder_that_holds_files_is_left_alone(tmp_path):
+    onnx.save(sample(), tmp_path / "m.onnx")
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    surgeon.split(tmp_path / "m.onnx", folder, at=["b"])
+    (folder / "other").write_text("mine")
+    with pytest.raises(surgeon.ModelFileError, match="holds files already"):
+        surgeon.split(tmp_path / "m.onnx", folder, at=["e"])
+    _, report = surgeon.split(tmp_path / "m.onnx", folder, at=["b", "e"], force=True)
+    assert report.written
+    assert sorted(os.listdir(folder)) == ["m-1.onnx", "m-2.onnx", "m-3.onnx", "other"]
+    with pytest.raises(surgeon.ModelFileError, match="is a file"):
+        surgeon.split(tmp_path / "m.onnx", tmp_path / "m.onnx", at=["b"])
+    with pytest.raises(surgeon.ModelFileError, match="does not exist"):
+        surgeon.split(tmp_path / "m.onnx", tmp_path / "no" / "parts", at=["b"])
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    onnx.save(sample(), tmp_path / "m.onnx")
+    real, calls = saving._Writer.write, []
+
+    def write(self, pieces):
+        calls.append(1)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        real(self, pieces)
+
+    monkeypatch.setattr(saving._Writer, "write", write)
+    with pytest.raises(surgeon.ModelFileError, match="disk is full"):
+        surgeon.split(tmp_path / "m.onnx", tmp_path / "parts", at=["b", "e"])
+    assert os.listdir(tmp_path) == ["m.onnx"]
+
+
+def test_parts_that_differ_are_not_written(tmp_path, monkeypatch):
+    onnx.save(sample(), tmp_path / "m.onnx")
+    from surgeon.editing import splitting
+
+    def spoiled(draft, froms, tos):
+        told = real(draft, froms, tos)
+        for node in draft.graph.node:
+            node.op_type = "Tanh" if node.op_type == "Relu" else node.op_type
+        return told
+
+    real = splitting.extract
+    monkeypatch.setattr(splitting, "extract", spoiled)
+    with pytest.raises(surgeon.CheckFailed, match="The parts differ from the whole"):
+        surgeon.split(tmp_path / "m.onnx", tmp_path / "parts", at=["b", "e"])
+    assert os.listdir(tmp_path) == ["m.onnx"]
+
+
+def test_random_numbers_are_drawn_once():
+    text = """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) {
+        r = RandomNormal <shape = [4]> () a = Add (x, r) b = Relu (a) y = Mul (b, r) }"""
+    _, report = split(onnx.parser.parse_model(text), at=["b"], check="auto")
+    assert ends(report) == [(("x",), ("r", "b")), (("b", "r"), ("y",))]
+
+
+def test_the_command_tells_the_parts(tmp_path):
+    onnx.save(sample(), tmp_path / "m.onnx")
+    done = run("split", tmp_path / "m.onnx", tmp_path / "parts", "--at", "b")
+    assert done.exit_code == 0
+    assert "m-1.onnx: 2 nodes, x -> a, b" in done.stdout
+    assert "PROVED" in done.stdout
+    done = run("split", tmp_path / "m.onnx", tmp_path / "parts")
+    assert done.exit_code == 2
+
+
+@few
+@given(random_models(), st.data())
+def test_any_cut_of_any_model_gives_parts_that_are_the_whole(model, data):
+    made = [name for node in model.graph.node for name in node.output]
+    if data.draw(st.booleans()):
+        asked = {"at": data.draw(st.lists(st.sampled_from(made), min_size=1, max_size=3, unique=True))}
+    else:
+        asked = {"parts": data.draw(st.integers(2, 4))}
+    try:
+        parts, report = split(model, **asked)
+    except surgeon.UsageError:
+        return  # told apart above
+    assert report.outcome == "proved"
+    assert len(parts) == asked.get("parts", len(asked.get("at", ())) + 1)
+    outputs = {value.name for value in model.graph.output}
+    assert outputs <= {name for part in report.parts for name in part.outputs}
+    given = {value.name for value in model.graph.input}
+    for part in report.parts:
+        assert given.issuperset(part.inputs)
+        assert not given.intersection(part.outputs)
+        given.update(part.outputs)
