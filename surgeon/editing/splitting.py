@@ -61,6 +61,12 @@ class SplitReport:
         check: the comparison of the parts, one after the other, with the whole; None where nothing was run.
         written: whether files were.
         seconds: how long it took.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.split("models/tiny_distilbert.onnx", "parts", at=["gelu"])
+        >>> report.parts[0].inputs, report.parts[1].outputs
+        (('input_ids', 'attention_mask'), ('logits',))
     """
 
     source: str
@@ -146,7 +152,7 @@ def split(
     _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
     original: Written = source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
     report = SplitReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
-    run = _Split(report, check, require_proof, external_data, force, asked)
+    run = _Splitting(report, check, require_proof, external_data, force, asked)
     started = time.perf_counter()
     try:
         with Model.open(original) as model:
@@ -191,7 +197,7 @@ def _refuse_misuse(
 
 
 @dataclass(slots=True)
-class _Split:
+class _Splitting:
     """One split of a model."""
 
     report: SplitReport

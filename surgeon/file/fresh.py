@@ -8,6 +8,7 @@ them.  Format: ExternalData.md of the ONNX repository.
 
 import os
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,9 @@ LEAST = 1024  # bytes that a tensor must have to go to a data file at all
 LARGE = 1 << 20  # bytes from which on it goes there though the model could hold it
 PAGE = 4096  # where a tensor of that size or more begins, so that it can be mapped
 WORD = 64  # where a smaller one does
+
+NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
+"""The file that a model on its way is to be in the end, after which its new data are named; None: it is there."""
 
 
 @dataclass
@@ -106,7 +110,8 @@ def name_beside(out: Path, tensors: Iterable[onnx.TensorProto], others: Iterable
     """
     taken = {os.path.normpath(external.extent_of(tensor).location) for tensor in tensors}
     taken.update(map(os.path.normpath, others))
-    stem = os.fsencode(out.name).decode("utf-8", "replace")  # a location is UTF-8, the name of a file may be any bytes
+    named = os.fsencode((NAMED_AFTER.get() or out).name)
+    stem = named.decode("utf-8", "replace")  # a location is UTF-8, the name of a file may be any bytes
     number, name = 1, f"{stem}.data"
     while os.path.normpath(name) in taken:
         number += 1

@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
@@ -33,8 +32,6 @@ from surgeon.file.wire import Buffer, root, write_varint
 Written = onnx.ModelProto | Path  # a model in memory, or its file
 DataMode = Literal["auto", "share", "copy", "inline"]
 
-NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
-"""The file that a model on its way is to be in the end, after which its new data are named; None: it is there."""
 
 _MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already
 _READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
@@ -255,7 +252,7 @@ def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData 
     if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
         return patch.fresh
     least = LEAST if patch.is_too_large else LARGE
-    return NewData(name_beside(NAMED_AFTER.get() or out, model.external_tensors, patch.files), least)
+    return NewData(name_beside(out, model.external_tensors, patch.files), least)
 
 
 def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[Move]:

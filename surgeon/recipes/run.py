@@ -19,8 +19,9 @@ from surgeon.editing.result import EditReport
 from surgeon.editing.run import edit
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError, UsageError
 from surgeon.file import external
+from surgeon.file.fresh import NAMED_AFTER
 from surgeon.file.model import Model
-from surgeon.file.save import NAMED_AFTER, DataMode
+from surgeon.file.save import DataMode
 from surgeon.models.options import CheckOptions
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe, Rules
