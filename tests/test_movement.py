@@ -1,5 +1,7 @@
 """What moves smoothly and what jumps, and what a shaken model shakes."""
 
+from functools import partial
+
 import numpy as np
 import onnx
 import pytest
@@ -7,7 +9,9 @@ import pytest
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.running.shaking import AMOUNT, TURN
+from surgeon.verdicts.judge import judge
 from surgeon.verdicts.movement import PART, movement
+from surgeon.verdicts.moves import MOST_TURNS, TURNS, Moves
 
 F32 = np.dtype(np.float32)
 
@@ -79,3 +83,18 @@ def test_half_precision_is_shaken_by_units_of_its_own():
 def test_what_rounds_nothing_cannot_be_shaken():
     with pytest.raises(SessionError):
         Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), shakes=True)
+
+
+def test_each_of_many_ties_is_given_time_to_fall():
+    """Four directions let most of them jump, and not all: the others are no fault either."""
+    feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
+    with Reference(ROUNDED) as wide, Moves(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+        right = wide.run(feeds)["y"]
+        jumps = [moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(MOST_TURNS)]
+        few, some = (np.any(jumps[:turns], axis=0) for turns in (TURNS, MOST_TURNS))
+        assert few.sum() < some.sum() < few.size
+        own = right.astype(np.float32)
+        other = np.where(some, own + np.where(feeds["x"] / np.float32(0.1) > own, 1, -1), own).astype(np.float32)
+        assert moves.settle(partial(judge, "y", own, other, right), "y", right, F32, feeds).ok
+        wrong = np.where(some, own, own + 1).astype(np.float32)
+        assert not moves.settle(partial(judge, "y", own, wrong, right), "y", right, F32, feeds).ok

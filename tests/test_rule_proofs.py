@@ -94,7 +94,7 @@ BY_EXPORTS = {
     "embed_layer_norm",
     "reshaped_transpose",
     *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
-    *("split_to_sequence", "sequence_construct", "optional_get_element"),  # what is no tensor
+    *("split_to_sequence", "sequence_construct"),  # what is no tensor
     *("scatter_elements", "scatter_nd"),  # reductions, by name
     *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
 }

@@ -318,7 +318,13 @@ def _batch_norm(
     return (result, *kept)
 
 
+def _optional(x: Any = None, **_: Any) -> Any:
+    # onnx's own puts what is there into a list, out of which its OptionalGetElement does not take it.
+    return x
+
+
 FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("", "Optional"): _optional,
     ("", "Erf"): erf,
     ("", "Gelu"): _gelu,
     ("", "HardSwish"): hardswish,

@@ -19,7 +19,8 @@ from surgeon.verdicts.tensor_error import TensorError
 Feeds = Mapping[str, np.ndarray]
 Answers = dict[str, np.ndarray]
 
-TURNS = 4  # directions that are tried: each is one sample of what rounding does
+TURNS, MOST_TURNS = 4, 32
+"""Directions that are tried: each is one sample of what rounding does, and a jump may take many until it is seen."""
 # Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.
 _UNITS_OF_DOUBLES = 1024.0
 _MOST_STEPS = 64.0  # between two numbers, in units in the last place of the largest: beyond, a result jumps
@@ -65,8 +66,8 @@ class Moves:
         """
         farthest = Movement.alike(0.0)
         error = ask(farthest)
-        for turn in range(TURNS):
-            if error.ok:
+        for turn in range(MOST_TURNS):
+            if error.ok or (turn == TURNS and not np.any(farthest.jumps)):
                 break
             moved = self.of(name, answer, dtype, feeds, turn)
             if moved is None:
@@ -76,7 +77,7 @@ class Moves:
         return error
 
     def of(self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int) -> Movement | None:
-        """What one output moves by in one of `TURNS`; None where nothing tells.
+        """What one output moves by in one of the directions; None where nothing tells.
 
         answer: what the reference, or without one the original, makes of the inputs.  dtype: the output's own.
         """
