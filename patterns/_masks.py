@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._hidden import number_of
+from ._hidden import DROWNS, number_of
 from ._layouts import size_of
 from ._scores import Scores
 
@@ -17,7 +17,11 @@ def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
     """
     parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in m.masks]
     if m.low is None:
-        return None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
+        made = None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
+        if m.floor is None:
+            return made
+        require(m.floor < DROWNS, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
+        return g.max(made, np.array(m.floor, dtype))
     condition, is_kept = m.condition
     low = number_of(m, dtype)  # which may refuse
     put = low if number is None else number

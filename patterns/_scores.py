@@ -9,8 +9,9 @@ class Scores(Captures):
 
     mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
     to, in the place of which `low` is put.  left, right, scale: numbers on q, on k and on the product; factor: a number
-    of each head.  cap: the scores are cap · tanh(scores / cap).  sink: a score of each head beside those of the keys,
-    which takes weight and has no value (gpt-oss, arXiv:2508.10925).  wide: the dtype that values are cast to.
+    of each head.  cap: the scores are cap · tanh(scores / cap).  floor: the number that masked scores are raised to.
+    sink: a score of each head beside those of the keys, which takes weight and has no value (gpt-oss,
+    arXiv:2508.10925).  wide: the dtype that values are cast to.
     guarded: the weights, if NaN becomes 0.  read: the values that they meet.
     """
 
@@ -25,6 +26,7 @@ class Scores(Captures):
     scale: float = 1.0
     factor: Tensor = ABSENT
     cap: float = ABSENT
+    floor: float = ABSENT
     sink: Tensor = ABSENT
     wide: int = ABSENT
     guarded: Tensor = ABSENT
@@ -54,9 +56,10 @@ def scores(g: Graph, m: Scores, kt: Tensor) -> Tensor:
 
 
 def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
-    """Scores to which a mask or two may be added."""
+    """Scores to which a mask or two may be added; the least number of the dtype may stand for what is below it."""
     cold = scores(g, m, kt)
-    return g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask), cold)
+    hidden = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask))
+    return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
 def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor) -> Tensor:

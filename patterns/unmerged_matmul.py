@@ -6,8 +6,6 @@ from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._batches import parted, with_one_batch
 from ._layouts import reshaped
 
-TURNED = [0, 2, 1]
-
 
 class Merged(Captures):
     """Factors a, b and v with several axes before their rows, these as one (first, second, third), and what is made.
@@ -38,12 +36,9 @@ def merged(g: Graph, x: Tensor | None) -> Tensor:
 
 
 def scores(g: Graph, m: Merged) -> Tensor:
-    """A product of two batches, a number on either factor, the second turned or not; the scores of an attention.
-
-    Perhaps times a number, and with a tensor added.
-    """
+    """A product of two batches, the second turned or not, with a number on either and on both, and a tensor added."""
     m.first, m.second = merged(g, m.a), merged(g, m.b)
-    m.turned = g.transpose(g.optional(g.mul(m.second, m.right)), perm=TURNED)
+    m.turned = g.transpose(g.optional(g.mul(m.second, m.right)), perm=[0, 2, 1])
     one, two = g.optional(g.mul(m.first, m.left)), g.any_of(m.turned, m.second)
     cold = g.optional(g.mul(g.matmul(one, g.optional(g.mul(two, m.right))), m.scale))
     return g.optional(g.add(cold, m.bias))
@@ -75,6 +70,13 @@ def split_scores(g: Graph, m: Merged) -> Tensor:
     return m.y
 
 
+def split_weights(g: Graph, m: Merged) -> Tensor:
+    """A softmax with several axes before its rows again."""
+    m.first = merged(g, m.a)
+    m.y = reshaped(g, soft_of(g, m, m.first))
+    return m.y
+
+
 def split_attention(g: Graph, m: Merged) -> Tensor:
     """Weighted values with several axes before their rows again, from scores that never had them."""
     m.y = reshaped(g, weighted(g, m, soft_of(g, m, scores(g, m))))
@@ -93,25 +95,24 @@ def are_batches(m: Merged) -> None:
             require(x.shape[:-2] == whole[:-2], "factors and result have other axes before their rows and columns")
 
 
-@rule(patterns=[split_scores, values, split_attention], conditions=[are_batches], target="any")
+@rule(patterns=[split_scores, split_weights, values, split_attention], conditions=[are_batches], target="any")
 def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     """Multiply matrices in a batch of several axes as they are, instead of merging the axes and splitting them again.
 
-    What: the scores of an attention, softmax(scores) · v, or both, where batch and heads were made one axis to multiply
-    and are two behind it; for the values it is enough that they were two before.  What is added to the scores is
-    reshaped instead.
+    What: the scores of an attention, their softmax, softmax(scores) · v, or all, where batch and heads were made one axis
+    and are two behind it; for the values it is enough that they were two before.  What is added is reshaped instead.
     Numerics: none.
     """
     made = m.a
     if m.b is not None:
         axes = list(range(m.a.rank))
         b = m.b if m.turned is None else g.transpose(m.b, perm=[*axes[:-2], axes[-1], axes[-2]])
-        made = g.matmul(times(g, made, m.left), times(g, b, m.right))
-        made = times(g, made, m.scale)
+        made = times(g, g.matmul(times(g, made, m.left), times(g, b, m.right)), m.scale)
         made = made if m.bias is None else g.add(made, parted(g, m.bias, list(m.a.shape[:-2])))
     if m.soft is not None:
         made = g.softmax(made if m.wide is None else g.cast(made, to=m.wide), axis=-1)
-        made = g.matmul(made if m.narrow is None else g.cast(made, to=m.narrow), m.v)
+        made = made if m.narrow is None else g.cast(made, to=m.narrow)
+        made = made if m.v is None else g.matmul(made, m.v)
     return with_one_batch(g, made) if m.y is None else made
 
 

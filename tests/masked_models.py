@@ -28,6 +28,7 @@ KINDS = {
     "kept": "x = Where(c, z, low)",
     "hidden": "n = Not(c) x = Where(n, low, z)",
     "added": "x = Add(z, m)",
+    "added, never infinite": "w = Add(z, m) x = Max(w, bottom)",
     "chosen": "f = Where(c, zero, low) x = Add(z, f)",
     "causal": f"{FUTURE} x = Where(future, z, low)",
     "causal, padded": f"{FUTURE} both = And(future, c) x = Where(both, z, low)",
@@ -110,6 +111,8 @@ class Masked:
         """
         if self.kind == "kept, capped" and target == "ort":
             return self.layout != "self"
+        if self.kind == "added, never infinite":
+            return self.dtype == "float16"
         may_hide = self.kind in BESIDE or (self.kind == "causal, a bias behind" and self.layout not in ("past", "self"))
         return may_hide and np.isfinite(self.low) and (self.dtype == "float16" or self.low > -1e30)
 
@@ -154,6 +157,7 @@ class Masked:
         shapes = {"split": [0, 0, 4, 8], "joined": [0, 0, 32], "copies": [1, 1, 2, 1, 1], "whole": [0, 4, -1, 8]}
         real = {name: np.array(number, n) for name, number in numbers.items()}
         real["least"] = np.array(np.finfo(np.float32).min)
+        real["bottom"] = np.array(np.finfo(n).min)
         real["nought"] = np.array(0, np.float32 if self.is_wide else n)
         return real | {name: np.array(number, np.int64) for name, number in {**whole, **shapes}.items()}
 

@@ -29,6 +29,8 @@ KNOWN = (
     Masked("causal, padding added before", -65504.0, "float16", "self", "b, 1, 1, t"),
     Masked("kept", -np.inf, "float", "heads", "b, 1, s, t"),
     Masked("added", -np.inf, "float", "joined", "b, 1, s, t"),
+    Masked("added, never infinite", -np.inf, "float", "joined", "b, 1, s, t"),
+    Masked("added, never infinite", -np.inf, "float", "past", "s, t"),
 )
 
 

@@ -74,6 +74,8 @@ FIRES = [
     Case(unmerged_matmul, "weights that are merged behind the softmax, values that stay so",
          graph(f"w = Softmax<axis = 3>(m) {merge('m')} {merge('v')} x = Reshape(w, g_m) y = MatMul(x, v3)",
                "float[n, s, 6] y", FULL)),
+    Case(unmerged_matmul, "a softmax alone",
+         graph(f"{merge('m')} {SPLIT.replace('s_q', 's_m')} p = Softmax<axis = 2>(m3) y = Reshape(p, z)", inputs=FULL)),
     Case(unmerged_matmul, "both products", graph(INNER, VALUES)),
     Case([unmerged_matmul, attention], "an attention that never has the axes", graph(INNER, VALUES)),
     Case([unmerged_matmul, one_reshape, attention], "an attention with a mask for each batch", graph(WHOLE, VALUES)),
@@ -93,6 +95,9 @@ SPARES = [
          model=graph(f"{PLAIN} p = MatMul(q3, c3) {END.replace('z1, four', 'four, z1')}", "float[4, b, s, t] y")),
     Case(unmerged_matmul, "a bias that hangs on the product", why="is also used",
          model=graph(f"{PLAIN} d = MatMul(q3, c3) u = Shape(d) e = ConstantOfShape(u) p = Add(d, e) {END}")),
+    Case(unmerged_matmul, "a softmax with other axes behind", why="other axes before",
+         model=graph(f"{merge('m')} {SPLIT.replace('s_q', 's_m').replace('z1, four', 'four, z1')} "
+                     "p = Softmax<axis = 2>(m3) y = Reshape(p, z)", "float[4, b, s, t] y", FULL)),
     Case(unmerged_matmul, "a softmax over other numbers than a row's", why="wanted",
          model=graph(VALUED.replace("axis = 2", "axis = 1"), VALUES, FULL)),
 ]
