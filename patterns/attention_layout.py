@@ -38,6 +38,7 @@ def attention_of_heads(g: Graph, m: OfJoined) -> Any:
     """
     own = m.attributes["num_heads"]
     require(m.k.heads == own, f"the attention has {own} heads, and the keys are joined from others")
+    require(m.k.columns == m.v.columns, "keys and values are of different size, which it takes joined alone")
     return g.ms_multi_head_attention(m.q, m.k.x, m.v.x, attention_bias=m.bias, **m.attributes)
 
 

@@ -99,7 +99,7 @@ def are_batches(m: Merged) -> None:
 def unmerged_matmul(g: Graph, m: Merged) -> Tensor:
     """Multiply matrices in a batch of several axes as they are, instead of merging the axes and splitting them again.
 
-    What: the scores of an attention, their softmax, softmax(scores) · v, or all, where batch and heads were made one axis
+    What: scores of an attention, their softmax, softmax(scores) · v, or all, where batch and heads were made one axis
     and are two behind it; for the values it is enough that they were two before.  What is added is reshaped instead.
     Numerics: none.
     """

@@ -10,7 +10,7 @@ from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
 from surgeon.running.shaking import AMOUNT, TURN
 from surgeon.verdicts.judge import judge
-from surgeon.verdicts.movement import PART, movement
+from surgeon.verdicts.movement import PART, Movement, movement
 from surgeon.verdicts.moves import MOST_TURNS, TURNS, Moves
 
 F32 = np.dtype(np.float32)
@@ -98,3 +98,16 @@ def test_each_of_many_ties_is_given_time_to_fall():
         assert moves.settle(partial(judge, "y", own, other, right), "y", right, F32, feeds).ok
         wrong = np.where(some, own, own + 1).astype(np.float32)
         assert not moves.settle(partial(judge, "y", own, wrong, right), "y", right, F32, feeds).ok
+
+
+def test_an_original_on_the_other_side_of_a_tie_is_not_in_doubt():
+    """It and the result err alike, by what rounding carries both."""
+    feeds = {"x": np.array([0.15, 0.25, 0.35], np.float32)}
+    with Reference(ROUNDED) as wide, Moves(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+        right = wide.run(feeds)["y"]
+        jumps = np.any([moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(TURNS)], axis=0)
+        other = np.where(jumps, np.floor(feeds["x"] * 10) * 2 + 1 - right, right).astype(np.float32)
+        asked = partial(judge, "y", other, other, right)
+        assert asked(Movement.alike(0.0)).doubted
+        found = moves.settle(asked, "y", right, F32, feeds)
+        assert (found.ok, found.doubted) == (True, 0)

@@ -72,6 +72,7 @@ GROUPS = {
         "rotary_halves",
         "fixed_reshape",
         "scaled_mask",
+        "joined_values",
         "split_sum",
         "capped_attention_cache",
         "attention",

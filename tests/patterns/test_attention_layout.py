@@ -6,7 +6,7 @@ from surgeon.patterns.attention_layout import attention_of_heads, rotary_of_rows
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 CONSTANTS = (
-    "<int64[3] rows = {0, 0, 32}, int64[1] places = {0}, "
+    "<int64[3] rows = {0, 0, 32}, int64[3] wide = {0, 0, 64}, int64[1] places = {0}, "
     "int64[4] heads = {0, 0, 4, 8}, float[9, 4] c = {@}, float[9, 4] e = {@}>"
 )
 CONSTANTS = CONSTANTS.replace("@", ", ".join(str(number / 40) for number in range(36)))
@@ -36,6 +36,9 @@ FIRES = [
 SPARES = [
     Case(attention_of_heads, "heads that are none to the attention", why="the attention has 2 heads",
          model=graph(f"{JOINED} {NODE.replace('num_heads = 4', 'num_heads = 2')}")),
+    Case(attention_of_heads, "values wider than keys", why="of different size",
+         model=graph(f"{JOINED.replace('(vd, rows)', '(vd, wide)')} {NODE}",
+                     INPUTS.replace("t, 8] v", "t, 16] v"), "float[b, s, 64]")),
     Case(attention_of_heads, "values alone come as heads", why="wanted",
          model=graph("vd = Transpose<perm = [0, 2, 1, 3]>(v) ve = Reshape(vd, rows) " + NODE,
                      "float[b, s, 32] q, float[b, t, 32] ke, float[b, 4, t, 8] v")),

@@ -1,0 +1,43 @@
+"""Weights of an attention that are multiplied with two values, one after the other."""
+
+from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ._layouts import HEADS_FIRST
+
+
+class TwoValues(Captures):
+    """Values that the weights of these scores meet; turned: what is made of both, where heads stand behind the rows."""
+
+    scores: Tensor
+    first: Tensor = dims("batch heads rows _")
+    second: Tensor = dims("batch heads rows _")
+    turned: Tensor | None = None
+
+
+def products(g: Graph, m: TwoValues) -> list[Tensor]:
+    """softmax(scores) · first and softmax(scores) · second."""
+    weights = g.softmax(m.scores, axis=-1)
+    return [g.matmul(weights, values) for values in (m.first, m.second)]
+
+
+def beside(g: Graph, m: TwoValues) -> Tensor:
+    """Both side by side in the last axis."""
+    return g.concat(*products(g, m), axis=-1)
+
+
+def behind_rows(g: Graph, m: TwoValues) -> Tensor:
+    """The same with the heads behind the rows, as the differential transformer has it."""
+    m.turned = g.concat(*(g.transpose(made, perm=HEADS_FIRST) for made in products(g, m)), axis=-1)
+    return m.turned
+
+
+@rule(patterns=[beside, behind_rows], target="any")
+def joined_values(g: Graph, m: TwoValues) -> Tensor:
+    """Multiply the weights of an attention once, with two values beside each other.
+
+    What: softmax(scores) · first beside softmax(scores) · second as softmax(scores) · [first, second]: an attention,
+    where there was none as its weights were read twice.
+    Numerics: none.
+    """
+    require(m.scores.rank == 4, "the scores have other axes than batch, heads, rows and keys")
+    made = g.matmul(g.softmax(m.scores, axis=-1), g.concat(m.first, m.second, axis=-1))
+    return made if m.turned is None else g.transpose(made, perm=HEADS_FIRST)
