@@ -39,9 +39,8 @@ def scores(g: Graph, m: Merged) -> Tensor:
     """A product of two batches, the second turned or not, with a number on either and on both, and a tensor added."""
     m.first, m.second = merged(g, m.a), merged(g, m.b)
     m.turned = g.transpose(g.optional(g.mul(m.second, m.right)), perm=[0, 2, 1])
-    one, two = g.optional(g.mul(m.first, m.left)), g.any_of(m.turned, m.second)
-    cold = g.optional(g.mul(g.matmul(one, g.optional(g.mul(two, m.right))), m.scale))
-    return g.optional(g.add(cold, m.bias))
+    one, two = g.optional(g.mul(m.first, m.left)), g.optional(g.mul(g.any_of(m.turned, m.second), m.right))
+    return g.optional(g.add(g.optional(g.mul(g.matmul(one, two), m.scale)), m.bias))
 
 
 def soft_of(g: Graph, m: Merged, x: Tensor) -> Tensor:
