@@ -6,7 +6,7 @@ What a block is, its first line says:
     ```python                        runs, in one scope for the page
     ```sh                            one command a line; `# exit code 1` behind one that does not end with 0
     ```text                          lines that the block above printed
-    ```toml                          is read
+    ```toml                          is read; with a title, a file of that name
 
 Commands of surgeon run in this process.  The repository's models are there as `models/`, and files of the page can be
 imported.
@@ -82,7 +82,7 @@ def _run(page: Path) -> int:
             lost = missing(block.text, printed)
             if lost:
                 raise PageError(f"{at}: not printed:\n" + "\n".join(lost) + f"\nbut:\n{printed}")
-        elif block.language == "python" and (title := TITLE.search(block.info)):
+        elif block.language in ("python", "toml") and (title := TITLE.search(block.info)):
             Path(title[1]).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             printed = _printed(block, at, scope)
