@@ -17,6 +17,8 @@ class Edit(ABC):
         metavar: what stands behind the flag, as in `OLD=NEW`; empty for a flag that takes nothing.
         feeds: whether the edited model is fed with what the original is ("kept"), with inner tensors of it ("inner"),
             or with something that the original's inputs are made of ("made").
+        jumps: whether its answer jumps where what it reads moves by a rounding, as the index of a largest number does;
+            such an edit is held against the model that it is made to alone, apart from those before and behind it.
 
     Examples:
         >>> import surgeon
@@ -28,6 +30,7 @@ class Edit(ABC):
     flag: ClassVar[str]
     metavar: ClassVar[str]
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "kept"
+    jumps: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

@@ -58,6 +58,7 @@ class AppendNms(Edit):
     most: int = 100
     agnostic: bool = False
     flag = "append-nms"
+    jumps = True
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,iou=0.45,least=0.25,most=100,agnostic]"
 
     def __post_init__(self) -> None:

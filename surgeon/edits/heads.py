@@ -102,6 +102,7 @@ class AppendArgMax(_OfScores):
     """
 
     flag = "append-argmax"
+    jumps = True
     metavar = "OUTPUT[,axis=-1,keep]"
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -186,6 +187,7 @@ class AppendTopK(_OfScores):
 
     k: int = 5
     flag = "append-topk"
+    jumps = True
     metavar = "OUTPUT[,k=5,axis=-1,keep]"
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"k": int, "axis": int, "keep": flag_of}
 
