@@ -149,11 +149,10 @@ class _Run:
 
     def _apply(self, model: Model, edits: Sequence[Edit]) -> ModelDraft:
         draft = ModelDraft(model)
-        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
         for item in edits:
             self.report.edits.append(Done(item, tuple(item.apply(draft))))
             draft.changed()
-        draft.index  # noqa: B018  # nor is one made
+        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
         return draft
 
     def _between(self, draft: ModelDraft, patch: Patch, source: Written, stack: ExitStack) -> Written:

@@ -156,6 +156,14 @@ def test_a_wrong_edit_fails_its_check(branching):
     assert "Neg at 'relu' is no node of the original" in caught.value.report.other
 
 
+def test_a_node_without_outputs_is_told_as_any_other(branching):
+    branching.graph.node.add(op_type="Log", domain="custom", input=["h"])
+    branching.opset_import.add(domain="custom", version=1)
+    made, report = surgeon.edit(branching, Rename("h", "inner"))
+    assert report.outcome == "proved"
+    assert made.graph.node[3].input == ["inner"]
+
+
 def test_a_graph_comes_back_as_a_graph(branching):
     made, report = surgeon.edit(gs.import_onnx(branching), Rename("x", "pixels"))
     assert isinstance(made, gs.Graph)
