@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from surgeon.comparing import compare as compare
     from surgeon.diagnosis.limits import NodeFacts as NodeFacts
     from surgeon.drawing.draw import draw as draw
+    from surgeon.editing.merging import merge as merge
     from surgeon.editing.result import EditReport as EditReport
     from surgeon.editing.run import edit as edit
     from surgeon.editing.splitting import SplitReport as SplitReport
@@ -78,6 +79,7 @@ _HOMES = {
     "checking.check": ("check",),
     "diagnosis.limits": ("NodeFacts",),
     "drawing.draw": ("draw",),
+    "editing.merging": ("merge",),
     "editing.result": ("EditReport",),
     "editing.run": ("edit",),
     "editing.splitting": ("SplitReport", "split"),

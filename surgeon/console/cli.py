@@ -197,6 +197,7 @@ _ELSEWHERE = (
     "extract",
     "insert",
     "learn",
+    "merge",
     "new",
     "prepend",
     "record",

@@ -130,32 +130,52 @@ def run_edits(
     """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
     from surgeon.editing.run import edit as run
 
-    if report_path is not None:
-        require_report_path(report_path, source, output)
+    tell(
+        lambda: run(source, edits, output=output, **settings),
+        lambda report: print_edits(report, sys.stdout, diff),
+        (source, output),
+        report_path,
+        quiet,
+    )
 
-    def show(report: "EditReport") -> None:
+
+def tell(
+    run: Callable[[], tuple[Any, Any]],
+    show: Callable[[Any], None],
+    files: Sequence[str],
+    report_path: str | None,
+    quiet: bool,
+) -> None:
+    """Run what gives a report, show that and write it, also where a check failed.  Raises as what is run.
+
+    files: the models that are read, and what is written last.
+    """
+    for source in files[:-1] if report_path is not None else ():
+        require_report_path(report_path or "", source, files[-1])
+
+    def tell_of(report: Any) -> None:
         if report_path is not None:
             write_report(report.to_dict(), report_path)
         if not quiet:
-            if diff:
-                click.echo("\n".join(changed_lines(report)), file=sys.stdout)
-            print_edits(report, sys.stdout)
+            show(report)
 
     try:
         with progress(quiet):
-            _, report = run(source, edits, output=output, **settings)
+            _, report = run()
     except CheckFailed as error:
-        show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
+        tell_of(error.report)
         raise
-    show(report)
+    tell_of(report)
     if quiet and report.outcome == "unproved" and report.check is not None:
         click.echo(clean(f"UNPROVED: {report.check.reason}"), err=True)
 
 
-def print_edits(report: "EditReport", stream: TextIO) -> None:
-    """Print what edits did, the outcome, and what was written."""
+def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
+    """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
     from rich.text import Text
 
+    if diff:
+        click.echo("\n".join(changed_lines(report)), file=stream)
     console = console_for(stream)
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:

@@ -7,10 +7,9 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.edit_command import check_words, tell
 from surgeon.console.guard import reading, writing
-from surgeon.console.progress import progress
-from surgeon.console.report_file import require_report_path, write_report
-from surgeon.errors import CheckFailed, UsageError
+from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from surgeon.editing.splitting import SplitReport
@@ -41,34 +40,22 @@ def split(
     from surgeon.editing.edit import names
     from surgeon.editing.splitting import split as run
 
-    if report_path is not None:
-        require_report_path(report_path, source, output)
     cuts = names(at, "NAME,...") if at is not None else ()
     if bool(cuts) == (settings["parts"] is not None):
         raise UsageError("Say where to cut, with --at or with --parts.")
 
-    def show(report: "SplitReport") -> None:
-        if report_path is not None:
-            write_report(report.to_dict(), report_path)
-        if not quiet:
-            print_split(report, sys.stdout)
-
-    try:
-        with progress(quiet):
-            _, report = run(source, output, at=cuts, **settings)
-    except CheckFailed as error:
-        show(error.report)  # type: ignore[arg-type]  # errors stands below the report and cannot name its type
-        raise
-    show(report)
-    if quiet and report.outcome == "unproved" and report.check is not None:
-        click.echo(clean(f"UNPROVED: {report.check.reason}"), err=True)
+    tell(
+        lambda: run(source, output, at=cuts, **settings),
+        lambda report: print_split(report, sys.stdout),
+        (source, output),
+        report_path,
+        quiet,
+    )
 
 
 def print_split(report: "SplitReport", stream: TextIO) -> None:
     """Print the parts, the outcome, and what was written."""
     from rich.text import Text
-
-    from surgeon.console.edit_command import check_words
 
     console = console_for(stream)
 

@@ -13,10 +13,10 @@ def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
 
     Names that the original has stay known to the draft's claim.  The caller sees to it that no two tensors share one.
     """
-    _rename_in(draft.graph, names)
+    rename_in(draft.graph, names)
     for info in draft.skeleton.training_info:
         for graph in (info.initialization, info.algorithm):
-            _rename_in(graph, names)
+            rename_in(graph, names)
         for binding in (*info.initialization_binding, *info.update_binding):
             binding.key, binding.value = (names.get(name, name) for name in (binding.key, binding.value))
     known = draft.claim.tensors
@@ -47,10 +47,11 @@ def rename_nodes(node: NodeProto, names: Mapping[str, str]) -> None:
             if name in names:
                 held[place] = names[name]
     for graph in graphs_of(node):
-        _rename_in(graph, names)
+        rename_in(graph, names)
 
 
-def _rename_in(graph: GraphProto, names: Mapping[str, str]) -> None:
+def rename_in(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """The same in a graph and its bodies alone."""
     for values in (graph.input, graph.output, graph.value_info, graph.initializer):
         for value in values:
             if value.name in names:

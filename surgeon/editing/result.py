@@ -2,12 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from onnx import ModelProto
 
-from surgeon.editing.edit import Edit
 from surgeon.verdicts.result import CheckResult
+
+
+class Asked(Protocol):
+    """What was asked for: an edit, or another value that a change of a whole model is told by."""
+
+    flag: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +28,7 @@ class Done:
         said: what was changed, a sentence each; none where the model was so already.
     """
 
-    edit: Edit
+    edit: Asked
     said: Sequence[str]
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,10 +9,12 @@ import onnx
 
 from surgeon.errors import ModelFileError
 from surgeon.file import external
+from surgeon.file.copying import same_content
 from surgeon.file.difference import difference
 from surgeon.file.gathering import gathered
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
+from surgeon.file.paths import local
 from surgeon.file.payloads import KEY, Payload, marked
 from surgeon.file.wire import Buffer
 
@@ -54,11 +56,12 @@ class Editable(Model):
         """The source, or the model that was adopted with this payload."""
         return self._owners.get(id(payload), self.source)
 
-    def adopt(self, other: Model) -> onnx.ModelProto:
+    def adopt(self, other: Model, out: Path | None = None) -> onnx.ModelProto:
         """A copy of another model's skeleton, any part of which may be put into this one: its data come along.
 
-        The other model must stay open as long as this one.  Its data files get other locations where two of one name
-        would meet.  Raises ModelFileError where it came from memory, but its data lie in files.
+        The other model must stay open as long as this one.  Data files of either get other locations where two of one
+        name would meet, or one would meet another file beside `out`, where this is to be written.  Raises
+        ModelFileError where the other came from memory, but its data lie in files.
         """
         copy, first = onnx.ModelProto(), len(self._payloads)
         copy.CopyFrom(other.skeleton)
@@ -68,8 +71,11 @@ class Editable(Model):
             for tensor in marked(copy):
                 entry = next(entry for entry in tensor.external_data if entry.key == KEY)
                 entry.value = str(int(entry.value) + first)
-        if other.external_tensors:
-            self._bring(copy, other)
+        taken: dict[str, Path | None] = {}
+        for skeleton, model in ((self.skeleton, self.source), (copy, other)):
+            if model.external_tensors:
+                self._bring(skeleton, model, taken, out)
+        self._store = external.Store(None if self.path is None else self.path.parent, self.files)
         return copy
 
     def patch(self, out: Path | None = None, *, whole: bool = True) -> Patch:
@@ -83,28 +89,27 @@ class Editable(Model):
         patch.fresh, patch.files = fresh, self.files
         return patch
 
-    def _bring(self, copy: onnx.ModelProto, other: Model) -> None:
-        """Note where the data files of an adopted model lie, and what they are called from now on."""
-        if other.path is None:
+    def _bring(
+        self, skeleton: onnx.ModelProto, model: Model, taken: dict[str, Path | None], out: Path | None
+    ) -> None:
+        """Note where the data files of a model lie, and give them other locations where those are taken."""
+        if model.path is None and model is not self.source:
             raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
-        taken: dict[str, Path | None] = {os.path.normpath(location): path for location, path in self.files.items()}
-        for tensor in self.find_external():
-            location = external.extent_of(tensor).location
-            if location not in self.files:
-                home = None if self.path is None else external.resolve(self.path.parent, location)
-                taken[os.path.normpath(location)] = home
         named: dict[str, str] = {}
-        for tensor in external.tensors_of(copy):
+        for tensor in external.tensors_of(skeleton):
             if tensor.data_location != external.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data):
                 continue
             location = external.extent_of(tensor).location
             if location not in named:
-                path = external.resolve(other.path.parent, location)
-                named[location] = next(name for name in _names(location) if _is_free(name, path, taken))
-                taken[os.path.normpath(named[location])] = self.files[named[location]] = path
+                path = None if model.path is None else external.resolve(model.path.parent, location)
+                beside = None if out is None or path is None else out.parent
+                named[location] = next(name for name in _names(location) if _is_free(name, path, taken, beside))
+                taken[os.path.normpath(named[location])] = path
+                if path is not None and (model is not self.source or named[location] != location):
+                    self.files[named[location]] = path
             entry = next(entry for entry in tensor.external_data if entry.key == "location")
-            entry.value = named[location]
-        self._store = external.Store(None if self.path is None else self.path.parent, self.files)
+            if entry.value != named[location]:
+                entry.value = named[location]
 
 
 def _names(location: str) -> Iterator[str]:
@@ -114,7 +119,17 @@ def _names(location: str) -> Iterator[str]:
     yield from (str(path.with_name(f"{path.stem}_{number}{path.suffix}")) for number in count(2))
 
 
-def _is_free(name: str, path: Path, taken: Mapping[str, Path | None]) -> bool:
-    """Whether a file may have this location: nothing else has it."""
-    found = taken.get(os.path.normpath(name), path)
-    return found is not None and (found == path or (found.exists() and path.exists() and os.path.samefile(found, path)))
+def _is_free(name: str, path: Path | None, taken: Mapping[str, Path | None], folder: Path | None) -> bool:
+    """Whether a data file may have this location: nothing else has it, nor lies there in the folder it is to be in."""
+    place = os.path.normpath(name)
+    if place in taken and not _is_same(path, taken[place]):
+        return False
+    there = None if folder is None else folder / local(name)
+    return there is None or not there.exists() or _is_same(path, there)
+
+
+def _is_same(path: Path | None, other: Path | None) -> bool:
+    """Whether two data files are one, or one is a copy of the other."""
+    if path is None or other is None or not path.is_file() or not other.is_file():
+        return path == other
+    return os.path.samefile(path, other) or same_content(path, other)

@@ -1,0 +1,67 @@
+"""The command `surgeon merge`: two models made one."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.console.edit_command import common, print_edits, tell
+from surgeon.console.guard import reading, writing
+from surgeon.errors import UsageError
+
+if TYPE_CHECKING:
+    from surgeon.models.options import CheckOptions
+
+
+@click.command(short_help="Make two models one.")
+@click.argument("source", metavar="A")
+@click.argument("second", metavar="B")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--connect",
+    multiple=True,
+    metavar="OUTPUT=INPUT,...",
+    help="An output of A that feeds an input of B, or an input that both are to have; repeatable.  [default: outputs "
+    "and inputs of one name]",
+)
+@click.option("--prefix", metavar="A,B", help="What to put in front of all names of A and of B; either may be empty.")
+@common
+@writing("model", "none", layers=False)
+@reading
+def merge(
+    source: str,
+    second: str,
+    output: str,
+    connect: Sequence[str],
+    prefix: str | None,
+    report_path: str | None,
+    quiet: bool,
+    diff: bool,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Write to OUT one model that computes what A does, and B with what A gives.
+
+    It is held against A and B, run one after the other under ONNX Runtime.
+    Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
+    """
+    from surgeon.editing.edit import names, pair
+    from surgeon.editing.merging import merge as run
+
+    pairs: dict[str, list[str]] = {}
+    for text in connect:
+        for part in names(text, "OUTPUT=INPUT,..."):
+            end, start = pair(part, "OUTPUT=INPUT,...")
+            pairs.setdefault(end, []).append(start)
+    sides = (prefix or ",").split(",")
+    if len(sides) != 2:
+        raise UsageError(f"{prefix!r} is not of the form A,B: two prefixes, either of which may be empty.")
+    both = (sides[0], sides[1])
+    tell(
+        lambda: run(source, second, connect=pairs or None, prefix=both, output=output, options=options, **settings),
+        lambda report: print_edits(report, sys.stdout, diff),
+        (source, second, output),
+        report_path,
+        quiet,
+    )

@@ -1,0 +1,309 @@
+"""Two models made one: what the first gives, the second is fed with."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import onnx
+
+from surgeon.editing.chained import ChainLink, check_chain
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.joining import Joined, join
+from surgeon.editing.result import Done, EditReport
+from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.file.beside import written_beside
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
+from surgeon.file.save import DataMode, Written, save
+from surgeon.listing import first_of
+from surgeon.models.options import CheckOptions
+from surgeon.models.whole_model import invalidity
+from surgeon.ops.schemas import schema
+from surgeon.ops.walking import imports_of, key_of, nodes_of
+from surgeon.upgrading.upgrade import plan
+from surgeon.verdicts.result import Outcome
+
+MERGE_CHECKS = ("model", "none")
+NAMED = 4  # in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """What a merge was asked for.
+
+    Attributes:
+        first: the model that feeds the other, by its path; empty for one in memory.
+        second: the model that is fed, likewise.
+        connect: by input of the second, the output or input of the first that feeds it.
+        prefix: what stands in front of every name of each.
+    """
+
+    first: str
+    second: str
+    connect: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, str] = ("", "")
+    flag: ClassVar[str] = "merge"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "connect": dict(self.connect),
+            "prefix": list(self.prefix),
+        }
+
+
+def merge(
+    first: str | os.PathLike[str] | onnx.ModelProto,
+    second: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    connect: Mapping[str, str | Sequence[str]] | None = None,
+    prefix: tuple[str, str] = ("", ""),
+    output: str | os.PathLike[str] | None = None,
+    check: Literal["model", "none"] = "model",
+    require_proof: bool = False,
+    dry_run: bool = False,
+    external_data: DataMode = "auto",
+    force: bool = False,
+    options: CheckOptions | None = None,
+) -> tuple[Any, EditReport]:
+    """Make two models one, and prove that it answers as the two do, one after the other.
+
+    Outputs of the first that feed the second are outputs no longer.  Names, sizes and local functions that both have
+    stay apart: those of the second get a number behind them.  The lower opset is raised where no node changes what it
+    means.  Weights are copied from file to file; data files of both come along.
+
+    Args:
+        first: the model that gives, as a path or a ModelProto.
+        second: the model that takes, likewise.
+        connect: by output of the first, the input of the second that it feeds, or several; by input of the first, that
+            of the second that is to be the same.  None connects outputs and inputs of one name.
+        prefix: what to put in front of every name of the first, and of the second.
+        output: the path to write, where one of them is a path.
+        check: "model" runs the two one after the other, and what they were made into; "none" runs nothing.
+        require_proof: treat a result that cannot be proved as a failed one.
+        dry_run: say what would be done, write nothing.
+        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        force: overwrite a data file of other content.
+        options: seeds, sizes, tolerances and limits of the check.
+
+    Returns:
+        The path written, or a ModelProto where both were, and an EditReport.
+
+    Raises:
+        UsageError: an output or input is not there, or what is to be connected does not fit.
+        GraphError: a node would change its meaning at the opset of the other model.
+        CheckFailed: the model answers otherwise than the two; nothing is written.
+
+    Examples:
+        >>> import surgeon
+        >>> parts, _ = surgeon.split("models/tiny_distilbert.onnx", "parts", at=["gelu"])
+        >>> _, report = surgeon.merge(*parts, output="whole.onnx")
+        >>> report.outcome
+        'proved'
+    """
+    asked = options or CheckOptions()
+    _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
+    started = time.perf_counter()
+    report = EditReport(_label(first), str(output or ""), by_structure=False, other="it is made of two models")
+    run = _Merge(report, check, require_proof, external_data, force, asked)
+    try:
+        with ExitStack() as stack:
+            made = run.go(stack, _written(first), _written(second), connect, prefix, output, dry_run)
+    finally:
+        report.seconds = time.perf_counter() - started
+    return made, report
+
+
+def _refuse_misuse(
+    first: Any,
+    second: Any,
+    output: str | os.PathLike[str] | None,
+    check: str,
+    require_proof: bool,
+    dry_run: bool,
+    prefix: Sequence[str],
+    options: CheckOptions,
+) -> None:
+    options.require()
+    if check not in MERGE_CHECKS:
+        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(MERGE_CHECKS)}.")
+    if require_proof and check == "none":
+        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+    if len(prefix) != 2:
+        raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
+    in_memory = isinstance(first, onnx.ModelProto) and isinstance(second, onnx.ModelProto)
+    if in_memory and output is not None:
+        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass paths.")
+    if output is None and not in_memory and not dry_run:
+        raise UsageError("Say where to write the model: output='out.onnx'.")
+
+
+@dataclass(slots=True)
+class _Merge:
+    """One merge of two models."""
+
+    report: EditReport
+    check: str
+    require_proof: bool
+    data: DataMode
+    force: bool
+    options: CheckOptions
+
+    def go(
+        self,
+        stack: ExitStack,
+        first: Written,
+        second: Written,
+        connect: Mapping[str, str | Sequence[str]] | None,
+        prefix: tuple[str, str],
+        output: str | os.PathLike[str] | None,
+        dry_run: bool,
+    ) -> Any:
+        """Join the two, and write what comes of it."""
+        models = [stack.enter_context(Model.open(source)) for source in (first, second)]
+        by_input = _connected(models, connect)
+        raised, said = _raise_opsets(models, stack, output)
+        draft = ModelDraft(raised[0])
+        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
+        ModelDraft(raised[1]).index  # noqa: B018
+        beside = None if output is None else Path(os.path.abspath(output))
+        joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
+        draft.index  # noqa: B018  # nor is one made
+        told = (f"{source!r} feeds {name!r}" for name, source in by_input.items())
+        asked = Merging(_label(first), _label(second), by_input, prefix)
+        self.report.edits.append(Done(asked, (*told, *said, *joined.said)))
+        self.report.skeletons = models[0].skeleton, draft.skeleton
+        self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
+        patch = draft.patch()
+        links = _links(models, (first, second), joined)
+        if dry_run:
+            for model in models:
+                model.check_data()
+            return None
+        if output is None:
+            made = patch.to_proto()
+            self._look(draft, models, made, links)
+            return made
+        return self._save(draft, patch, models, links, Path(os.fspath(output)))
+
+    def _save(
+        self, draft: ModelDraft, patch: Patch, models: Sequence[Model], links: Sequence[ChainLink], output: Path
+    ) -> Path:
+        def look(path: Path) -> None:
+            models[1].check_unchanged()
+            self._look(draft, models, path, links)
+
+        save(draft.source, patch, output, external_data=self.data, force=self.force, check=look)
+        self.report.written = True
+        return output
+
+    def _look(self, draft: ModelDraft, models: Sequence[Model], made: Written, links: Sequence[ChainLink]) -> None:
+        """Hold what was made against the two, one after the other; raises where it answers otherwise."""
+        complaint = invalidity(draft.source, made)
+        if complaint is not None:
+            raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
+        if self.check == "none":
+            return
+        for model in models:
+            model.check_data(sums=True)
+        self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
+        reason = found.reason.rstrip(".")
+        if found.outcome is Outcome.FAILED:
+            raise CheckFailed(f"The merged model differs from the two: {reason}; nothing was written.", self.report)
+        if found.outcome is Outcome.UNPROVED and self.require_proof:
+            raise CheckFailed(f"The merged model is not proved: {reason}; nothing was written.", self.report)
+
+
+def _told(reason: str) -> str:
+    """A reason that speaks of the merged model as of the original."""
+    return reason.replace("The original", "The merged model").replace("the original", "the merged model")
+
+
+def _written(source: str | os.PathLike[str] | onnx.ModelProto) -> Written:
+    return source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
+
+
+def _label(source: str | os.PathLike[str] | onnx.ModelProto) -> str:
+    return "" if isinstance(source, onnx.ModelProto) else str(source)
+
+
+def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str]] | None) -> dict[str, str]:
+    """By input of the second model, the output of the first that feeds it.
+
+    Raises UsageError where nothing is connected, or an input twice.
+    """
+    ends, starts = [value.name for value in models[0].skeleton.graph.output], ModelDraft(models[1]).inputs
+    names = [value.name for value in starts]
+    pairs = [(name, name) for name in names if name in ends] if connect is None else []
+    for source, fed in (connect or {}).items():
+        pairs += [(name, source) for name in ([fed] if isinstance(fed, str) else fed)]
+    if not pairs:
+        raise UsageError(
+            f"No output of the first model ({first_of(ends, NAMED)}) has the name of an input of the second "
+            f"({first_of(names, NAMED)}); say what to connect, as in boxes=images."
+        )
+    twice = next((name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"The input {twice!r} of the second model is connected twice; one output can feed it.")
+    return dict(pairs)
+
+
+def _raise_opsets(
+    models: Sequence[Model], stack: ExitStack, output: str | os.PathLike[str] | None
+) -> tuple[list[Model], list[str]]:
+    """Both models at the higher opset of the two; raises GraphError where a node would change its meaning."""
+    imports = [imports_of(model.skeleton.opset_import) for model in models]
+    for domain in imports[0].keys() & imports[1].keys() - {""}:
+        _require_alike(models, domain, imports[0][domain], imports[1][domain])
+    found, said = list(models), []
+    opset = max((known[""] for known in imports if "" in known), default=0)
+    for place, model in enumerate(models):
+        if imports[place].get("", opset) < opset:
+            label = str(model.path or "the model")
+            _, patch = plan(model, opset, label, "")
+            raised: Written
+            if model.path is None:
+                raised = patch.to_proto()
+            else:
+                beside = None if output is None else Path(os.fspath(output))
+                raised = stack.enter_context(written_beside(model, patch, beside))
+            found[place] = stack.enter_context(Model.open(raised))
+            which = ("first", "second")[place]
+            said.append(f"the {which} model is raised from opset {imports[place]['']} to {opset}")
+    return found, said
+
+
+def _require_alike(models: Sequence[Model], domain: str, first: int, second: int) -> None:
+    """Raise GraphError where ops of a domain that both models have may mean other things in its two versions."""
+    if first == second:
+        return
+    lower = models[0] if first < second else models[1]
+    functions = {key_of(function)[:2] for function in lower.skeleton.functions}
+    changed = []
+    for node in nodes_of(lower.skeleton):
+        if node.domain == domain and (domain, node.op_type) not in functions:
+            versions = [schema(domain, node.op_type, version) for version in (first, second)]
+            since = {None if version is None else version.since_version for version in versions}
+            if len(since) > 1 or None in since:
+                changed.append(f"{node.op_type} at {node.name or node.output[0]!r}")
+    if changed:
+        raise GraphError(
+            f"The models import {domain} in the versions {first} and {second}, and nothing tells that "
+            f"{first_of(changed, NAMED)} means the same in both; export them with one version."
+        )
+
+
+def _links(models: Sequence[Model], sources: Sequence[Written], joined: Joined) -> list[ChainLink]:
+    """The two models as they were, their inputs and outputs by the names of the merged one."""
+    links = []
+    for place, new in enumerate((joined.first, joined.second)):
+        graph = models[place].skeleton.graph
+        ends = [{value.name: new.get(value.name, value.name) for value in side} for side in (graph.input, graph.output)]
+        links.append(ChainLink(f"the {('first', 'second')[place]} model", sources[place], *ends))
+    return links
