@@ -9,7 +9,7 @@ from onnx import ModelProto
 from surgeon.verdicts.result import CheckResult
 
 
-class Asked(Protocol):
+class Wanted(Protocol):
     """What was asked for: an edit, or another value that a change of a whole model is told by."""
 
     flag: ClassVar[str]
@@ -28,7 +28,7 @@ class Done:
         said: what was changed, a sentence each; none where the model was so already.
     """
 
-    edit: Asked
+    edit: Wanted
     said: Sequence[str]
 
     def to_dict(self) -> dict[str, Any]:
