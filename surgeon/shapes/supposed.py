@@ -1,0 +1,128 @@
+"""Shapes of a model in which some nodes read other tensors than the file has them read: what would follow from it."""
+
+from collections.abc import Iterable
+
+from surgeon.indexing.index import Index
+from surgeon.indexing.origin import Origin, as_in_file
+from surgeon.indexing.scope import Node, Scope
+from surgeon.shapes.dtypes import Dtypes
+from surgeon.shapes.facts import Draft, Facts, Values
+from surgeon.shapes.shapes import Shapes
+from surgeon.shapes.stated import Stated
+
+Place = tuple[Scope, str]
+
+
+class Supposed(Shapes):
+    """Facts and values under suppositions: `suppose` has a node read a tensor that there is not yet.
+
+    What the file states of a tensor that hangs on a supposition is not believed, but for its dtype.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._supposed = _SupposedOrigin(index)
+        super().__init__(self._supposed)
+        self._doubted = self._stated = _Doubted(self.origin)
+        self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
+        self.index = index
+        self._escapes: dict[Place, list[Node]] = {}  # nodes whose bodies give a tensor
+        self._owned: dict[Node, list[Scope]] = {}
+        for scope in index.scopes:
+            if scope.owner is not None:
+                self._owned.setdefault(scope.owner, []).append(scope)
+                for value in scope.proto.output:
+                    home = scope.home(value.name)
+                    if home is not None:
+                        self._escapes.setdefault((home, value.name), []).append(scope.owner)
+
+    def suppose(self, node: Node, position: int, name: str, facts: Facts, value: Values | None) -> None:
+        """Let a node read a new tensor of the main graph, of these facts, at a position."""
+        main = self._supposed.add(name)
+        self._facts[main, name], self._values[main, name] = facts, value
+        given = list(self.origin.inputs(node))
+        given += [""] * (position + 1 - len(given))
+        given[position] = name
+        self._supposed.given[node] = tuple(given)
+        self.doubt((node.scope, output) for output in node.outputs if output)
+
+    def restore(self, node: Node) -> None:
+        """Let a node read what the file has it read."""
+        if self._supposed.given.pop(node, None) is not None:
+            self.doubt((node.scope, output) for output in node.outputs if output)
+
+    def doubt(self, places: Iterable[Place]) -> set[Place]:
+        """Forget tensors of the index's scopes and all that follows from them; returns these."""
+        waiting, seen = list(places), set[Place]()
+        while waiting:
+            scope, name = waiting.pop()
+            if (scope, name) in seen:
+                continue
+            seen.add((scope, name))
+            for node in [*scope.readers(name), *self._escapes.get((scope, name), ())]:
+                waiting += [(node.scope, output) for output in node.outputs if output]
+                waiting += [(body, given) for body in self._owned.get(node, ()) for given in body.inputs]
+                self._insides.pop(node, None)
+        for scope, name in seen:
+            home = self.origin.scope(scope)
+            self._facts.pop((home, name), None)
+            self._values.pop((home, name), None)
+            self._doubted.doubted.add((id(home.proto), name))
+        return seen
+
+    def function(self, call: Node) -> Scope | None:
+        """The local function that a node calls."""
+        return self._called(call)
+
+    def bodies(self, node: Node) -> list[Scope]:
+        """The bodies of a node, as the index has them."""
+        return self._owned.get(node, [])
+
+
+class _Doubted(Stated):
+    """What a file states, but for the shapes of some tensors."""
+
+    def __init__(self, origin: Origin) -> None:
+        super().__init__(origin)
+        self.doubted: set[tuple[int, str]] = set()
+
+    def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
+        """As of `Stated`; of a tensor that is doubted the dtype alone."""
+        found = super().draft(home, name)
+        if (id(home.proto), name) not in self.doubted:
+            return found
+        return Draft(found[0].dtype, None), None
+
+
+class _SupposedOrigin(Origin):
+    """A source some of whose nodes read other tensors."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index)
+        self.given: dict[Node, tuple[str, ...]] = {}
+
+    def add(self, name: str) -> Scope:
+        """Have the main graph make a tensor."""
+        main = self.scope(self.index.main)
+        assert isinstance(main, _SupposedScope)
+        main.supposed.add(name)
+        return main
+
+    def inputs(self, node: Node) -> tuple[str, ...]:
+        """What a node reads under the suppositions."""
+        return self.given[node] if node in self.given else super().inputs(node)
+
+    def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
+        made = _SupposedScope.beside(scope, parent)
+        made.supposed = set()
+        return as_in_file(scope, made)
+
+
+class _SupposedScope(Scope):
+    """A copy of a scope with tensors that nothing makes yet."""
+
+    supposed: set[str]
+
+    def defines(self, name: str) -> bool:
+        return super().defines(name) or name in self.supposed
+
+
