@@ -19,7 +19,7 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 REGISTRIES = {
     *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
     *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
-    *("shapes.selecting", "shapes.values", "opsets.lossless"),
+    *("shapes.selecting", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands", "freeing.mixing"),
 }
 BUILT = "nodes that it writes"
 RULE = "how shapes, sizes or values go through these, as in a registry"
@@ -30,6 +30,7 @@ FORMAT = "how exporters and files write things down"
 # Elsewhere, exactly these.
 LISTED = {
     "drawing.content": (SAID, "Cast"),
+    "edits.retype": (BUILT, "Cast"),
     "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),
     "indexing.constants": (RULE, "ConstantOfShape"),
@@ -46,9 +47,11 @@ LISTED = {
     "sites.constraints": (RULE, "Add Concat Expand Gather Min Mul Range Reshape RotaryEmbedding"),
     "rules.bodies": (BUILT, "CastLike"),
     "rules.expansion": (BUILT, "CastLike Identity"),
-    "edit.fragment": (BUILT, "CastLike Identity"),
-    "edit.placing": (BUILT, "Shape"),
-    "edit.splice": (BUILT, "CastLike Identity"),
+    "splicing.fragment": (BUILT, "CastLike Identity"),
+    "splicing.placing": (BUILT, "Shape"),
+    "splicing.splice": (BUILT, "CastLike Identity"),
+    "freeing.demands": (FORMAT, "Concat"),
+    "freeing.writing": (BUILT, "Add Cast Concat Div Expand Gather Max Min Mul Range Reshape Shape Squeeze"),
     "ruleproof.instances": (BUILT, "Abs"),
     "ruleproof.opsets": (BUILT, "Identity"),
     "ruleproof.unifying": (RULE, "Concat MatMul Slice Split Transpose Unsqueeze"),

@@ -52,6 +52,11 @@ class Edit(ABC):
     def spelling(self) -> str:
         """What `parse` reads it from."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is held against the model before it by itself: its answer jumps, or it claims more than others."""
+        return self.jumps
+
     @abstractmethod
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Change a draft, and its claim where names, inputs or outputs are others now.

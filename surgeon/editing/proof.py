@@ -11,6 +11,7 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.editing.draft import ModelClaim, ModelDraft
+from surgeon.editing.stacking import beyond
 from surgeon.file.save import Written
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import InputSet, read_inputs
@@ -59,7 +60,15 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         else:
             refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
             outcome, reason = refusal or verdict.outcome()
-        return concluded(outcome, reason, verdict, trials, started, (rtol, atol))
+        found = concluded(outcome, reason, verdict, trials, started, (rtol, atol))
+        if claim.freed and outcome is Outcome.PROVED:
+            outcome, told, more = beyond(draft, original, edited, away, (rtol, atol), options)
+            worst = {error.name: error for error in found.outputs}
+            worst.update({item.error.name: item.error for item in more if not item.error.ok})
+            reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
+            taken = time.perf_counter() - started
+            found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
+        return found
 
 
 def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:

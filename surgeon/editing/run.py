@@ -212,12 +212,12 @@ class _Run:
 def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
     """Edits in runs whose claims can be told together: nothing is both fed with inner tensors and makes inputs.
 
-    An edit whose answer jumps is a run of its own: beside an edit that rounds otherwise it would be found wrong.
+    An edit that stands alone is a run of its own: one whose answer jumps would be found wrong beside one that rounds.
     """
     stage: list[Edit] = []
     for item in edits:
         mixes = item.feeds != "kept" and any(before.feeds not in ("kept", item.feeds) for before in stage)
-        if stage and (mixes or item.jumps or stage[-1].jumps):
+        if stage and (mixes or item.alone or stage[-1].alone):
             yield stage
             stage = []
         stage.append(item)

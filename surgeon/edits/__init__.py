@@ -5,7 +5,10 @@ An edit of somebody else is a subclass of `Edit`, named by an entry point of the
 
 from surgeon.editing.edit import Edit as Edit
 from surgeon.edits.detections import AppendNms as AppendNms
+from surgeon.edits.dims import Dim as Dim
+from surgeon.edits.dims import RenameDim as RenameDim
 from surgeon.edits.extract import Extract as Extract
+from surgeon.edits.free import Free as Free
 from surgeon.edits.heads import AppendArgMax as AppendArgMax
 from surgeon.edits.heads import AppendSoftmax as AppendSoftmax
 from surgeon.edits.heads import AppendTopK as AppendTopK
@@ -19,3 +22,5 @@ from surgeon.edits.outputs import DropOutput as DropOutput
 from surgeon.edits.pictures import PrependImage as PrependImage
 from surgeon.edits.rename import Rename as Rename
 from surgeon.edits.retype import Retype as Retype
+from surgeon.edits.stating import RaiseOpset as RaiseOpset
+from surgeon.edits.stating import ShapesOf as ShapesOf

@@ -294,6 +294,18 @@ def _listed(sizes: "Sequence[Size | None]") -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
 
+def _labels(walk: Walk, site: NodeView) -> None:
+    """Losses: scores [N, C, ...] and labels [N, ...], which name one of C."""
+    scores, labels = site.shape(0), site.shape(1)
+    if scores is None or labels is None:
+        return
+    if walk.hangs(scores[1:2]) and walk.fixed(site, 1):
+        raise Stuck(site.node, f"picks fixed places of {scores[1]}, which was {walk.old(scores[1])}")
+    held = [(0, axis + (axis > 0), size) for axis, size in enumerate(scores[:1] + scores[2:])]
+    for axis, item in enumerate(held[: len(labels)]):
+        agree(walk, site, [item, (1, axis, labels[axis])], spreads=False)
+
+
 CHECKS: dict[str, Callable[[Walk, NodeView], None]] = {
     **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _channels),
     **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _channels),
@@ -302,6 +314,7 @@ CHECKS: dict[str, Callable[[Walk, NodeView], None]] = {
     **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _beside),
     **dict.fromkeys(("GatherND", "ScatterND"), _by_tuples),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
+    **dict.fromkeys(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), _labels),
     "Concat": _concat,
     "Einsum": _einsum,
     "Expand": _expand,

@@ -188,7 +188,7 @@ def _element(walk: Walk, site: NodeView, position: int, place: int, size: Size) 
     """Write one of the numbers that a node reads anew, where it is the old size."""
     value = site.value(position)
     numbers = None if value is None else value.reshape(-1).tolist()
-    if numbers is not None and 0 <= place < len(numbers) and numbers[place] == walk.old(size):
+    if value is not None and numbers is not None and 0 <= place < len(numbers) and numbers[place] == walk.old(size):
         walk.give_numbers(site, position, [*numbers[:place], size, *numbers[place + 1 :]], scalar=value.ndim == 0)
         raise Back(site.node)
 

@@ -55,7 +55,7 @@ def _mixes(walk: Walk, site: NodeView) -> bool:
         return False  # sizes are made of sizes
     if told.reduces or told.softmax or told.norm is not None or told.picks:
         return _along(walk, site)
-    return not (told.broadcasts or told.keeps or told.retypes or node.op in PLAIN)
+    return not (told.broadcasts or told.keeps or told.retypes)
 
 
 def _is_square(walk: Walk, shape: object) -> bool:
@@ -156,7 +156,15 @@ def _attends(walk: Walk, site: NodeView) -> bool:
     return any(_hangs(walk, site, place, range(1, rank)) for place, rank in ranks)
 
 
+def _never(walk: Walk, site: NodeView) -> bool:
+    """Ops that see each place by itself, and have no record that says so."""
+    return False
+
+
 MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
+    **dict.fromkeys(("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Range"), _never),
+    **dict.fromkeys(("ConstantOfShape", "Cast", "CastLike", "Clip", "DequantizeLinear", "QuantizeLinear"), _never),
+    **dict.fromkeys(("OneHot", "Trilu", "Dropout", "If"), _never),
     **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "QLinearConv"), _behind_first),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "LRN", "DeformConv"), _behind_first),
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization"), _behind_first),
@@ -178,11 +186,3 @@ MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
     "Slice": _slice,
     "Tile": _slice,
 }
-PLAIN = frozenset(
-    {
-        *("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "ConstantOfShape", "Range"),
-        *("Cast", "CastLike", "Clip", "Where", "DequantizeLinear", "QuantizeLinear", "OneHot", "Trilu", "PRelu"),
-        *("Dropout", "If", "BitShift"),
-    }
-)
-"""Those that see each place by itself."""

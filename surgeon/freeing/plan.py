@@ -9,7 +9,7 @@ from surgeon.shapes.symbols import Size
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class SizeList:
     """Sizes as a tensor of integers.  scalar: of no axes, for one.  dtype: of its elements."""
 
     values: tuple[Size, ...]
@@ -18,7 +18,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Repeated:
     """A tensor repeated along an axis, to a shape.  cut: its elements are equal there, and one of them is taken."""
 
     tensor: str
@@ -46,7 +46,7 @@ class Tuples:
     shape: Shape
 
 
-Recipe: TypeAlias = Numbers | Spread | Counted | Tuples
+Recipe: TypeAlias = SizeList | Repeated | Counted | Tuples
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ def readings(given: Shape, target: Sequence[Size], allow_zero: bool, free: Mappi
     if not kept:
         return [now] if len(now) == len(target) and (fits or -1 in target) else []
     alone = {old[axis] for axis in _free(given, free)}
-    if now in kept and any(size == -1 and before[axis] in alone for axis, size in enumerate(target)):  # a -1 that stands for what is free alone, and nothing beside it
+    # A -1 that stands for what is free alone, and nothing beside it, says so itself.
+    if now in kept and any(size == -1 and before[axis] in alone for axis, size in enumerate(target)):
         return [now, *(reading for reading in kept if reading != now)]
     return kept
 

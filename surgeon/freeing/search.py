@@ -3,7 +3,9 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from surgeon.editing.dims import state
 from surgeon.editing.draft import ModelDraft
+from surgeon.editing.freed import Freed
 from surgeon.errors import GraphError
 from surgeon.freeing.checks import check
 from surgeon.freeing.mixing import mixed
@@ -15,19 +17,6 @@ from surgeon.shapes.supposed import Place
 from surgeon.shapes.symbols import symbol
 
 MOST_WALKS, MOST_BETTER = 32, 8  # until one is through, and beyond it to find one that mixes less
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a draft was freed.
-
-    nodes: how many were made to follow.  answers: of each output that follows, the axes that do so alone, with the
-    symbols that are their sizes.  mixed: outputs whose elements hang on more than one place along what is free.
-    """
-
-    nodes: int
-    answers: Mapping[str, Mapping[str, Sequence[int]]]
-    mixed: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +33,42 @@ class _Read:
         return frozenset(value.name for value in main.proto.output if (main, value.name) in self.mixed)
 
 
-def free_sizes(draft: ModelDraft, free: Mapping[str, int]) -> Outcome:
-    """Make all that held the old sizes of a draft follow the symbols that its inputs have in their place.
+def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> tuple[int, Freed]:
+    """Make all that held an old size of a draft follow the symbol that its inputs have in its place.
 
-    free: the old size of each symbol.  Raises GraphError naming the node where that cannot be told.
+    name: the symbol.  feeds: the axes of the inputs that have it.  Returns how many nodes follow, and what is claimed.
+    Raises GraphError naming the node where that cannot be told.
     """
-    index = draft.index
+    index, claim = draft.index, draft.claim
     if index.main.is_unsorted:
-        raise GraphError("The nodes of the model stand in no order; sort them first.")
-    found = _search(index, free)
+        raise GraphError("The nodes of the model stand in no order, so that no size can be freed; sort them first.")
+    found = _search(index, {name: old})
     walk = found.walk
-    answers: dict[str, dict[str, list[int]]] = {}
+    answers: dict[str, int | None] = {}
+    mixed_outputs = []
     for value in draft.graph.output:
-        for axis, size in enumerate(walk.shapes.facts(index.main, value.name).shape or ()):
-            for name in free:
-                if size == symbol(name):
-                    answers.setdefault(value.name, {}).setdefault(name, []).append(axis)
-    sources = {}
-    for value in draft.inputs:
-        for axis, size in enumerate(walk.shapes.facts(index.main, value.name).shape or ()):
-            if not isinstance(size, int) and size == symbol(str(size)):
-                sources.setdefault(str(size), (value.name, axis))
+        axes = [axis for axis, size in enumerate(walk.shapes.shape(index.main, value.name) or ()) if walk.hangs([size])]
+        shape = walk.shapes.shape(index.main, value.name) or ()
+        if value.name in found.answers or len(axes) > 1 or (axes and shape[axes[0]] != symbol(name)):
+            mixed_outputs.append(claim.original(value.name))
+        else:
+            answers[claim.original(value.name)] = axes[0] if axes else None
     _state(draft, walk)
-    nodes = write(draft, walk, sources)
+    nodes = write(draft, walk, _sources(draft, walk))
     draft.changed()
-    return Outcome(nodes, answers, found.answers)
+    told = {claim.original(source): axis for source, axis in feeds.items()}
+    follows = any(axis is not None for axis in answers.values())
+    return nodes, Freed(name, old, told, answers if follows else {}, tuple(mixed_outputs))
+
+
+def _sources(draft: ModelDraft, walk: Walk) -> dict[str, tuple[str, int]]:
+    """For each free size an input, and the axis of it that has the size."""
+    found: dict[str, tuple[str, int]] = {}
+    for value in draft.inputs:
+        for axis, size in enumerate(walk.shapes.shape(walk.index.main, value.name) or ()):
+            if size == symbol(str(size)):
+                found.setdefault(str(size), (value.name, axis))
+    return found
 
 
 def _search(index: Index, free: Mapping[str, int]) -> _Read:
@@ -124,7 +124,7 @@ def _refusal(stuck: Stuck | None, free: Mapping[str, int]) -> GraphError:
     if stuck is None:
         return GraphError(f"There are too many ways to read the graph with {names} free; free fewer sizes at once.")
     node = stuck.node
-    return GraphError(f"With {names} free, {node.op} at {node.label!r} {stuck.why}; export the model with that size free.")
+    return GraphError(f"With {names} free, {node.op} at {node.label!r} {stuck.why}; export the model with it free.")
 
 
 def _state(draft: ModelDraft, walk: Walk) -> None:
@@ -134,11 +134,4 @@ def _state(draft: ModelDraft, walk: Walk) -> None:
         shape = walk.shapes.facts(walk.index.main, value.name).shape
         if not value.type.HasField("tensor_type") or (value.name not in doubted and not walk.hangs(shape or ())):
             continue
-        stated = value.type.tensor_type
-        stated.ClearField("shape")
-        for size in shape or ():
-            dim = stated.shape.dim.add()
-            if isinstance(size, int):
-                dim.dim_value = size
-            elif "?" not in str(size):
-                dim.dim_param = str(size)
+        state(value, walk.shapes.facts(walk.index.main, value.name))

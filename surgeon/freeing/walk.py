@@ -4,10 +4,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from surgeon.freeing.plan import Back, Counted, Given, Numbers, Recipe, Spread, Stuck
+from surgeon.freeing.plan import Back, Counted, Given, Recipe, Repeated, SizeList, Stuck
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.shapes.facts import INT64, Facts, NodeView, Shape, Values, objects
+from surgeon.shapes.facts import INT64, Facts, NodeView, Values, objects
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.supposed import Supposed
 from surgeon.shapes.symbols import Expr, Size, substitute, symbols
@@ -69,20 +69,20 @@ class Walk:
         dtype = site.dtype(position) or INT64
         array = objects(list(values), () if scalar else None)
         facts = Facts(dtype, tuple(array.shape))
-        self.give(site, position, Numbers(tuple(values), scalar, dtype), facts, array)
+        self.give(site, position, SizeList(tuple(values), scalar, dtype), facts, array)
 
     def fixed(self, site: NodeView, position: int) -> bool:
         """Whether what a node reads is fixed in the file, though it may be repeated."""
         name = site.inputs[position]
         given = next((item.recipe for item in self.given.values() if item.name == name), None)
-        name = given.tensor if isinstance(given, Spread) else name
+        name = given.tensor if isinstance(given, Repeated) else name
         return self.shapes.origin.constants.is_constant(site.scope, name)
 
     def spread(self, site: NodeView, position: int, axis: int, size: Size, cut: bool = False) -> None:
         """Repeat what the node reads at a position along an axis; cut: of what it holds there one is enough."""
         shape = site.shape(position) or ()
         made = (*shape[:axis], size, *shape[axis + 1 :])
-        recipe = Spread(site.inputs[position], axis, made, cut)
+        recipe = Repeated(site.inputs[position], axis, made, cut)
         self.give(site, position, recipe, Facts(site.dtype(position), made))
 
     def count(self, site: NodeView, position: int, axis: int, size: Size) -> None:

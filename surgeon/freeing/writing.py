@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
@@ -9,7 +10,7 @@ from onnx import NodeProto, helper, numpy_helper
 from surgeon.editing.draft import ModelDraft, graphs_below
 from surgeon.editing.pruning import keep
 from surgeon.errors import GraphError
-from surgeon.freeing.plan import Counted, Given, Numbers, Tuples
+from surgeon.freeing.plan import Counted, Given, SizeList, Tuples
 from surgeon.freeing.walk import Walk
 from surgeon.ops.walking import nodes_of
 from surgeon.shapes.facts import INT64, Shape
@@ -57,7 +58,7 @@ class SizeWriter:
         listed = [int(value) for value in values]
         return self.stored(np.asarray(listed, np.int64), "_".join(["sizes", *map(str, listed)]))
 
-    def make(self, op: str, inputs: Sequence[str], name: str, **attributes: object) -> str:
+    def make(self, op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
         """A new node in front; returns its output."""
         made = node_of(op, inputs, self.fresh(name), **attributes)
         self.nodes.append(made)
@@ -90,7 +91,8 @@ class SizeWriter:
         found = self.make("Range", [zero, limit, one], "places")
         if len(shape) == 1:
             return found
-        return self.make("Reshape", [found, self.numbers([-1 if at == axis else 1 for at in range(len(shape))])], "places")
+        target = [-1 if at == axis else 1 for at in range(len(shape))]
+        return self.make("Reshape", [found, self.numbers(target)], "places")
 
     def _size(self, size: Size) -> str:
         if isinstance(size, int):
@@ -125,7 +127,7 @@ class SizeWriter:
 
     def _asked(self, name: str) -> str:
         if name not in self.sources:
-            raise GraphError(f"A size that follows from data ({name}) stands beside one that is to be free; free another.")
+            raise GraphError(f"What is to be free meets a size that follows from data ({name}); free another.")
         source, axis = self.sources[name]
         if self.opset >= PARTS_SINCE:
             return self.make("Shape", [source], name, start=axis, end=axis + 1)
@@ -133,7 +135,7 @@ class SizeWriter:
         return self.make("Gather", [whole, self.numbers([axis])], name, axis=0)
 
 
-def node_of(op: str, inputs: Sequence[str], name: str, **attributes: object) -> NodeProto:
+def node_of(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> NodeProto:
     """A node that is called as its output."""
     return helper.make_node(op, list(inputs), [name], name=name, **attributes)
 
@@ -171,10 +173,10 @@ def _written(
 ) -> str:
     """The tensor of one recipe; nodes that hang on the place in the graph go into `front`."""
     recipe = given.recipe
-    if isinstance(recipe, Numbers):
+    if isinstance(recipe, SizeList):
         return _numbers(writer, recipe)
 
-    def add(op: str, inputs: Sequence[str], name: str, **attributes: object) -> str:
+    def add(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
         made = node_of(op, inputs, writer.fresh(name), **attributes)
         front.append(made)
         return str(made.output[0])
@@ -205,7 +207,7 @@ def _tuples(writer: SizeWriter, recipe: Tuples) -> str:
     return writer.make("Concat", parts, "places", axis=len(lead))
 
 
-def _numbers(writer: SizeWriter, recipe: Numbers) -> str:
+def _numbers(writer: SizeWriter, recipe: SizeList) -> str:
     if recipe.scalar:
         name = writer.make("Squeeze", [writer.size(recipe.values[0])], "count")
     elif _whole(recipe.values) and recipe.dtype != INT64:

@@ -58,6 +58,7 @@ class Folding:
     """The constants of one scope, as its nodes are visited in order.
 
     nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
+    of_sizes: tensors that come from sizes.
     """
 
     def __init__(self, index: Index, scope: Scope, most: int) -> None:
@@ -65,7 +66,7 @@ class Folding:
         self.nodes: list[Node] = []
         self.values: dict[str, Array] = {}
         self._made: set[Node] = set()
-        self._sizes: set[str] = set()  # tensors that come from sizes alone
+        self.of_sizes: set[str] = set()
         self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
 
     @classmethod
@@ -102,9 +103,9 @@ class Folding:
         """Take in one node, if its results are fixed and small enough."""
         if node.op not in FOLDABLE or node.op in self._calls:
             return
-        is_size = node.op in SIZES or not self._sizes.isdisjoint(node.inputs)
+        is_size = node.op in SIZES or not self.of_sizes.isdisjoint(node.inputs)
         if is_size:
-            self._sizes.update(node.outputs)
+            self.of_sizes.update(node.outputs)
         found = self._by_shapes(node) if is_size else None
         if found is None and node.op not in SIZES and all(self._is_constant(name) for name in node.inputs if name):
             found = self._computed(node)

@@ -16,11 +16,11 @@ import onnx
 from onnx import helper, numpy_helper
 
 from surgeon.errors import GraphError, Refusal, UsageError
+from surgeon.file.editable import Editable
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
-from surgeon.file.wire import write_varint
-from surgeon.indexing.index import GRAPH_FIELD, Index
+from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions
@@ -28,10 +28,8 @@ from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
 from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
 from surgeon.shapes.indexed import shapes_of
-from surgeon.splicing.write import FUNCTION_IMPORT, INITIALIZER, MODEL_IMPORT, NODE_INPUT
 from surgeon.upgrading.result import Upgrade
 
-IR_VERSION_FIELD, ATTRIBUTE = 1, 5
 NAMED = 3  # nodes named for each op that blocks
 
 
@@ -102,7 +100,18 @@ def require_opset(opset: int) -> None:
 
 def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
     """What to edit in a model, so that it is of an opset; nothing is checked or written.  Raises as `upgrade`."""
-    index = Index(model)
+    draft = Editable(model)
+    done = raise_skeleton(draft, opset, source)
+    done.output = output
+    return done, draft.patch() if done.opset[0] < opset else Patch(model)
+
+
+def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
+    """Raise the opset of a model that may be changed freely.  Raises as `upgrade`.
+
+    source: what to call the model in a refusal.
+    """
+    index = Index(draft)
     index.check()
     old = index.main.opset
     if old is None:
@@ -110,16 +119,14 @@ def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, P
     if opset < old:
         raise UsageError(f"{source} has opset {old}; an upgrade to {opset} would lower it, which is not supported.")
     ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
-    done = Upgrade(source, output, (old, opset), (index.ir_version, ir_version))
-    patch = Patch(index.model)
-    if opset == old:
-        return done, patch
-    judged = _Judgement(index, opset, done)
-    judged.judge()
-    judged.write(patch)
-    if ir_version != index.ir_version:
-        patch.replace((), IR_VERSION_FIELD, index.model.count((), IR_VERSION_FIELD) - 1, [write_varint(ir_version)])
-    return done, patch
+    done = Upgrade(source, "", (old, opset), (index.ir_version, ir_version))
+    if opset > old:
+        judged = _Judgement(index, opset, done)
+        judged.judge()
+        judged.write(draft.skeleton)
+        if ir_version != index.ir_version:
+            draft.skeleton.ir_version = ir_version
+    return done
 
 
 class _Judgement:
@@ -187,37 +194,25 @@ class _Judgement:
         nodes = "one node does" if count == 1 else f"{count} nodes do"
         return f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}. Export the model at that opset."
 
-    def write(self, patch: Patch) -> None:
-        """Turn the judgement into edits of records."""
+    def write(self, skeleton: onnx.ModelProto) -> None:
+        """Turn the judgement into edits of the model that was judged."""
         tensors: dict[tuple[str, str, bytes], onnx.TensorProto] = {}
         names = _Names(self.index)
         for node, change in self.changes:
-            where = (*node.scope.address, (node.scope.node_field, node.slot))
-            present = [item.name for item in node.proto.attribute]
+            proto = node.proto
             for name in change.dropped:
-                patch.delete(where, ATTRIBUTE, present.index(name))
+                del proto.attribute[next(place for place, item in enumerate(proto.attribute) if item.name == name)]
             if change.tensor is not None:
                 key = (change.moved, str(change.tensor.dtype), change.tensor.tobytes())
                 if key not in tensors:
                     tensors[key] = numpy_helper.from_array(change.tensor, names.fresh(change.moved, change.tensor))
-                patch.insert(where, NODE_INPUT, len(node.proto.input), [tensors[key].name.encode()])
-            if change.added:
-                records = [helper.make_attribute(*item).SerializeToString() for item in change.added.items()]
-                patch.insert(where, ATTRIBUTE, len(present), records)
-        if tensors:
-            graph = self.index.model.skeleton.graph
-            records = [tensor.SerializeToString() for tensor in tensors.values()]
-            patch.insert(((GRAPH_FIELD, 0),), INITIALIZER, len(graph.initializer), records)
-        self._write_imports(patch, (), MODEL_IMPORT, self.index.model.skeleton.opset_import)
-        for scope in self.raised:
-            self._write_imports(patch, scope.address, FUNCTION_IMPORT, scope.proto.opset_import)
-
-    def _write_imports(self, patch: Patch, where: Any, number: int, imports: Any) -> None:
-        for position, item in enumerate(imports):
-            if item.domain in DEFAULT_DOMAINS and item.version < self.opset:
-                record = onnx.OperatorSetIdProto.FromString(self.index.model.record(where, number, position))
-                record.version = self.opset
-                patch.replace(where, number, position, [record.SerializeToString()])
+                proto.input.append(tensors[key].name)
+            proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
+        skeleton.graph.initializer.extend(tensors.values())
+        for holder in (skeleton, *(scope.proto for scope in self.raised)):
+            for entry in holder.opset_import:
+                if entry.domain in DEFAULT_DOMAINS and entry.version < self.opset:
+                    entry.version = self.opset
 
 
 class _Names:

@@ -9,7 +9,18 @@ import transformers
 from torch import nn
 
 from tests.architectures import models
-from tests.architectures.models import HEADS, HIDDEN, LENGTH, VOCAB, Architecture, _decoder, _language, _pixels, _sizes, _words
+from tests.architectures.models import (
+    HEADS,
+    HIDDEN,
+    LENGTH,
+    VOCAB,
+    Architecture,
+    _decoder,
+    _language,
+    _pixels,
+    _sizes,
+    _words,
+)
 
 WORDS = ("input_ids", "attention_mask")
 AT = {1: "batch"}

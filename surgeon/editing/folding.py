@@ -1,0 +1,46 @@
+"""Arithmetic on sizes that is constant, computed: what `surgeon.searches.folding` finds of it, in a draft."""
+
+import onnx
+from onnx import NodeProto, numpy_helper
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.pruning import remove
+from surgeon.indexing.scope import Scope
+from surgeon.searches.folding import GROWTH, MOST, Folding
+
+
+def fold_sizes(draft: ModelDraft) -> int:
+    """Write a Constant in the place of each node whose result follows from sizes and is fixed; returns how many went.
+
+    Nodes that only such results were made of go with them.
+    """
+    count = 0
+    for scope in list(draft.index.scopes):
+        if scope.function is None:
+            count += _fold_scope(draft, scope)
+    if count:
+        draft.changed()
+    return count
+
+
+def _fold_scope(draft: ModelDraft, scope: Scope) -> int:
+    folding = Folding.of(draft.index, scope, MOST)
+    gone: set[int] = set()
+    idle: set[int] = set()
+    made: dict[int, NodeProto] = {}
+    for node, outputs in folding.places(GROWTH)[0]:
+        if folding.of_sizes.isdisjoint(outputs) or len(node.outputs) != 1:
+            continue
+        tensor = numpy_helper.from_array(folding.values[outputs[0]])
+        made[node.origin] = onnx.helper.make_node("Constant", [], [outputs[0]], name=node.name, value=tensor)
+        idle.update(item.origin for item in folding.below(node))
+    for place in sorted(idle - made.keys(), reverse=True):
+        node = scope.nodes[place]
+        readers = [reader for name in node.outputs if name for reader in scope.readers(name)]
+        held = any(name in scope.held for name in node.outputs)
+        if not held and all(reader.scope is scope and reader.origin in gone | made.keys() for reader in readers):
+            gone.add(place)
+    for place, proto in made.items():
+        scope.protos[place].CopyFrom(proto)
+    remove(scope.protos, gone)
+    return len(made) + len(gone)

@@ -1,0 +1,180 @@
+"""Free dimensions: given a size, or another name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from surgeon.editing.dims import dims_of, free_names, rename_dims, restate
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit, pair
+from surgeon.editing.folding import fold_sizes
+from surgeon.edits.free import PLACE, Free
+from surgeon.errors import UsageError
+from surgeon.listing import nearest
+from surgeon.shapes.symbols import SizeError, parse, substitute, symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Dim(Edit):
+    """Fix a free dimension: the size is put in everywhere, and arithmetic on sizes that is constant then is computed.
+
+    A word in the place of a size frees a dimension that is fixed, as `--free` does: `--dim images[0]=batch`.
+
+    Attributes:
+        name: of the free dimension, or `input[axis]`.
+        size: the size, or a word.
+
+    Raises:
+        UsageError: no input has such a dimension, or its size does not fit an expression that it is part of.
+
+    Examples:
+        >>> import surgeon
+        >>> fix = surgeon.edits.Dim("batch", 4)
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", fix, output="fixed.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("'batch' is 4", 'proved')
+    """
+
+    name: str
+    size: int | str
+    flag = "dim"
+    metavar = "NAME=SIZE"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read NAME=SIZE or INPUT[AXIS]=SIZE."""
+        name, size = pair(text, "NAME=SIZE, as in height=640, or INPUT[AXIS]=NAME")
+        return cls(name, int(size) if size.lstrip("-").isdigit() else size)
+
+    @property
+    def spelling(self) -> str:
+        """NAME=SIZE."""
+        return f"{self.name}={self.size}"
+
+    @property
+    def alone(self) -> bool:
+        """Whether it frees a size."""
+        return isinstance(self.size, str)
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Fix it, or free it."""
+        place = PLACE.match(self.name)
+        if isinstance(self.size, str):
+            if place is None:
+                raise UsageError(
+                    f"{self.size!r} is no size; give a number, rename the dimension by --rename-dim, "
+                    f"or free a fixed one, as in --dim images[0]={self.size}."
+                )
+            return Free(int(place["axis"]), self.size, place["input"]).apply(draft)
+        if self.size < 0:
+            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a whole number of at least 0.")
+        name = self.name
+        if place is not None:
+            dims = draft.input(place["input"]).type.tensor_type.shape.dim
+            axis = int(place["axis"])
+            if axis >= len(dims):
+                raise UsageError(f"The input {place['input']!r} has {len(dims)} axes, so none is {axis}; count from 0.")
+            if dims[axis].HasField("dim_value"):
+                return self._as_it_is(dims[axis].dim_value)
+            name = dims[axis].dim_param or name
+        known = free_names(draft.skeleton)
+        if name not in known:
+            near = nearest(name, known)
+            raise UsageError(f"No input has a free dimension {name!r}; {near}")
+        return self._fix(draft, name, self.size)
+
+    def _as_it_is(self, size: int) -> Iterable[str]:
+        if size != self.size:
+            raise UsageError(f"{self.name!r} is {size} and not free; free it first, as in --dim {self.name}=batch.")
+        return ()
+
+    def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
+        place = PLACE.match(name)
+        if place is not None and name not in {dim.dim_param for dim in dims_of(draft.skeleton)}:
+            draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_value = size
+            original = f"{draft.claim.original(place['input'])}[{place['axis']}]"
+        else:
+            original = draft.claim.dims.get(name, name)
+            for dim in dims_of(draft.skeleton):
+                if dim.dim_param:
+                    _put_in(dim, name, size)
+        draft.claim.sizes[original] = size
+        draft.changed()
+        said = [f"{name!r} is {size:,}"]
+        folded = fold_sizes(draft)
+        if folded:
+            said.append(f"{folded:,} node{'s' * (folded != 1)} of arithmetic on sizes became constants")
+            draft.claim.by_structure = False
+        if draft.graph.value_info:
+            restate(draft)
+        return said
+
+
+def _put_in(dim: object, name: str, size: int) -> None:
+    text = dim.dim_param.strip()  # type: ignore[attr-defined]  # a Dimension, which has no name in onnx's stubs
+    try:
+        found = substitute(parse(text), {name: size})
+    except SizeError as error:
+        raise UsageError(f"With {name}={size} the dimension {text!r} is no number; choose another size.") from error
+    if isinstance(found, int):
+        if found < 0:
+            raise UsageError(f"The dimension {text!r} would be {found} with {name}={size}; choose another size.")
+        dim.dim_value = found  # type: ignore[attr-defined]
+    elif found != parse(text):
+        dim.dim_param = str(found)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameDim(Edit):
+    """Call a free dimension by another name, wherever a shape is stated, in expressions too.
+
+    Attributes:
+        old: the name that it has.
+        new: the name that it is to have, which no other dimension may bear.
+
+    Raises:
+        UsageError: no input has such a dimension, or the new name is taken or none.
+
+    Examples:
+        >>> import surgeon
+        >>> rename = surgeon.edits.RenameDim("batch", "N")
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", rename, output="renamed.onnx")
+        >>> report.edits[0].said[0], report.outcome
+        ("dimension 'batch' is called 'N'", 'proved')
+    """
+
+    old: str
+    new: str
+    flag = "rename-dim"
+    metavar = "OLD=NEW"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read OLD=NEW."""
+        return cls(*pair(text, "OLD=NEW"))
+
+    @property
+    def spelling(self) -> str:
+        """OLD=NEW."""
+        return f"{self.old}={self.new}"
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Rename it."""
+        stated = {dim.dim_param.strip() for dim in dims_of(draft.skeleton) if dim.dim_param}
+        known = dict.fromkeys([*free_names(draft.skeleton), *sorted(stated)])
+        if self.old not in known:
+            raise UsageError(f"The model has no dimension {self.old!r}; {nearest(self.old, list(known))}")
+        if self.old == self.new:
+            return ()
+        if parse(self.new) != symbol(self.new) or "?" in self.new or "[" in self.new:
+            raise UsageError(f"{self.new!r} is no name of a dimension; give it a word, as in batch.")
+        if self.new in known:
+            raise UsageError(f"Another dimension is called {self.new!r}; choose another name.")
+        place = PLACE.match(self.old)
+        if place is not None and self.old not in stated:
+            draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = self.new
+        else:
+            rename_dims(draft.skeleton, lambda name: self.new if name == self.old else name)
+        draft.claim.dims[self.new] = draft.claim.dims.pop(self.old, self.old)
+        draft.changed()
+        return (f"dimension {self.old!r} is called {self.new!r}",)
