@@ -11,7 +11,7 @@ from surgeon.ops.records import record
 from surgeon.shapes.facts import INT32, NodeView, Shape, axis_of
 from surgeon.shapes.layout import reshaped
 from surgeon.shapes.selecting import FAR, slice_parameters
-from surgeon.shapes.symbols import Size
+from surgeon.shapes.symbols import Size, only_call
 
 Held = tuple[int, int, Size]  # a position, an axis of what is read there, and its size
 
@@ -35,11 +35,21 @@ def agree(walk: Walk, site: NodeView, held: Iterable[Held], spreads: bool) -> No
     if wanted is None:
         return
     for position, axis, size in sizes:
-        if size == wanted or (not isinstance(size, int) and not walk.hangs([size])):
+        if _bare(size) == _bare(wanted) or (not isinstance(size, int) and not walk.hangs([size])):
             continue
         if size != walk.old(wanted):
             raise Stuck(site.node, f"cannot join {size} with what is {wanted} now")
         follow(walk, site, position, axis, wanted)
+
+
+def _bare(size: Size) -> Size:
+    """A size without a bound that is a number, which one that is joined with another does not reach.
+
+    A table that is cut to a length has such: it ends somewhere.
+    """
+    call = only_call(size)
+    others = [item for item in call.args if not isinstance(item, int)] if call and call.kind != "floor" else []
+    return others[0] if len(others) == 1 else size
 
 
 def _aligned(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:

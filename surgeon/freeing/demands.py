@@ -53,6 +53,8 @@ def _follow_constant(walk: Walk, site: NodeView, position: int, axis: int, size:
     if array is None or array.ndim <= axis:
         return
     if array.dtype.kind in "iu" and _is_count(array, axis) and (array.shape[axis] > 1 or _tells_samples(walk, site)):
+        if array.shape[axis] > 1:
+            walk.placing.add(site.node)
         walk.count(site, position, axis, size)
         raise Back(site.node)
     if bool((array == np.take(array, [0], axis)).all()):

@@ -45,6 +45,8 @@ def _mixes(walk: Walk, site: NodeView) -> bool:
     told = record(node.op)
     if not walk.hangs_on(site) or told.sizes or node in walk.telling:
         return False
+    if node in walk.placing:
+        return True
     if node.op in MIXING:
         return MIXING[node.op](walk, site)
     if any(facts.shape is None for facts in made) or walk.shapes.function(node) is not None:
@@ -138,7 +140,27 @@ def _slice(walk: Walk, site: NodeView) -> bool:
     shape, made = site.shape(0), walk.shapes.facts(site.scope, site.node.outputs[0]).shape
     if shape is None or made is None or len(shape) != len(made):
         return True
-    return any(walk.hangs([before]) and before != after for before, after in zip(shape, made, strict=True))
+    return any(walk.hangs(pair) and pair[0] != pair[1] for pair in zip(shape, made, strict=True))
+
+
+def _tile(walk: Walk, site: NodeView) -> bool:
+    shape, made = site.shape(0), walk.shapes.facts(site.scope, site.node.outputs[0]).shape
+    if shape is None or made is None:
+        return True
+    return any(walk.hangs(pair) and pair[0] not in (1, pair[1]) for pair in zip(shape, made, strict=True))
+
+
+def _sums(walk: Walk, site: NodeView) -> bool:
+    return _hangs(walk, site, 0, site.numbers(1))
+
+
+def _halves(walk: Walk, site: NodeView) -> bool:
+    return _hangs(walk, site, 0, [-2, -1])
+
+
+def _always(walk: Walk, site: NodeView) -> bool:
+    """Ops that tell the places apart."""
+    return True
 
 
 def _concat(walk: Walk, site: NodeView) -> bool:
@@ -162,27 +184,31 @@ def _never(walk: Walk, site: NodeView) -> bool:
 
 
 MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
-    **dict.fromkeys(("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Range"), _never),
+    **dict.fromkeys(("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"), _never),
     **dict.fromkeys(("ConstantOfShape", "Cast", "CastLike", "Clip", "DequantizeLinear", "QuantizeLinear"), _never),
-    **dict.fromkeys(("OneHot", "Trilu", "Dropout", "If"), _never),
+    **dict.fromkeys(("OneHot", "Dropout", "If"), _never),
     **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "QLinearConv"), _behind_first),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "LRN", "DeformConv"), _behind_first),
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization"), _behind_first),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth", "ConvInteger", "MaxUnpool"), _behind_first),
-    **dict.fromkeys(("ArgMax", "ArgMin", "TopK", "CumSum", "Hardmax", "LpNormalization", "Split"), _on_axis(-1)),
+    **dict.fromkeys(("TopK", "Hardmax", "LpNormalization"), _on_axis(-1)),
+    **dict.fromkeys(("ArgMax", "ArgMin", "Split"), _on_axis(0)),
     **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _beside),
     **dict.fromkeys(("GatherND", "ScatterND"), _by_tuples),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(("Pad", "Resize", "Upsample"), _slice),
     "Attention": _attends,
     "Concat": _concat,
+    "CumSum": _sums,
     "Einsum": _einsum,
     "Gather": _gather,
     "Gemm": _gemm,
     "LayerNormalization": _along,
     "MatMul": _matmul,
     "MatMulInteger": _matmul,
+    "Range": _always,
     "RMSNormalization": _along,
     "Slice": _slice,
-    "Tile": _slice,
+    "Tile": _tile,
+    "Trilu": _halves,
 }

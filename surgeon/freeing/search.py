@@ -53,7 +53,7 @@ def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) 
             mixed_outputs.append(claim.original(value.name))
         else:
             answers[claim.original(value.name)] = axes[0] if axes else None
-    _state(draft, walk)
+    _state(walk)
     nodes = write(draft, walk, _sources(draft, walk))
     draft.changed()
     told = {claim.original(source): axis for source, axis in feeds.items()}
@@ -127,11 +127,11 @@ def _refusal(stuck: Stuck | None, free: Mapping[str, int]) -> GraphError:
     return GraphError(f"With {names} free, {node.op} at {node.label!r} {stuck.why}; export the model with it free.")
 
 
-def _state(draft: ModelDraft, walk: Walk) -> None:
+def _state(walk: Walk) -> None:
     """State the shapes anew that hang on what is free, of outputs and of what value_info tells."""
-    doubted = {name for scope, name in walk.doubted if scope is walk.index.main}
-    for value in (*draft.graph.output, *draft.graph.value_info):
-        shape = walk.shapes.facts(walk.index.main, value.name).shape
-        if not value.type.HasField("tensor_type") or (value.name not in doubted and not walk.hangs(shape or ())):
-            continue
-        state(value, walk.shapes.facts(walk.index.main, value.name))
+    for scope in (scope for scope in walk.index.scopes if scope.function is None):
+        for value in (*scope.proto.output, *scope.proto.value_info):
+            if value.type.HasField("tensor_type"):
+                facts = walk.shapes.facts(scope, value.name)
+                if (scope, value.name) in walk.doubted or walk.hangs(facts.shape or ()):
+                    state(value, facts)

@@ -22,7 +22,8 @@ class Walk:
     free: the old size of each symbol.  choices: which reading a Reshape takes, by what it reads; the first where none
     is named.  trail: the Reshapes with more than one, in order, and how many they have.  unsure: nodes of which nothing
     is known, and what they get hangs on what is free.  losing: nodes that fix what is free where they need not, until
-    something asks for it.  telling: nodes whose indices were made to tell the places along what is free.
+    something asks for it.  telling: nodes whose indices were made to tell the places along what is free; placing: nodes
+    that were given numbers of those places for what they are.
     """
 
     def __init__(self, index: Index, free: Mapping[str, int], choices: Mapping[Hashable, int]) -> None:
@@ -33,6 +34,7 @@ class Walk:
         self.unsure: dict[Node, None] = {}
         self.losing: dict[Node, str] = {}
         self.telling: set[Node] = set()
+        self.placing: set[Node] = set()
         self.given: dict[tuple[Node, int], Given] = {}
         self._frozen: Node | None = None  # the call of a function that is looked into
         self._number = 0

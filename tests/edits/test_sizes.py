@@ -1,0 +1,373 @@
+"""Sizes freed: what holds the old size follows, and nothing else does."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as ort
+import pytest
+from onnx import helper, numpy_helper
+
+import surgeon
+from surgeon.edits import Dim, DropOutput, Free, Rename
+from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.freeing import search
+from surgeon.freeing.reshapes import readings, target_of
+from surgeon.shapes.symbols import parse
+from tests import sampling
+from tests.command_line import run
+from tests.edits import sizes
+from tests.edits.sized_exports import ARCHITECTURES, EXPORTERS
+
+SAMPLE = [("bert", "ts"), ("lstm", "dynamo"), ("encoder", "ts"), ("classifier", "dynamo")]
+WHOLE = [(arch, exporter) for arch in ARCHITECTURES for exporter in EXPORTERS]
+UNPROVED = {"bert_loss", "gpt2", "feature_classifier"}  # each has a loss beside what it answers for each sample
+REFUSED = {"clip"}  # its loss counts the samples by a constant
+
+
+def model(text, opset=18):
+    """A model of the lines of a graph."""
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]> {text}')
+
+
+def answer(made, *arrays):
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip((entry.name for entry in session.get_inputs()), arrays, strict=True)))
+
+
+def numbers(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def ops(made):
+    return [node.op_type for node in made.graph.node]
+
+
+def value(made, name):
+    """A stored tensor, as a list."""
+    return next(numpy_helper.to_array(item).tolist() for item in made.graph.initializer if item.name == name)
+
+
+def shape(entry):
+    return [dim.dim_param or dim.dim_value for dim in entry.type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize(("arch", "exporter"), sampling.chosen(lambda: SAMPLE, lambda: WHOLE))
+def test_an_export_at_one_batch_answers_as_torch_at_any(arch, exporter, tmp_path):
+    if (arch, exporter) in sizes.NOT_WRITTEN:
+        pytest.skip(sizes.NOT_WRITTEN[arch, exporter])
+    row = sizes.check(arch, exporter, tmp_path)
+    assert row.outcome == ("refused" if arch in REFUSED else "unproved" if arch in UNPROVED else "proved"), row.said
+    assert all(row.right.values())
+    assert bool(row.right) is (arch not in REFUSED)
+
+
+HEADS = """
+g (float[1, 7, 32] x) => (float[1, 7, 32] y)
+<int64[4] split = {1, 7, 4, 8}, int64[3] whole = {1, 7, 32}>
+{ h = Reshape (x, split)  t = Transpose <perm = [0, 2, 1, 3]> (h)  r = Relu (t)
+  b = Transpose <perm = [0, 2, 1, 3]> (r)  y = Reshape (b, whole) }
+"""
+
+
+def test_a_reshape_says_by_itself_what_it_keeps():
+    made, report = surgeon.edit(model(HEADS), Free(0, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    assert [value(made, node.input[1]) for node in made.graph.node if node.op_type == "Reshape"] == [
+        [0, 7, 4, 8],
+        [0, 7, 32],
+    ]
+    assert "Shape" not in ops(made)
+    assert shape(made.graph.output[0]) == ["batch", 7, 32]
+    assert {item.name for item in made.graph.initializer} == {"sizes_0_7_4_8", "sizes_0_7_32"}
+
+
+def test_twelve_heads_are_kept_apart_from_twelve_tokens():
+    text = """
+    g (float[1, 12, 96] x) => (float[1, 12, 96] y) <int64[4] split = {1, 12, 12, 8}, int64[3] whole = {1, 12, 96}>
+    { h = Reshape (x, split)  t = Transpose <perm = [0, 2, 1, 3]> (h)  s = Softmax <axis = -1> (t)
+      b = Transpose <perm = [0, 2, 1, 3]> (s)  y = Reshape (b, whole) }
+    """
+    made, _ = surgeon.edit(model(text), Free(1, "tokens"))
+    targets = [value(made, node.input[1]) for node in made.graph.node if node.op_type == "Reshape"]
+    assert targets == [[1, 0, 12, 8], [1, 0, 96]]
+    x = numbers(1, 5, 96)
+    wanted = np.exp(x.reshape(1, 5, 12, 8))
+    assert np.allclose(answer(made, x)[0], (wanted / wanted.sum(-1, keepdims=True)).reshape(1, 5, 96), atol=1e-6)
+
+
+def test_one_constant_that_is_read_for_two_reasons_becomes_two():
+    text = """
+    g (float[3, 4] x, float[3, 4] w) => (float[3, 4] y, float[3, 4] z) <int64[2] same = {3, 4}>
+    { a = Relu (x)  y = Reshape (a, same)  b = Relu (w)  z = Reshape (b, same) }
+    """
+    made, _ = surgeon.edit(model(text), Free(0, "rows", "x"))
+    targets = [value(made, node.input[1]) for node in made.graph.node if node.op_type == "Reshape"]
+    assert targets == [[0, 4], [3, 4]]
+
+
+def test_a_batch_merged_with_heads_is_asked_of_the_input():
+    text = """
+    g (float[5, 1, 32] x) => (float[5, 1, 32] y)
+    <int64[3] merged = {5, 4, 8}, int64[3] apart = {5, 1, 32}>
+    { h = Reshape (x, merged)  t = Transpose <perm = [1, 0, 2]> (h)  q = Transpose <perm = [0, 2, 1]> (t)
+      s = MatMul (t, q)  p = Softmax <axis = -1> (s)  o = MatMul (p, t)  b = Transpose <perm = [1, 0, 2]> (o)
+      y = Reshape (b, apart) }
+    """
+    made, report = surgeon.edit(model(text), Free(1, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    assert "7" in report.check.reason
+    assert answer(made, numbers(5, 3, 32))[0].shape == (5, 3, 32)
+
+
+def test_a_token_is_repeated_for_each_sample():
+    text = """
+    g (float[1, 4, 3] x) => (float[1, 5, 3] y)
+    { token = Constant <value = float[1, 1, 3] {1, 2, 3}> ()  y = Concat <axis = 1> (token, x) }
+    """
+    made, report = surgeon.edit(model(text), Free(0, "batch"))
+    assert report.outcome == "proved"
+    assert ops(made)[-2:] == ["Expand", "Concat"]
+    assert answer(made, numbers(6, 4, 3))[0][:, 0].tolist() == [[1, 2, 3]] * 6
+
+
+def test_states_that_begin_at_nothing_follow():
+    size = 2
+    given = [("W", (1, 4 * size, 3)), ("R", (1, 4 * size, size)), ("h", (1, 1, size)), ("c", (1, 1, size))]
+    stored = [numpy_helper.from_array(numbers(*dims) * (name in "WR"), name) for name, dims in given]
+    nodes = [
+        helper.make_node("LSTM", ["x", "W", "R", "", "", "h", "c"], ["y"], hidden_size=size),
+    ]
+    x, y = (helper.make_tensor_value_info(name, 1, dims) for name, dims in (("x", [5, 1, 3]), ("y", [5, 1, 1, size])))
+    graph = helper.make_graph(nodes, "g", [x], [y], stored)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made, report = surgeon.edit(source, Free(1, "batch"))
+    assert report.outcome == "proved"
+    assert ops(made).count("Expand") == 2
+    assert shape(made.graph.output[0]) == [5, 1, "batch", 2]
+
+
+FOLLOWING = {
+    "Expand": ("int64[2] s = {6, 4}", "e = Expand (k, s)  y = Add (x, e)", "float[1, 4] k = {1, 2, 3, 4}"),
+    "ConstantOfShape": ("int64[2] s = {6, 4}", "e = ConstantOfShape (s)  y = Add (x, e)", ""),
+    "Range": (
+        "int64 a = {0}, int64 s = {6}, int64 d = {1}, int64[1] one = {1}",
+        "r = Range (a, s, d)  f = Cast <to = 1> (r)  e = Unsqueeze (f, one)  y = Add (x, e)",
+        "",
+    ),
+    "Slice": (
+        "int64[1] a = {0}, int64[1] s = {6}",
+        "e = Slice (k, a, s)  y = Add (x, e)",
+        f"float[9, 1] k = {{{', '.join(map(str, range(9)))}}}",
+    ),
+    "Tile": ("int64[2] s = {6, 1}", "e = Tile (k, s)  y = Add (x, e)", "float[1, 4] k = {1, 2, 3, 4}"),
+    "zeros": ("", "y = Add (x, k)", f"float[6, 1] k = {{{', '.join(['0'] * 6)}}}"),
+    "end": ("int64[1] a = {0}, int64[1] s = {6}", "e = Slice (x, a, s)  y = Relu (e)", ""),
+    "shape": ("int64[2] s = {6, 4}", "e = Expand (k, s)  t = Mul (e, x)  y = Reshape (t, s)", "float k = {2}"),
+    "indices": ("int64[6] s = {0, 1, 2, 3, 4, 5}", "e = Gather (k, s)  y = Add (x, e)", "float[9, 1] k"),
+}
+
+
+@pytest.mark.parametrize("how", FOLLOWING)
+def test_what_makes_the_old_size_of_a_number_follows(how):
+    first, nodes, second = FOLLOWING[how]
+    second = f"float[9, 1] k = {{{', '.join(map(str, range(9)))}}}" if second == "float[9, 1] k" else second
+    stored = ", ".join(filter(None, (first, second)))
+    made, report = surgeon.edit(
+        model(f"g (float[6, 4] x) => (float[6, 4] y) {f'<{stored}>' if stored else ''} {{ {nodes} }}"), Free(0, "n")
+    )
+    # What tells places apart is not what the original makes of each six of them.
+    assert report.outcome == ("unproved" if how in ("Range", "Slice", "indices") else "proved"), report.check.reason
+    assert answer(made, numbers(8, 4))[0].shape == (8, 4)
+    assert np.allclose(answer(made, numbers(8, 4)[:6])[0], answer(made, numbers(8, 4))[0][:6])
+
+
+REFUSALS = {
+    "y = Add (x, k)": ("float[6, 4] k = {%s}", "Add at 'y' reads 'k', which has 6 where n is free"),
+    "y = MatMul (w, x)": ("float[2, 6] w = {%s}", "MatMul at 'y' reads 'w', which has 6 where n is free"),
+    "y = Slice (x, a, b)": ("int64[1] a = {1}, int64[1] b = {6}", "takes 1:6 of n, which was 6"),
+    "y = Slice (x, a, b) ": ("int64[1] a = {0}, int64[1] b = {5}", "takes 0:5 of n, which was 6"),
+    "y = Gather (x, a)": ("int64[1] a = {5}", "picks place 5 of n, which was 6"),
+    "y = Split (x, a)": ("int64[1] a = {6}", ""),
+    "y, z = Split (x, a)": ("int64[2] a = {2, 4}", "splits n into fixed parts"),
+    "y = Reshape (x, a)": ("int64[3] a = {2, 3, 4}", "cannot lay [n, 4] out as [2, 3, 4]"),
+}
+
+
+@pytest.mark.parametrize("node", REFUSALS)
+def test_what_cannot_be_told_is_refused_with_the_node(node):
+    stored, why = REFUSALS[node]
+    if "%s" in stored:
+        stored %= ", ".join(map(str, range(24 if "[6" in stored else 12)))
+    source = model(f"g (float[6, 4] x) => (float[a, b] y) <{stored}> {{ {node} }}")
+    if not why:
+        made, _ = surgeon.edit(source, Free(0, "n"))
+        assert answer(made, numbers(8, 4))[0].shape == (8, 4)
+        return
+    with pytest.raises(GraphError, match="With 'n' free, ") as refusal:
+        surgeon.edit(source, Free(0, "n"))
+    assert why in str(refusal.value)
+
+
+def test_a_sample_that_is_told_by_a_zero_is_counted():
+    """As `hidden[arange(batch), last]` is written, which an export at 1 folds."""
+    index = numpy_helper.from_array(np.zeros((1, 1), np.int64), "first")
+    nodes = [
+        helper.make_node("ArgMax", ["i"], ["last"], axis=1, keepdims=1),
+        helper.make_node("Concat", ["first", "last"], ["both"], axis=1),
+        helper.make_node("GatherND", ["x", "both"], ["y"]),
+    ]
+    given = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("x", [1, 5, 3]), ("i", [1, 5]))]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info("y", 1, [1, 3])], [index])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made, report = surgeon.edit(source, Free(0, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    x, i = numbers(4, 5, 3), numbers(4, 5)[::-1].copy()
+    assert np.array_equal(answer(made, x, i)[0], x[np.arange(4), i.argmax(1)])
+
+
+def test_bodies_follow_too():
+    text = """
+    g (float[1, 6] x, bool c) => (float[1, 2, 3] y) <int64[3] s = {1, 2, 3}>
+    { y = If (c) <
+        then_branch = yes () => (float[1, 2, 3] a) { a = Reshape (x, s) },
+        else_branch = no () => (float[1, 2, 3] b) { n = Neg (x)  b = Reshape (n, s) }
+      > }
+    """
+    made, report = surgeon.edit(model(text), Free(0, "batch", "x"))
+    assert report.outcome == "proved", report.check.reason
+    assert answer(made, numbers(3, 6), np.array(False))[0].shape == (3, 2, 3)
+
+
+def test_a_function_is_not_changed():
+    text = """
+    g (float[1, 6] x) => (float[1, 2, 3] y) { y = local.split (x) }
+    <domain: "local", opset_import: ["": 18]>
+    split (x) => (y) { s = Constant <value_ints = [1, 2, 3]> ()  y = Reshape (x, s) }
+    """
+    source = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18, "local": 1]> {text}')
+    with pytest.raises(GraphError, match="inline it"):
+        surgeon.edit(source, Free(0, "batch"))
+
+
+LOSS = "g (float[1, 3] x) => (float[1, 3] y, float m) { y = Relu (x)  m = ReduceMean <keepdims = 0> (x) }"
+
+
+def test_beyond_the_old_size_nothing_stands_beside_what_sees_all_samples():
+    _, report = surgeon.edit(model(LOSS), Free(0, "batch"))
+    assert report.outcome == "unproved"
+    assert "'m' sees more than one at once" in report.check.reason
+    with pytest.raises(CheckFailed, match="is not proved"):
+        surgeon.edit(model(LOSS), Free(0, "batch"), require_proof=True)
+    _, report = surgeon.edit(model(LOSS), [DropOutput("m"), Free(0, "batch")])
+    assert report.outcome == "proved"
+
+
+def test_where_places_see_one_another_the_report_says_at_which_sizes_it_ran():
+    _, report = surgeon.edit(model("g (float[2, 3] x) => (float[2, 3] y) { y = Softmax <axis = 1> (x) }"), Free(1, "n"))
+    assert report.outcome == "unproved"
+    assert report.check.reason == "At n=6 and 4 the edited model runs, but beyond 3 there is nothing to compare with."
+
+
+def test_a_wrong_reading_of_a_batch_is_seen_when_it_runs(monkeypatch):
+    """A model is not written where samples are not what the original makes of each."""
+    text = "g (float[1, 4] x) => (float[1, 4] y) <int64[2] s = {1, 4}> { a = Reshape (x, s)  y = Mul (a, a) }"
+    free = search.free_size
+
+    def wrong(draft, *rest):
+        found = free(draft, *rest)
+        draft.graph.node[0].op_type = "CumSum"
+        draft.graph.node[0].input[1] = "axis"
+        draft.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int64), "axis"))
+        return found
+
+    monkeypatch.setattr("surgeon.edits.free.free_size", wrong)
+    with pytest.raises(CheckFailed, match="With batch free, 'y'"):
+        surgeon.edit(model(text), Free(0, "batch"))
+
+
+def test_edits_before_and_behind_are_held_each_by_itself():
+    edits = [Rename("x", "pixels"), Free(0, "batch"), Rename("y", "out"), Dim("batch", 4)]
+    made, report = surgeon.edit(model(HEADS), edits)
+    assert report.outcome == "proved"
+    assert shape(made.graph.input[0]) == [4, 7, 32]
+    assert answer(made, numbers(4, 7, 32))[0].shape == (4, 7, 32)
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (Free(5, "n"), "No input has a fixed size on axis 5"),
+        (Free(0, "n", "z"), "no input 'z'"),
+        (Free(0, "2*n"), "is no name of a dimension"),
+        (Free(0, "k"), "is called 'k'"),
+        (Free(1, "n"), "Axis 1 of 'x' has the size 4, that of 'w' 5; name the input, as in x[1]=n."),
+        (Dim("x[0]", 3), "free it first"),
+        (Dim("y", "n"), "is no size"),
+    ],
+)
+def test_bad_input_is_refused(edit, why):
+    text = "g (float[1, 4] x, float[k, 5] w) => (float[1, 4] y) { y = Relu (x) }"
+    with pytest.raises(UsageError) as refusal:
+        surgeon.edit(model(text), edit)
+    assert why in str(refusal.value)
+
+
+def test_what_is_free_already_is_left():
+    made, report = surgeon.edit(model("g (float[n, 4] x) => (float[n, 4] y) { y = Relu (x) }"), Free(0, "n"))
+    assert report.outcome == "unchanged"
+    assert shape(made.graph.input[0]) == ["n", 4]
+
+
+def test_the_command_line(tmp_path):
+    source, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(model(HEADS), source)
+    done = run("edit", source, out, "--free", "0=batch")
+    assert done.exit_code == 0
+    assert "axis 0 of 'x' is free, as 'batch'; it was 1" in done.output
+    assert "At batch=2 and 7" in done.output
+    again = run("edit", source, out, "--dim", "x[0]=batch")
+    assert again.exit_code == 0
+    assert shape(onnx.load(out).graph.input[0]) == ["batch", 7, 32]
+    assert run("edit", source, tmp_path / "no.onnx", "--free", "n=0").exit_code == 2
+    assert not (tmp_path / "no.onnx").exists()
+
+
+def read(given, target, **free):
+    """Readings as text; the size that is free is given by name."""
+    shape = tuple(parse(str(size)) for size in given)
+    found = readings(shape, [parse(str(size)) for size in target], False, free)
+    return [[str(size) for size in reading] for reading in found]
+
+
+@pytest.mark.parametrize(
+    ("given", "target", "old", "wanted"),
+    [
+        (["n", 7, 32], [1, 7, 4, 8], 1, ["n", "7", "4", "8"]),
+        (["n", 7, 32], [1, -1, 32], 1, ["n", "7", "32"]),
+        (["n", 7, 32], [-1, 32], 1, ["7*n", "32"]),
+        (["n", 7, 32], [0, -1], 1, ["n", "224"]),
+        ([7, "n", 32], [7, 4, 8], 1, ["7", "4*n", "8"]),
+        (["4*n", 7, 8], [1, 4, 7, 8], 1, ["n", "4", "7", "8"]),
+        (["n", 64], [7, 8, 8], 7, ["n", "8", "8"]),
+        ([7, "n", 8], [7, 56], 7, ["7", "8*n"]),
+        ([2, "n", 3], [-1, 3], 7, ["2*n", "3"]),
+    ],
+)
+def test_how_a_reshape_reads(given, target, old, wanted):
+    assert read(given, target, n=old)[0] == wanted
+
+
+def test_where_a_reshape_has_no_reading():
+    assert read(["n", 4], [2, 3, 4], n=6) == []
+
+
+def test_the_shortest_target():
+    def made(reading, given):
+        sizes = [tuple(parse(str(size)) for size in one) for one in (reading, given)]
+        return [str(size) for size in target_of(*sizes, False, {"n": 1, "m": 1})]
+
+    assert made(["n", 7, 4, 8], ["n", 7, 32]) == ["0", "7", "4", "8"]
+    assert made(["4*n", 7, 8], ["n", 4, 7, 8]) == ["-1", "7", "8"]
+    assert made(["4*n", "m", 8], ["n", 4, "8*m"]) == ["-1", "m", "8"]
+
+
