@@ -191,7 +191,7 @@ class ModelDraft(Editable):
     def facts(self, name: str) -> ValueInfoProto:
         """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.
 
-        Raises UsageError where the dtype cannot be told.
+        Raises UsageError where the dtype or the rank cannot be told.
         """
         ends, inner = [*self.graph.input, *self.graph.output], self.graph.value_info
         others = [value for value in inner if value.type.WhichOneof("value") not in (None, "tensor_type")]
@@ -203,8 +203,9 @@ class ModelDraft(Editable):
         found = self.shapes.facts(self.index.main, name)
         if found.dtype is None:
             raise UsageError(f"The dtype of {name!r} cannot be told from the graph; infer the model's shapes first.")
-        dims = None if found.shape is None else [_dimension(size) for size in found.shape]
-        return onnx.helper.make_tensor_value_info(name, found.dtype, dims)
+        if found.shape is None:
+            raise UsageError(f"The rank of {name!r} cannot be told from the graph, and an input or output needs one.")
+        return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
 
 
 def _dimension(size: Size) -> int | str | None:

@@ -117,7 +117,7 @@ class Insert(Edit):
         """What is known of the tensors that the node makes, and not said: nobody else can tell of an op of its own."""
         known = {value.name for values in (draft.graph.output, draft.graph.value_info) for value in values}
         facts = {name: draft.shapes.facts(draft.index.main, name) for name in self.tos if name not in known}
-        return [draft.facts(name) for name, found in facts.items() if found.dtype is not None]
+        return [draft.facts(name) for name, found in facts.items() if None not in found]
 
 
 def _idle(graph: GraphProto, region: CutRegion) -> frozenset[int]:
