@@ -16,7 +16,7 @@ TAKES = {
     "argmax": ("axis", "keep"),
     "softmax": ("axis", "keep"),
     "topk": ("k", "axis", "keep"),
-    "nms": ("scores", "head", "form", "iou", "least", "most", "agnostic"),
+    **dict.fromkeys(("nms", "efficient-nms"), ("scores", "head", "form", "iou", "least", "most", "agnostic")),
 }
 """By what is appended, its settings."""
 SETTINGS = tuple(dict.fromkeys(name for takes in TAKES.values() for name in takes))
@@ -55,7 +55,7 @@ def append(source: str, output: str, options: "CheckOptions", **settings: Any) -
 
 def asked(ctx: click.Context) -> "list[Edit]":
     """The edit that was typed.  Raises UsageError for a setting that what is appended has not."""
-    from surgeon.edits.detections import AppendNms
+    from surgeon.edits.detections import AppendEfficientNms, AppendNms
     from surgeon.edits.heads import AppendArgMax, AppendSoftmax, AppendTopK
 
     kind = ctx.params["kind"]
@@ -63,5 +63,11 @@ def asked(ctx: click.Context) -> "list[Edit]":
     strange = next((name for name in given if name not in TAKES[kind]), None)
     if strange is not None:
         raise UsageError(f"{kind} has no setting {strange!r}; it has {', '.join(TAKES[kind])}.")
-    kinds: dict[str, Any] = {"argmax": AppendArgMax, "softmax": AppendSoftmax, "topk": AppendTopK, "nms": AppendNms}
+    kinds: dict[str, Any] = {
+        "argmax": AppendArgMax,
+        "softmax": AppendSoftmax,
+        "topk": AppendTopK,
+        "nms": AppendNms,
+        "efficient-nms": AppendEfficientNms,
+    }
     return [kinds[kind](ctx.params["name"] or only(ctx.params["source"], "output"), **given)]

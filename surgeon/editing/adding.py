@@ -10,6 +10,7 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.names import rename_nodes
 from surgeon.errors import UsageError
 from surgeon.graph import Graph
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.walking import imports_of
 
 Build = Callable[..., Any]
@@ -56,6 +57,9 @@ def add_nodes(
     place = 0 if in_front else len(draft.graph.node)
     for number, node in enumerate(made.graph.node):
         draft.graph.node.insert(place + number, node)
+    known = imports_of(draft.skeleton.opset_import)
+    for domain in sorted({plain_domain(node.domain) for node in made.graph.node} - known.keys()):
+        draft.skeleton.opset_import.add(domain=domain, version=1)
     draft.claim.by_structure = False
     draft.changed()
 

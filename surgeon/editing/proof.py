@@ -68,7 +68,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
             reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
-        return found
+        return replace(found, oracle=trials.told_oracle) if found.oracle else found
 
 
 def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
@@ -185,7 +185,14 @@ class _ShownTrials(Trials):
     def __init__(self, *rest: Any, roles: _Roles, **named: Any) -> None:
         super().__init__(*rest, **named)
         self._roles = roles
+        self.answered_by = ""  # what ran the edited model
         self._own: dict[int, Trial] = {}  # by id() of a trial, the same with what the original itself answered
+
+    @property
+    def told_oracle(self) -> str:
+        """What ran the two models."""
+        first, second = self.oracle, self.answered_by or self.oracle
+        return first if first == second else f"{second}, the original under {first}"
 
     def show(self, trial: Trial, claim: ModelClaim) -> None:
         """Put what the edited model is to answer in the place of what the original did."""
@@ -219,6 +226,7 @@ def _answer(
     where = ""
     try:
         with away.open(edited) as session:
+            trials.answered_by = session.name
             for trial in trials.made:
                 where = f" on the inputs of {trial.source}" if trial.source else ""
                 feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial)

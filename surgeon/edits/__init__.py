@@ -4,6 +4,7 @@ An edit of somebody else is a subclass of `Edit`, named by an entry point of the
 """
 
 from surgeon.editing.edit import Edit as Edit
+from surgeon.edits.detections import AppendEfficientNms as AppendEfficientNms
 from surgeon.edits.detections import AppendNms as AppendNms
 from surgeon.edits.dims import Dim as Dim
 from surgeon.edits.dims import RenameDim as RenameDim

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from onnx import TensorProto
+import onnx
+from onnx import TensorProto, ValueInfoProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, flag_of, keyed, spelled
-from surgeon.editing.suppression import Detections, cornered, detect
 from surgeon.edits.heads import replace_outputs, require_floats
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
+from surgeon.running.suppression import cornered, detect, padded
 
+PLUGINS = "trt.plugins"  # the domain in which ONNX Runtime's TensorRT provider knows plugins
 HEADS = ("yolov8", "yolov5")
 FORMS = ("xyxy", "cxcywh")
-ENDS = ("boxes", "scores", "classes", "batch")
 _MOST = 1 << 31
 
 
@@ -59,6 +60,7 @@ class AppendNms(Edit):
     agnostic: bool = False
     flag = "append-nms"
     jumps = True
+    ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,iou=0.45,least=0.25,most=100,agnostic]"
 
     def __post_init__(self) -> None:
@@ -85,9 +87,10 @@ class AppendNms(Edit):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
         split = self._two(draft) if self.scores else self._one(draft)
-        makes = {draft.fresh(name): self._computed(split, place) for place, name in enumerate(ENDS)}
+        makes = {draft.fresh(name): self._computed(split, place) for place, name in enumerate(self.ends)}
         reads = [self.output, *([self.scores] if self.scores else [])]
-        replace_outputs(draft, reads, makes, self._nodes(split), keeps=False)
+        stated = self._stated(draft, list(makes))
+        replace_outputs(draft, reads, makes, self._nodes(split), keeps=False, stated=stated)
         told = f"scores above {self.least:g}, overlaps to {self.iou:g}"
         return (
             f"outputs {', '.join(map(repr, makes))} are the detections of {' and '.join(map(repr, reads))} ({told})",
@@ -149,11 +152,73 @@ class AppendNms(Edit):
     def _computed(self, split: "_Split", place: int) -> Callable[..., np.ndarray]:
         def computed(*arrays: np.ndarray) -> np.ndarray:
             boxes, scores = split.computed(*(array.astype(np.float32) for array in arrays))
-            limits = np.float32(self.iou), np.float32(self.least)  # as the model has them
-            found: Detections = detect(boxes, scores, *limits, self.most, agnostic=self.agnostic)
-            return found[place]
+            return self._found(boxes, scores)[place]
 
         return computed
+
+    def _stated(self, draft: ModelDraft, names: Sequence[str]) -> dict[str, ValueInfoProto]:
+        """Dtypes and shapes of new outputs that no analysis tells."""
+        return {}
+
+    def _found(self, boxes: np.ndarray, scores: np.ndarray) -> Sequence[np.ndarray]:
+        """What the new outputs are, in numpy, of boxes by their corners and scores [batch, classes, count]."""
+        limits = np.float32(self.iou), np.float32(self.least)  # as the model has them
+        return detect(boxes, scores, *limits, self.most, agnostic=self.agnostic)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendEfficientNms(AppendNms):
+    """Answer with detections instead of raw boxes and scores: TensorRT's EfficientNMS_TRT behind a detector's head.
+
+    The new outputs are `num_detections` int32[batch, 1], `detection_boxes` float32[batch, most, 4] as x1, y1, x2, y2,
+    `detection_scores` float32[batch, most] and `detection_classes` int32[batch, most], the best first.  TensorRT calls
+    the plugin deprecated since 10.12; `AppendNms` is what it wants instead.  The settings are those of `AppendNms`, but
+    that `most` is of a picture.
+
+    Raises:
+        UsageError: the outputs are no such head.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.AppendEfficientNms.parse("output0,most=300").most
+        300
+    """
+
+    flag = "append-efficient-nms"
+    ends: ClassVar[Sequence[str]] = ("num_detections", "detection_boxes", "detection_scores", "detection_classes")
+
+    def _nodes(self, split: "_Split") -> Callable[..., Sequence[Tensor]]:
+        def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
+            boxes, scores = split.nodes(g, [g.cast(tensor, to=TensorProto.FLOAT) for tensor in tensors])
+            settings = {
+                "score_threshold": self.least,
+                "iou_threshold": self.iou,
+                "max_output_boxes": self.most,
+                "background_class": -1,
+                "score_activation": 0,
+                "class_agnostic": int(self.agnostic),
+                "box_coding": 0,
+                "plugin_version": "1",
+            }
+            made = g.op(
+                f"{PLUGINS}::EfficientNMS_TRT", boxes, g.transpose(scores, perm=[0, 2, 1]), outputs=4, **settings
+            )
+            return list(made)
+
+        return build
+
+    def _stated(self, draft: ModelDraft, names: Sequence[str]) -> dict[str, ValueInfoProto]:
+        batch = draft.facts(self.output).type.tensor_type.shape.dim[0]
+        first = batch.dim_value or batch.dim_param or None
+        dtypes = (TensorProto.INT32, TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT32)
+        shapes = ([first, 1], [first, self.most, 4], [first, self.most], [first, self.most])
+        told = zip(names, dtypes, shapes, strict=True)
+        return {name: onnx.helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in told}
+
+    def _found(self, boxes: np.ndarray, scores: np.ndarray) -> Sequence[np.ndarray]:
+        limits = np.float32(self.iou), np.float32(self.least)
+        every = detect(boxes, scores, *limits, boxes.shape[1], agnostic=self.agnostic)
+        return padded(every, len(boxes), self.most)
 
 
 def _best(g: Graph, scores: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, ValueInfoProto
 
 from surgeon.editing.adding import Build, add_nodes
 from surgeon.editing.draft import ModelDraft
@@ -25,17 +25,19 @@ def replace_outputs(
     build: Build,
     *,
     keeps: bool,
+    stated: Mapping[str, ValueInfoProto] | None = None,
 ) -> None:
     """Put nodes behind outputs, and what they make in their place.
 
     reads: the outputs; keeps: they stay beside the new ones.  makes: by new output, what it is of their values in
-    numpy.
+    numpy.  stated: dtypes and shapes of those that no analysis tells.
     """
     sources = tuple(draft.claim.original(name) for name in reads)
     add_nodes(draft, build, {name: draft.output(name).type.tensor_type.elem_type for name in reads}, list(makes))
     for name, change in makes.items():
         draft.claim.answer(name, sources, change)
-    made = [draft.facts(name) for name in makes]
+    known = stated or {}
+    made = [known[name] if name in known else draft.facts(name) for name in makes]
     if not keeps:
         keep(draft.graph.output, lambda _, value: value.name not in reads)
     draft.graph.output.extend(made)

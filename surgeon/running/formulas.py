@@ -22,6 +22,7 @@ from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
 from surgeon.running.resizing import RESIZING
 from surgeon.running.shared_heads import SHARED_HEADS
+from surgeon.running.suppression import efficient_nms
 
 Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
@@ -357,6 +358,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("custom", "deform_conv2d"): torchvision_deform_conv2d,
     ("mmcv", "MMCVModulatedDeformConv2d"): mmcv_deform_conv2d,
     ("trt.plugins", "ModulatedDeformConv2d"): tensorrt_deform_conv2d,
+    ("trt.plugins", "EfficientNMS_TRT"): efficient_nms,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     **CONVOLUTIONS,
     **POOLINGS,
@@ -365,3 +367,5 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **SHARED_HEADS,
 }
 """Formulas by domain and name of the operator."""
+PLUGIN_FORMULAS = [key for key in FORMULAS if key[0] == "trt.plugins"]
+"""Of them, those of TensorRT's plugins, which ONNX Runtime never has a kernel for on a CPU."""

@@ -161,7 +161,7 @@ class Stepwise:
         if graph.sparse_initializer:
             raise SessionError("Sparse initializers are for a whole runtime alone: write them dense.", missing=True)
         self._own = Implementations(self._model, found, limit)
-        self.name = f"Python implementation of {self._own.names}"
+        self.name = f"Python implementation of {self._own.names}" if found else "formulas of plugins in numpy"
         self._custom_ops, self._optimised = custom_ops, optimised
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._values: dict[str, np.ndarray] = {}  # of constants, once a step asks for them

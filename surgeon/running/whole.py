@@ -10,6 +10,8 @@ from onnx import ModelProto
 
 from surgeon.file.model import Model
 from surgeon.implementations import Implementation
+from surgeon.ops.walking import holds_any
+from surgeon.running.formulas import PLUGIN_FORMULAS
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
 from surgeon.running.unknown import cure
@@ -60,13 +62,14 @@ def _in_pieces(
     with Model.open(model) as opened:
         skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
         found = implemented(skeleton, custom_ops)
-        if found and size > MOST_BYTES:
+        formulas = holds_any(skeleton, PLUGIN_FORMULAS)
+        if (found or formulas) and size > MOST_BYTES:
             raise SessionError(
                 f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB "
                 f"runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
                 missing=True,
             )
-        if not found:
+        if not (found or formulas):
             what_to_do = cure(skeleton, custom_ops, has_rules=False)
             raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True)
         whole = opened.whole() if isinstance(model, Path) else model

@@ -10,8 +10,17 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon.editing.resampling import resample
-from surgeon.editing.suppression import detect, overlaps
-from surgeon.edits import AppendArgMax, AppendNms, AppendSoftmax, AppendTopK, PrependImage, Rename, Retype
+from surgeon.edits import (
+    AppendArgMax,
+    AppendEfficientNms,
+    AppendNms,
+    AppendSoftmax,
+    AppendTopK,
+    PrependImage,
+    Rename,
+    Retype,
+)
+from surgeon.running.suppression import detect, overlaps
 from tests.command_line import run
 
 RNG = np.random.default_rng(0)
@@ -144,6 +153,23 @@ def test_detections_are_suppressed_inside(shape, scores, settings):
     assert [value.name for value in made.graph.output] == ["boxes", "scores", "classes", "batch"]
     assert AppendNms.parse(edit.spelling) == edit
     assert all(array.size == 0 for array in answer(made, ones(made)).values()) == (settings.get("least") == 1.0)
+
+
+@pytest.mark.parametrize(("shape", "scores", "settings"), NMS[:5], ids=str)
+def test_detections_of_the_plugin_are_padded(shape, scores, settings):
+    edit = AppendEfficientNms("out", **settings)
+    made, report = surgeon.edit(head_model(shape, scores), edit, check="model")
+    assert report.outcome == "proved"
+    assert report.check.oracle == "ONNX Runtime and the formulas of plugins in numpy, the original under ONNX Runtime"
+    node = next(node for node in made.graph.node if node.op_type == "EfficientNMS_TRT")
+    assert node.domain == "trt.plugins"
+    shapes = [[dim.dim_value or "batch" for dim in value.type.tensor_type.shape.dim] for value in made.graph.output]
+    most = edit.most
+    assert shapes == [["batch", 1], ["batch", most, 4], ["batch", most], ["batch", most]]
+    assert [item.kind for item in surgeon.check(made, "tensorrt") if item.op.endswith("EfficientNMS_TRT")] in (
+        [],
+        ["advice"],
+    )
 
 
 def ones(model):

@@ -1,10 +1,10 @@
-"""Non-maximum suppression in numpy: what an appended one is held against.
+"""Non-maximum suppression in numpy.
 
 As torchvision's `nms` and ONNX's NonMaxSuppression define it: boxes of one picture and class in falling order of their
 scores; one is dropped where its intersection over union with a box that was kept is above the limit.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,3 +67,45 @@ def cornered(boxes: np.ndarray) -> np.ndarray:
     """Boxes as centre and size [..., 4] by their corners: x1, y1, x2, y2."""
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
     return np.concatenate([centre - half, centre + half], axis=-1)
+
+
+def efficient_nms(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    *,
+    score_threshold: float = 0.0,
+    iou_threshold: float = 0.5,
+    max_output_boxes: int = 100,
+    background_class: int = -1,
+    score_activation: int = 0,
+    class_agnostic: int = 0,
+    box_coding: int = 0,
+    **_: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """TensorRT's EfficientNMS_TRT, as the README of its plugin describes it.
+
+    boxes: [batch, count, 4].  scores: [batch, count, classes].  Returns num_detections int32[batch, 1], and behind it
+    boxes [batch, most, 4], scores [batch, most] and classes int32[batch, most] of each picture in falling order of
+    scores, filled up with zeros.
+    """
+    corners = cornered(boxes) if box_coding else boxes
+    ranked = 1 / (1 + np.exp(-scores)) if score_activation else scores
+    if background_class >= 0:
+        ranked = np.delete(ranked, background_class, axis=2)
+    limits = np.float32(iou_threshold), np.float32(score_threshold)
+    found = detect(corners, ranked.transpose(0, 2, 1), *limits, boxes.shape[1], agnostic=bool(class_agnostic))
+    return padded(found, len(boxes), max_output_boxes)
+
+
+def padded(found: Detections, pictures: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Detections of each picture, the best first and at most so many, as EfficientNMS_TRT gives them."""
+    count = np.zeros((pictures, 1), np.int32)
+    boxes, scores = np.zeros((pictures, most, 4), found.boxes.dtype), np.zeros((pictures, most), found.scores.dtype)
+    classes = np.zeros((pictures, most), np.int32)
+    for picture in range(pictures):
+        (own,) = np.nonzero(found.batch == picture)
+        own = own[np.argsort(-found.scores[own], kind="stable")][:most]
+        count[picture] = len(own)
+        boxes[picture, : len(own)], scores[picture, : len(own)] = found.boxes[own], found.scores[own]
+        classes[picture, : len(own)] = found.classes[own]
+    return count, boxes, scores, classes
