@@ -1,11 +1,13 @@
 """The command `surgeon append`: what is done with a model's answer, inside of it."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.console.edit_command import common, only, run_edits
 from surgeon.console.guard import reading, writing
+from surgeon.console.merge_command import run_merge
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,10 +24,22 @@ TAKES = {
 SETTINGS = tuple(dict.fromkeys(name for takes in TAKES.values() for name in takes))
 
 
+class Kind(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+    """What is appended: one of a few, or another model."""
+
+    name = "kind"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it."""
+        if value not in TAKES and not str(value).endswith(".onnx"):
+            self.fail(f"{value!r} cannot be appended; give one of {', '.join(TAKES)}, or FILE.onnx", param, ctx)
+        return str(value)
+
+
 @click.command(short_help="Put what is done with the answer behind a model.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
-@click.argument("kind", type=click.Choice(list(TAKES)))
+@click.argument("kind", type=Kind(), metavar=f"{'|'.join(TAKES)}|FILE.onnx")
 @click.option(
     "--output", "name", metavar="NAME", help="Behind which output; with nms that of boxes.  [default: the only one]"
 )
@@ -47,10 +61,18 @@ SETTINGS = tuple(dict.fromkeys(name for takes in TAKES.values() for name in take
 def append(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Let OUT answer with the best class, probabilities, the best few, or detections, instead of raw numbers.
 
+    FILE.onnx appends another model, whose only input the answer feeds; `surgeon merge` connects several.
     Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5 --least 0.3
     """
     left = {name: value for name, value in settings.items() if name not in (*SETTINGS, "kind", "name")}
-    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+    kind, ctx = settings["kind"], click.get_current_context()
+    if kind in TAKES:
+        run_edits(asked(ctx), source, output, options=options, **left)
+        return
+    _refuse_strange(kind, (), ctx)
+    left["check"] = "none" if left["check"] == "none" else "model"
+    joint = {settings["name"] or only(source, "output"): [only(kind, "input", "merge")]}
+    run_merge(source, kind, output, connect=joint, options=options, **left)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":
@@ -59,10 +81,9 @@ def asked(ctx: click.Context) -> "list[Edit]":
     from surgeon.edits.heads import AppendArgMax, AppendSoftmax, AppendTopK
 
     kind = ctx.params["kind"]
-    given = {name: ctx.params[name] for name in SETTINGS if ctx.params[name] is not None}
-    strange = next((name for name in given if name not in TAKES[kind]), None)
-    if strange is not None:
-        raise UsageError(f"{kind} has no setting {strange!r}; it has {', '.join(TAKES[kind])}.")
+    if kind not in TAKES:
+        raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it with surgeon merge.")
+    given = _refuse_strange(kind, TAKES[kind], ctx)
     kinds: dict[str, Any] = {
         "argmax": AppendArgMax,
         "softmax": AppendSoftmax,
@@ -71,3 +92,12 @@ def asked(ctx: click.Context) -> "list[Edit]":
         "efficient-nms": AppendEfficientNms,
     }
     return [kinds[kind](ctx.params["name"] or only(ctx.params["source"], "output"), **given)]
+
+
+def _refuse_strange(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:
+    """The settings that were typed.  Raises UsageError for one that what is appended has not."""
+    given = {name: ctx.params[name] for name in SETTINGS if ctx.params[name] is not None}
+    strange = next((name for name in given if name not in known), None)
+    if strange is not None:
+        raise UsageError(f"{kind} has no setting {strange!r}; it has {', '.join(known) or 'none'}.")
+    return given

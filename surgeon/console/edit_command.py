@@ -88,8 +88,11 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def only(source: str, side: str) -> str:
-    """The name of the one input or output of a model.  Raises UsageError where it has several, or none."""
+def only(source: str, side: str, instead: str = "") -> str:
+    """The name of the one input or output of a model.  Raises UsageError where it has several, or none.
+
+    instead: the command that takes several, where no option says which is meant.
+    """
     from surgeon.editing.draft import ModelDraft
     from surgeon.file.model import Model
 
@@ -98,7 +101,8 @@ def only(source: str, side: str) -> str:
         names = [value.name for value in (draft.inputs if side == "input" else draft.graph.output)]
     if len(names) != 1:
         told = f"it has {', '.join(names)}" if names else "it has none"
-        raise UsageError(f"Say which {side} of {source} is meant, with --{side}; {told}.")
+        how = f"use surgeon {instead}" if instead else f"with --{side}"
+        raise UsageError(f"Say which {side} of {source} is meant, {how}; {told}.")
     return names[0]
 
 

@@ -2,16 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from surgeon.console.edit_command import common, print_edits, tell
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
-
-if TYPE_CHECKING:
-    from surgeon.models.options import CheckOptions
 
 
 @click.command(short_help="Make two models one.")
@@ -29,25 +26,13 @@ if TYPE_CHECKING:
 @common
 @writing("model", "none", layers=False)
 @reading
-def merge(
-    source: str,
-    second: str,
-    output: str,
-    connect: Sequence[str],
-    prefix: str | None,
-    report_path: str | None,
-    quiet: bool,
-    diff: bool,
-    options: "CheckOptions",
-    **settings: Any,
-) -> None:
+def merge(source: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
     """Write to OUT one model that computes what A does, and B with what A gives.
 
     It is held against A and B, run one after the other under ONNX Runtime.
     Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
     """
     from surgeon.editing.edit import names, pair
-    from surgeon.editing.merging import merge as run
 
     pairs: dict[str, list[str]] = {}
     for text in connect:
@@ -57,9 +42,17 @@ def merge(
     sides = (prefix or ",").split(",")
     if len(sides) != 2:
         raise UsageError(f"{prefix!r} is not of the form A,B: two prefixes, either of which may be empty.")
-    both = (sides[0], sides[1])
+    run_merge(source, second, output, connect=pairs or None, prefix=(sides[0], sides[1]), **settings)
+
+
+def run_merge(
+    source: str, second: str, output: str, *, report_path: str | None, quiet: bool, diff: bool, **settings: Any
+) -> None:
+    """Merge two models for a command, and tell what came of it.  Raises as `surgeon.merge`."""
+    from surgeon.editing.merging import merge as run
+
     tell(
-        lambda: run(source, second, connect=pairs or None, prefix=both, output=output, options=options, **settings),
+        lambda: run(source, second, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, second, output),
         report_path,

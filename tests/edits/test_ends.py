@@ -224,6 +224,25 @@ def test_a_resize_needs_its_opset():
         surgeon.edit(picture_model(opset=17), PrependImage("images", resize=(32, 32)))
 
 
+def test_another_model_is_appended(tmp_path):
+    source, other, out = tmp_path / "in.onnx", tmp_path / "other.onnx", tmp_path / "out.onnx"
+    onnx.save(picture_model(), source)
+    named = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }'
+    )
+    onnx.save(named, other)
+    done = run("append", source, out, other)
+    assert done.exit_code == 0, done.output
+    assert "PROVED" in done.output
+    assert [node.op_type for node in onnx.load(out).graph.node][-1] == "Relu"
+    assert "has no setting 'k'; it has none" in run("append", source, out, other, "-k", "2").output
+    assert "'relu' cannot be appended" in run("append", source, out, "relu").output
+    onnx.save(head_model((30, 4), (30, 3)), other)
+    done = run("append", source, tmp_path / "two.onnx", other)
+    assert done.exit_code == 2
+    assert "use surgeon merge; it has out_raw, scores_in_raw" in done.output
+
+
 def test_the_commands(tmp_path):
     source, out, report = tmp_path / "in.onnx", tmp_path / "out.onnx", tmp_path / "report.json"
     onnx.save(picture_model(), source)
