@@ -10,7 +10,7 @@ import onnx
 import onnx.parser
 import onnxruntime as ort
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -328,6 +328,11 @@ def test_the_command_says_what_feeds_what(tmp_path):
     assert "no output 'a'" in done.stderr
 
 
+def assert_no_doubt(report):
+    """Proved, unless the models drawn always answer the same, as x - x does."""
+    assert report.outcome == "proved" or report.check.reason.startswith("No output tells anything")
+
+
 @few
 @given(random_models(), st.data())
 def test_parts_merged_again_are_the_whole_up_to_names(model, data):
@@ -337,8 +342,9 @@ def test_parts_merged_again_are_the_whole_up_to_names(model, data):
     except surgeon.UsageError:
         return  # told apart elsewhere
     outputs = names(model.graph.output)
+    assume(not set(names(parts[0].graph.output)).isdisjoint(names(parts[1].graph.input)))  # else there is nothing to join
     whole, report = merge(*parts)
-    assert report.outcome == "proved"
+    assert_no_doubt(report)
     lost = [name for name in outputs if name not in names(whole.graph.output)]  # the first gives and the second takes
     if lost:
         whole, _ = surgeon.edit(whole, [surgeon.edits.AddOutput(name) for name in lost], check="none")
@@ -357,6 +363,6 @@ def test_parts_merged_again_are_the_whole_up_to_names(model, data):
 def test_any_two_models_made_one_answer_as_the_two(first, second):
     source, name = first.graph.output[0].name, second.graph.input[0].name
     made, report = merge(first, second, connect={source: name})
-    assert report.outcome == "proved"
+    assert_no_doubt(report)
     count = len(first.graph.output) - 1 + len(second.graph.output)
     assert len(made.graph.output) == count
