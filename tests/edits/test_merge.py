@@ -342,7 +342,8 @@ def test_parts_merged_again_are_the_whole_up_to_names(model, data):
     except surgeon.UsageError:
         return  # told apart elsewhere
     outputs = names(model.graph.output)
-    assume(not set(names(parts[0].graph.output)).isdisjoint(names(parts[1].graph.input)))  # else there is nothing to join
+    given, taken = names(parts[0].graph.output), names(parts[1].graph.input)
+    assume(not set(given).isdisjoint(taken))  # else there is nothing to join
     whole, report = merge(*parts)
     assert_no_doubt(report)
     lost = [name for name in outputs if name not in names(whole.graph.output)]  # the first gives and the second takes
