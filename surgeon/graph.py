@@ -5,7 +5,6 @@ for.
 Importing this module registers the helpers on `gs.Graph` itself too, without replacing any that is there already.
 """
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import Refused, RuleError
+from surgeon.listing import like
 from surgeon.ops.manual import Helper, described, described_function
 from surgeon.ops.naming import helper_name, operator_of
 from surgeon.ops.schema_tables import plain_domain
@@ -94,7 +94,7 @@ class Graph(gs.Graph):
                 lambda *args, **kwargs: self.call(domain, op, args, kwargs),
                 lambda: described(domain, op, self.version(domain)),
             )
-        near = difflib.get_close_matches(name, [*words(), *_vocabulary()], n=3)
+        near = like(name, [*words(), *_vocabulary()])
         hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
         raise UnknownHelper(f"No helper is called {name!r}; {hint}")
 

@@ -16,12 +16,17 @@ def first_of(names: Sequence[str], most: int, count: int | None = None) -> str:
     return f"{', '.join(shown)}{and_more((len(names) if count is None else count) - len(shown))}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What a refusal of a name ends in: those that look like it, else the first that there are."""
+def like(name: str, known: Iterable[str], most: int = _NEAREST, cutoff: float = 0.6) -> list[str]:
+    """The few names that look most like one.  cutoff: how alike they must be, of 1."""
     from difflib import get_close_matches  # not at the top: most runs refuse nothing
 
+    return get_close_matches(name, list(known), most, cutoff)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What a refusal of a name ends in: those that look like it, else the first that there are."""
     names = list(dict.fromkeys(known))
-    near = get_close_matches(name, names, n=_NEAREST)
+    near = like(name, names)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"there are {first_of(names, _NEAREST)}." if names else "there is none."

@@ -11,7 +11,6 @@ The same in Python: `surgeon.declare_plugin("MyPlugin", inputs={...}, ...)`.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +117,8 @@ def load_plugins(path: Path | str) -> None:
     Raises:
         UsageError: the file cannot be read, or says something else.
     """
+    import tomllib  # not at the top: few runs read such a file
+
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,6 +1,5 @@
 """The one function that says why rules do not fire: open, match, judge, and tell; nothing is edited or printed."""
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -14,6 +13,7 @@ from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.listing import like
 from surgeon.matching.compile import Compiled
 from surgeon.matching.match import Match, find
 from surgeon.matching.pattern import ops_of
@@ -282,6 +282,6 @@ def _named(index: Index, name: str) -> list[Node]:
             f"No node makes {name!r}, which is an input or a weight; name a node or a tensor that one makes."
         )
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
-    near = difflib.get_close_matches(name, sorted(names), n=NEAREST, cutoff=CUTOFF)
+    near = like(name, sorted(names), NEAREST, CUTOFF)
     hint = f"did you mean {' or '.join(near)}?" if near else "surgeon inspect shows what is in it."
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

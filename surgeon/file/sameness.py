@@ -6,7 +6,6 @@ piece by piece.  Bytes decide: 0.0 and -0.0 differ, and so do two spellings of N
 
 import os
 from collections.abc import Callable, Hashable, Iterator
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +111,8 @@ class Contents:
         data = self._data(tensor)
         if _size(data) <= SMALL:
             return None  # its probe was all of it
+        from hashlib import blake2b  # not at the top: few weights look alike
+
         found = blake2b(digest_size=32)
         for piece in self._pieces(data):
             found.update(piece)

@@ -1,6 +1,6 @@
 """What a pattern needs of a graph, told from the pattern alone: which ops can make each value, and which must be."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +10,7 @@ from surgeon.indexing.scope import qualified
 from surgeon.matching.algebra import DEPTH, LAST, OPENS, SUMS, Law
 from surgeon.matching.arguments import is_wildcard
 from surgeon.matching.flatten import PRODUCT, SUM, Flat, flatten
-from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var, walk
+from surgeon.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var
 from surgeon.ops.records import TRANSPARENT
 
 Answer = TypeVar("Answer")
@@ -52,7 +52,7 @@ class Needs:
 
     def __init__(self, pattern: Pattern, of: "Needs | None" = None) -> None:
         self.pattern, self.has_laws = pattern, of is None
-        self.values: list[Value] = list(walk(pattern.outputs)) if of is None else of.values
+        self.values: Sequence[Value] = pattern.values
         self.uses: dict[int, int] = _uses(pattern, self.values) if of is None else of.uses
         self.flats: dict[int, Flat | None] = {} if of is None else of.flats
         self.answers: defaultdict[str, dict[int, Any]] = defaultdict(dict)
@@ -196,7 +196,7 @@ def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
 
 def _uses(pattern: Pattern, values: Sequence[Value]) -> dict[int, int]:
     """How often each node and each variable among the values of the pattern is read or returned."""
-    uses: Counter[int] = Counter()
+    uses: defaultdict[int, int] = defaultdict(int)  # a Counter counts one by one in Python
     for value in pattern.outputs:
         if isinstance(value, Output):
             uses[id(value.operation)] += 1

@@ -166,7 +166,8 @@ class Pattern:
     what may be anything, which a match may make itself.  claims: what else must
     hold of a match that binds their names.  said: how a word says a value, by the value's id.  record: the
     `surgeon.matching.records.Captures` that the function takes.  returned: how many outputs the function returns;
-    exposed: which tensors of g.exposed are outputs behind them; can_expose: how many there are.
+    exposed: which tensors of g.exposed are outputs behind them; can_expose: how many there are.  values: as `walk`
+    finds them below the outputs.
     """
 
     name: str
@@ -182,6 +183,7 @@ class Pattern:
     returned: int = field(default=1, compare=False)
     exposed: tuple[int, ...] = ()
     can_expose: int = field(default=0, compare=False)
+    values: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
 def walk(
@@ -195,7 +197,7 @@ def walk(
         if value is not None and id(value) not in seen:
             seen.add(id(value))
             yield value
-            stack.extend(step(value))
+            stack += step(value)
 
 
 def below(value: Value) -> tuple[Value | None, ...]:
@@ -211,7 +213,7 @@ def ops_of(pattern: Pattern) -> frozenset[str]:
     """The ops that a pattern looks for, qualified; those of all its forms."""
     return frozenset(
         qualified(value.operation.domain, value.operation.op)
-        for value in walk(pattern.outputs)
+        for value in pattern.values
         if isinstance(value, Output)
     )
 

@@ -287,11 +287,11 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         if isinstance(root, (Var, Literal)):
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
         outputs = (root, *further, *(graph.exposable[place] for place in exposed))
-        values = list(walk(outputs))
+        values = tuple(walk(outputs))
         names = frozenset(captured(values))
         inner = frozenset(value.name for value in values if isinstance(value, Named))
         loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
-        more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable))
+        more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable), values)
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
     return tuple(patterns)
 

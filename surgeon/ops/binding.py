@@ -3,7 +3,6 @@
 `g.reduce_mean(x, axes=[-1])` and `g.reduce_mean(x, [-1])` are an attribute at opset 17 and an input at opset 18.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -13,6 +12,7 @@ import numpy as np
 from onnx import AttributeProto
 
 from surgeon.errors import OpsetError, RuleError
+from surgeon.listing import like
 from surgeon.ops.attributes import coerce
 from surgeon.ops.naming import snake_case
 from surgeon.ops.schema_tables import (
@@ -152,7 +152,7 @@ def missing(domain: str, name: str, opset: int | None) -> str:
     versions = history(domain, name)
     where = spelled_domain(domain)
     if not versions:
-        near = difflib.get_close_matches(name, operators(domain), 3)
+        near = like(name, operators(domain))
         hint = f"the nearest are {', '.join(near)}" if near else "check the spelling and the domain"
         return f"There is no operator {name} in {where}; {hint}."
     return f"{name} is not in {where} at opset {opset}; it appears at {versions[0].since_version}."
@@ -236,15 +236,17 @@ def _place(
 
 
 def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
-    last = max((index for index, value in given.items() if value is not None), default=-1)
-    inputs = tuple(map(given.get, range(last + 1)))
-    if any(index > last or inputs[index] is None for index in plan.needed):
-        version, wanted = plan.schema, plan.wanted
-        exact = "" if version.max_inputs == wanted else "at least "
-        names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
-        got = sum(one is not None for one in inputs)
-        raise RuleError(f"{version.name} takes {_counted(wanted, exact)} ({names}) and got {got}.")
-    return inputs
+    inputs = list(map(given.get, range(max(given, default=-1) + 1)))
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    for index in plan.needed:
+        if index >= len(inputs) or inputs[index] is None:
+            version, wanted = plan.schema, plan.wanted
+            exact = "" if version.max_inputs == wanted else "at least "
+            names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
+            got = sum(one is not None for one in inputs)
+            raise RuleError(f"{version.name} takes {_counted(wanted, exact)} ({names}) and got {got}.")
+    return tuple(inputs)
 
 
 def _counted(number: int, qualifier: str = "") -> str:
@@ -297,7 +299,7 @@ def _unknown_keyword(plan: _Plan, key: str, opset: int | None) -> str:
     for other in history(version.domain, version.name):
         if other.since_version > version.since_version and key in other.attributes:
             return f"{version.name} has no attribute '{key}'{where}; it appears at opset {other.since_version}."
-    near = difflib.get_close_matches(key, plan.keywords, 3)
+    near = like(key, plan.keywords)
     if near:
         return f"{version.name} has no attribute or input '{key}'{where}; the nearest are {', '.join(near)}."
     known = [*(formal.name for formal in version.inputs), *version.attributes]

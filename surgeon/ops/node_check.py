@@ -1,10 +1,10 @@
 """A node against its schema: what `onnx.checker` says, and what it does not say (`com.microsoft::Gelluu`)."""
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 
 import onnx
 
+from surgeon.listing import like
 from surgeon.ops.attributes import type_string, words
 from surgeon.ops.binding import missing
 from surgeon.ops.schema_tables import Formal, Schema, knows_domain, plain_domain, schema, spelled_domain
@@ -112,7 +112,7 @@ def _attributes(version: Schema, node: onnx.NodeProto, in_function: bool) -> Ite
         given.add(name)
         spec = version.attributes.get(name)
         if spec is None:
-            near = difflib.get_close_matches(name, version.attributes, 3)
+            near = like(name, version.attributes)
             hint = f"the nearest are {', '.join(near)}" if near else "remove it"
             yield f"{version.name} has no attribute '{name}' at version {version.since_version}; {hint}."
         elif attribute.type and attribute.type != spec.type:

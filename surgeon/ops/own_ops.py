@@ -1,10 +1,10 @@
 """The ops that a target brings itself, told by onnx's own schemas."""
 
-import difflib
 from collections.abc import Callable
 
 import onnx
 
+from surgeon.listing import like
 from surgeon.ops.node_check import learn_by, violations
 from surgeon.ops.schema_tables import Schema, converted, plain_domain, spelled_domain
 
@@ -57,7 +57,7 @@ class OwnOps:
         where, versions = spelled_domain(domain), self._versions.get((domain, name))
         if versions:
             return f"{name} is not in {where} at version {opset}; it appears at {versions[0].since_version}."
-        near = difflib.get_close_matches(name, [op for place, op in self._versions if place == domain], 3)
+        near = like(name, (op for place, op in self._versions if place == domain))
         hint = f"the nearest are {', '.join(near)}" if near else "check the spelling"
         return f"There is no operator {name} in {where}; {hint}."
 

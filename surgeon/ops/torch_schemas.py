@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from typing import Any
 from onnx import TensorProto
 
 from surgeon.errors import UsageError
+from surgeon.listing import like
 
 ScalarTypes = Mapping[int, int]
 SCALAR_TYPES: ScalarTypes = MappingProxyType(
@@ -240,7 +240,7 @@ def homes(name: str) -> list[str]:
 def near_names(namespace: str, name: str) -> list[str]:
     """At most three names like one that nobody knows, as `aten::gelu`."""
     names = {ns_name for ns_name in (*_table(), *_declared) if ns_name[0] == namespace}
-    close = get_close_matches(name, [one for _, one in names], 3, 0.75)
+    close = like(name, (one for _, one in names), cutoff=0.75)
     return [f"{namespace}::{one}" for one in close]
 
 

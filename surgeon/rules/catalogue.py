@@ -1,6 +1,5 @@
 """Names of rules at the command line, and where they lead: installed packs, files and modules."""
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from surgeon.errors import RuleError
+from surgeon.listing import like
 from surgeon.packs import points
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.rule import Rule
@@ -194,7 +194,7 @@ def _unknown(name: str) -> str:
     names = {rule.name for _, _, rule in all_rules()}
     names |= {module.rpartition(".")[2] for modules in packs().values() for module in modules}
     names |= groups().keys()
-    near = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+    near = like(name, sorted(names), cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`surgeon rules` lists the {len(names)} that there are."
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
 

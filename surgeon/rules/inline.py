@@ -3,7 +3,6 @@
 They run before all other rules.  A function that nobody calls any more afterwards leaves the file.
 """
 
-import difflib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 from itertools import compress
@@ -16,6 +15,7 @@ from surgeon.graph import Graph
 from surgeon.indexing.index import Index
 from surgeon.indexing.local import calls
 from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.listing import like
 from surgeon.matching.match import Match
 from surgeon.matching.pattern import Found, Search
 from surgeon.matching.state import Several
@@ -39,7 +39,7 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
     there = list(dict.fromkeys(qualified(*key[:2]) for key in index.local))
     for name in names:
         if name != ALL and name not in there:
-            near = difflib.get_close_matches(name, there, n=3)
+            near = like(name, there)
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there) or 'none'}."
             raise UsageError(f"The model has no local function {name!r} to inline; {hint}")
     wanted = [name for name in there if name in names or ALL in names]

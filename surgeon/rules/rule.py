@@ -12,7 +12,6 @@
 Every form is itself a pattern, so the same rule moves a model from any form to any other.
 """
 
-import difflib
 import inspect
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
+from surgeon.listing import like
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
 from surgeon.matching.pattern import Pattern, Search
 from surgeon.matching.recording import trace
@@ -224,7 +224,7 @@ class Rule:
     def _kinds_told(self) -> str:
         """Whose forms the rule has, as a clause: first one that no installed target takes; it may be misspelt."""
         unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
-        near = "".join(f": did you mean {name!r}?" for name in difflib.get_close_matches(unknown, names(), 1))
+        near = "".join(f": did you mean {name!r}?" for name in like(unknown, names(), 1))
         if unknown:
             return f", and one for {unknown!r}, which no installed target takes{near}"
         kinds = dict.fromkeys(form.kind for form in self.forms if form.kind != DECOMPOSED)

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -88,7 +87,11 @@ class FixedTensor:
         """What equal constants have in common: dtype, shape and bytes, of a large one (a weight) their digest."""
         values = self.values
         data = values.tobytes()
-        return values.dtype.str + values.dtype.name, values.shape, data if len(data) < LARGE else blake2b(data).digest()
+        if len(data) >= LARGE:
+            from hashlib import blake2b  # not at the top: few constants are large
+
+            data = blake2b(data).digest()
+        return values.dtype.str + values.dtype.name, values.shape, data
 
     def proto(self, name: str) -> onnx.TensorProto:
         """The constant as a named TensorProto."""

@@ -1,6 +1,5 @@
 """Whether a target has each op of a model: in ONNX at its opset or as its own, as a kernel, and within its limits."""
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,6 +11,7 @@ from surgeon.diagnosis.finding import Diagnostics, place_of
 from surgeon.diagnosis.provenance import made_by_torch, torch_op
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, split_op
+from surgeon.listing import like
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.node_check import owner_of
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
@@ -19,7 +19,6 @@ from surgeon.running.kernels import CPU, Kernels, variables
 from surgeon.target import BaseTarget
 from surgeon.targets.target import Examination
 
-NEAREST = 3
 HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
 CASTS = "put a Cast to float32 before it, and one back after it"
 # The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
@@ -159,7 +158,7 @@ def missing_op(node: Node, opset: int, found: Diagnostics) -> None:
         helps = [raise_opset(node, since, is_missing=True)]
         found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
         return
-    near = difflib.get_close_matches(name, operators(domain), NEAREST)
+    near = like(name, operators(domain))
     helps = [f"did you mean {' or '.join(near)}?"] if near else []
     helps.append("a local function of that name may stand for it, in a domain of its own")
     reason = f"no op of this name in {at}"

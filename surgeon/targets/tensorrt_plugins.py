@@ -6,7 +6,6 @@ not matter to TensorRT, and ONNX Runtime's TensorRT provider knows them in the d
 attributes that a plugin does not declare, and stops at one that is missing; both are told here.
 """
 
-import difflib
 import json
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto
 
+from surgeon.listing import like
 from surgeon.ops.attributes import element_type, type_string, words
 from surgeon.plugins import Field, Plugin, Port, own_plugins
 
@@ -131,7 +131,7 @@ def _unknown(node: onnx.NodeProto) -> list[str]:
         numbers = " and ".join(one.version for one in versions if not one.removed) or "none that is left"
         given = _string(node, VERSION) or "1"
         return [f"TensorRT has no version {given!r} of the plugin {node.op_type}; write plugin_version with {numbers}."]
-    near = difflib.get_close_matches(node.op_type, plugins(), 1, ALIKE)
+    near = like(node.op_type, plugins(), 1, ALIKE)
     return [f"TensorRT has no plugin {node.op_type!r}; the nearest is {near[0]}."] if near else []
 
 
@@ -172,7 +172,7 @@ def _attributes(found: Plugin, node: onnx.NodeProto, in_function: bool) -> Itera
 def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[str]:
     """What is wrong with one attribute."""
     if spec is None:
-        near = difflib.get_close_matches(item.name, found.attributes, 3)
+        near = like(item.name, found.attributes)
         hint = f"the nearest are {', '.join(near)}" if near else "remove it"
         yield f"{found.name} has no attribute '{item.name}', which TensorRT would ignore; {hint}."
         return

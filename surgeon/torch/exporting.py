@@ -1,6 +1,5 @@
 """`surgeon.torch.export`: a module to ONNX with placeholders, by either exporter of torch, one export at a time."""
 
-import difflib
 import os
 import re
 import threading
@@ -15,6 +14,7 @@ import onnx
 import torch
 
 from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
+from surgeon.listing import like
 from surgeon.torch import dynamo, registering, torchscript
 from surgeon.torch.arguments import Examples, examples
 from surgeon.torch.finishing import finish
@@ -131,7 +131,7 @@ def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: Exampl
             f"{one.label} is only what {inside[0]} is decomposed into after the exporter has looked for placeholders; "
             f"name {inside[0]} instead."
         )
-    near = difflib.get_close_matches(one.label.partition(".")[0], calls, 3, 0.6) or sorted(calls)[:6]
+    near = like(one.label.partition(".")[0], calls) or sorted(calls)[:6]
     called = f"; it calls {', '.join(near)}" if near else ""
     return f"{name} does not call {one.label}, so there is no placeholder for it{called}."
 

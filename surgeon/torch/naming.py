@@ -1,11 +1,11 @@
 """Names: of operators as torch and people write them, and of the nodes that stand for them."""
 
-import difflib
 from typing import Any
 
 import torch
 
 from surgeon.errors import UsageError
+from surgeon.listing import like
 
 # Spellings that torch sends to the same place; an exporter meets now one of them, now the other.
 ALIASES = {
@@ -88,7 +88,7 @@ def _packet(namespace: str, base: str) -> Any:
 
 def _hint(namespace: str, base: str) -> str:
     names = [one for one in torch._C._dispatch_get_all_op_names() if one.startswith(f"{namespace}::")]
-    near = difflib.get_close_matches(f"{namespace}::{base}", {one.partition(".")[0] for one in names}, 3, 0.75)
+    near = like(f"{namespace}::{base}", {one.partition(".")[0] for one in names}, cutoff=0.75)
     if near:
         return f"did you mean {' or '.join(near)}? Otherwise define it with torch.library"
     return "define it with torch.library.custom_op or load the library that registers it"
