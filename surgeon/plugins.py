@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from surgeon.errors import RuleError, UsageError
 from surgeon.ops.attributes import dtype_number, type_string
@@ -24,8 +24,7 @@ _FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d
 _KEYS = ("version", "namespace", "inputs", "outputs", "fields")
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(NamedTuple):
     """An input or output.  dtypes: as schemas spell them, empty where any will do.  like: whose dtype it has."""
 
     name: str

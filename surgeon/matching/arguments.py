@@ -4,7 +4,6 @@ A parameter that some opsets keep in an attribute and others in an input is foun
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
@@ -34,8 +33,7 @@ def label_of(operation: Operation) -> str:
     return qualified(operation.domain, operation.op)
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(NamedTuple):
     """How the inputs of a node to look for are gone through.
 
     order: constants first, then nodes, then variables.  parameters: the attribute that some opsets have in place of an

@@ -35,8 +35,7 @@ FLIP = Folded(-1.0, 0.0, 0, False, 1, "")
 """What a Neg is in a product."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """An operand of a pattern's chain.  heads: ops that can make it (None: anything, a constant too)."""
 
     matcher: Matcher

@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from surgeon.indexing.scope import qualified
 from surgeon.matching.algebra import DEPTH, LAST, OPENS, SUMS, Law
@@ -19,8 +18,7 @@ Has = Callable[[frozenset[str]], bool]  # whether one of these ops is there
 _NODES = (Output, AnyOf, Named)  # values that have nodes in them
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(NamedTuple):
     """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
 
     heads: tuple[frozenset[str] | None, ...]

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
 import numpy as np
@@ -18,8 +18,7 @@ from surgeon.indexing.scope import Node, Scope, qualified
 Kind = OneOf["tensor", "constant", "scalar", "list", "rest", "attributes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A place to rewrite.
 
     nodes: what goes.  outputs: the tensors of these nodes that others use; the replacement returns one for each, or an

@@ -5,7 +5,7 @@ the match's all the same, and their sizes are those of queries and keys, which s
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import State
@@ -17,8 +17,7 @@ from surgeon.shapes.symbols import Size
 ASKING = named(lambda op: op.sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Sizes in a row.  name: the tensor that has them on its axes from `first` on; None where `sizes` are numbers."""
 
     name: str | None
@@ -31,8 +30,7 @@ class Part:
         return self.first + len(self.sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class SizesAsked:
+class SizesAsked(NamedTuple):
     """A node that asks for sizes.  parts: where else they can be had, in order; nodes: what shows that they are the
     same, which are those of the match that what it reads is made by.
     """

@@ -1,7 +1,7 @@
 """What a walk over a pattern's tree keeps: the ways in which it fits so far, and the deepest of all misses."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from surgeon.indexing.index import Index
@@ -14,8 +14,7 @@ from surgeon.misses.findings import CERTAIN, NOT_TAKEN, Finding
 WAYS = 8  # ways to fit that are followed side by side
 
 
-@dataclass(frozen=True, slots=True)
-class Deepest:
+class Deepest(NamedTuple):
     """The furthest that a pattern came at a node.
 
     matched: nodes that fit.  also: what stands in the way beside the finding.  is_only: all else fits.  nodes: those

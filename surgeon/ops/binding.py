@@ -4,9 +4,8 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import AttributeProto
@@ -32,8 +31,7 @@ from surgeon.ops.schema_tables import (
 _VECTORS = {("", "TopK"): frozenset({1})}
 
 
-@dataclass(frozen=True, slots=True)
-class BoundArguments:
+class BoundArguments(NamedTuple):
     """Arguments sorted: `inputs` (None is an omitted optional one), `attributes` by name, the number of `outputs`.
 
     `several` says that the helper gives a tuple, even of one: the operator always has several outputs or any number

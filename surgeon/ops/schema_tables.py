@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import onnx
 from onnx import AttributeProto, defs
@@ -26,8 +26,7 @@ MICROSOFT = "com.microsoft"
 _ATTRIBUTE_NAMES = {("", "Pad"): {"constant_value": "value"}}
 
 
-@dataclass(frozen=True, slots=True)
-class Formal:
+class Formal(NamedTuple):
     """A formal input or output; `type` is a type variable (`"T"`) or a concrete type (`"tensor(int64)"`)."""
 
     name: str
@@ -37,8 +36,7 @@ class Formal:
     homogeneous: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeSpec:
+class AttributeSpec(NamedTuple):
     """A formal attribute; `type` is a value of `onnx.AttributeProto.AttributeType`."""
 
     name: str

@@ -4,8 +4,7 @@ What is not known never stands in the way: dtypes that nothing tells, ops of dom
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from onnx import NodeProto
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 ANY_PROVIDER = "any"  # ask none
 
 
-@dataclass(frozen=True, slots=True)
-class NoKernel:
+class NoKernel(NamedTuple):
     """A node that the provider cannot run.  told: the sentence; opset: from where on it could, None if it never can."""
 
     op: str

@@ -3,8 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from onnx import AttributeProto
 
@@ -29,8 +28,7 @@ OF_KIND: dict[int, Callable[[Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a function is called by and takes.  attributes: kinds (AttributeProto.FLOAT, ...) and defaults by name."""
 
     domain: str

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from onnx import defs
 
@@ -37,8 +37,7 @@ Dtypes = Mapping[str, int]
 """TensorProto.DataType by type variable of the op's schema ("T"), or by formal input or output of a fixed type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """One kernel: from which version of its op to which, and what its type variables may be ("float", ...)."""
 
     first: int
