@@ -220,12 +220,25 @@ def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
 
 
 def test_loops_turn_a_few_times() -> None:
-    """A trip count from outside is small and positive."""
+    """A trip count from outside is small, and 0 in some sets."""
     model = read(
         """g (int64 n, float[2] x) => (float[2] y) { c = Constant<value = bool {1}>() y = Loop(n, c, x)
         <body = b (int64 i, bool ci, float[2] s) => (bool co, float[2] so) { co = Identity(ci) so = Add(s, s) }> }"""
     )
-    assert {int(make(model, seed)["n"]) for seed in range(4)} == {2, 3}
+    assert {int(make(model, seed)["n"]) for seed in range(4)} == {0, 2, 3}
+
+
+def test_a_number_that_a_loop_counts_to_is_zero_in_some_sets() -> None:
+    """Then it does not run at all; what is no more than a length never is."""
+    counted = "c = Less(n, k) y = Loop(, c, n, k, x) <body = b (int64 i, bool ci, int64 at, int64 last, float[2] s) => "
+    counted += "(bool co, int64 j, int64 last, float[2] so) { one = Constant<value = int64 {1}>() j = Add(at, one) "
+    model = read(
+        f"""g (int64 k, float[2] x) => (float[2] z) {{ n = Constant<value = int64 {{0}}>()
+        {counted.replace("y = Loop", "u, v, z = Loop")} co = Less(j, last) so = Add(s, s) }}> }}"""
+    )
+    made = [int(make(model, seed)["k"]) for seed in range(6)]
+    assert 0 in made
+    assert max(made) > 1
 
 
 def test_sizes_follow_names_and_each_other() -> None:

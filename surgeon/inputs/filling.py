@@ -113,24 +113,28 @@ class Filler:
         return np.broadcast_to(steps, self.shape) if self.shape else steps.reshape(())
 
     def _counts(self, flags: set[str]) -> np.ndarray:
-        """Shapes, counts and steps: small and positive."""
+        """Shapes, counts and steps: small and positive; in some sets a loop does not run."""
         if "target" in flags:
             target = np.ones(self.shape, dtype=np.int64)
             target.reshape(-1)[:1] = -1
             return target
         if "trip" in flags:
-            return np.full(self.shape, 1 if self.tame else 2 + self.seed % 2)
+            return np.full(self.shape, 1 if self.tame else (2, 3, 0)[self.seed % 3])
         if "zero" in flags:
             return np.zeros(self.shape, dtype=np.int64)
         return np.full(self.shape, 1 if self.tame else 2)
 
     def _lengths(self) -> np.ndarray:
-        """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it."""
+        """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it.
+
+        A single one that something is compared with is 0 in some sets: it may say how long a loop runs.
+        """
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
-        lengths.reshape(-1)[:1] = longest
+        is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
+        lengths.reshape(-1)[:1] = 0 if is_none else longest
         return lengths
 
     def _compared(self) -> np.ndarray:

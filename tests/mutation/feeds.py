@@ -74,13 +74,16 @@ def make(model: onnx.ModelProto, setting: Setting) -> Feeds | None:
     """One value for each input without one of its own; None where they would be too large."""
     random = np.random.default_rng(setting.seed * 7919 + 17)
     made: Feeds = {}
-    divides = not DIVIDING.isdisjoint(node.op_type for node in model.graph.node)
+    ops = {node.op_type for node in model.graph.node}
+    divides = not DIVIDING.isdisjoint(ops)
     for value in _inputs(model):
         shape = tuple(dim if isinstance(dim, int) else setting.sizes[dim] for dim in _dims(value))
         if np.prod(shape, dtype=np.int64) > MOST:
             return None
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
         found = _values(dtype, shape, setting, random)
+        if "Loop" in ops and dtype.kind in "iu":  # which has to end, whatever it counts to
+            found = np.asarray(np.clip(found, 0 if dtype.kind == "u" else -50, 50), dtype)
         made[value.name] = np.where(found == 0, dtype.type(1), found) if divides and dtype.kind in "iu" else found
     return made
 

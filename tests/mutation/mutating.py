@@ -142,8 +142,8 @@ def verdict(subject: Subject, spot: Spot, change: Callable[[Canvas], None]) -> V
 
     def visit(rule: str, form: int, canvas: Canvas) -> None:
         if (rule, *place_of(canvas.match), form) == spot.place:
+            touched.append(True)  # before: what no helper makes at the opset is refused there
             change(canvas)
-            touched.append(True)
 
     rules = [watched(rule, visit) if rule.name == spot.rule else rule for rule in subject.rules]
     try:
