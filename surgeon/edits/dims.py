@@ -103,7 +103,7 @@ class Dim(Edit):
         said = [f"{name!r} is {size:,}"]
         folded = fold_sizes(draft)
         if folded:
-            said.append(f"{folded:,} node{'s' * (folded != 1)} of arithmetic on sizes became constants")
+            said.append(f"{folded:,} node{'s' * (folded != 1)} of arithmetic on sizes became constant")
             draft.claim.by_structure = False
         if draft.graph.value_info:
             restate(draft)

@@ -1,0 +1,206 @@
+"""Free dimensions fixed and renamed, shapes stated anew or dropped, opsets raised."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as ort
+import pytest
+from onnx import helper
+
+import surgeon
+from surgeon.edits import Dim, Free, RaiseOpset, Rename, RenameDim, ShapesOf
+from surgeon.errors import GraphError, UsageError
+from tests.command_line import run
+from tests.edits.test_sizes import answer, model, numbers, ops, shape
+
+MODEL = Path(__file__).resolve().parents[2] / "notebooks" / "models" / "tiny_distilbert.onnx"
+RESHAPING = """
+g (float[batch, length, 8] x) => (float[batch, length, 8] y)
+<int64[1] zero = {0}, int64[1] one = {1}, int64[1] heads = {2}, int64[1] width = {4}, int64[1] all = {8}>
+{ s = Shape (x)  b = Gather (s, zero)  l = Gather (s, one)  t = Concat <axis = 0> (b, l, heads, width)
+  h = Reshape (x, t)  r = Relu (h)  u = Concat <axis = 0> (b, l, all)  y = Reshape (r, u) }
+"""
+
+
+def dims(made):
+    """All that a model states of shapes, by tensor."""
+    return {entry.name: shape(entry) for entry in (*made.graph.input, *made.graph.output, *made.graph.value_info)}
+
+
+def test_arithmetic_that_is_constant_becomes_a_constant():
+    made, report = surgeon.edit(model(RESHAPING), [Dim("batch", 2), Dim("length", 5)])
+    assert report.outcome == "proved"
+    assert [op for op in ops(made) if op != "Constant"] == ["Reshape", "Relu", "Reshape"]
+    assert dims(made) == {"x": [2, 5, 8], "y": [2, 5, 8]}
+    assert [done.said[1] for done in report.edits] == [
+        "1 node of arithmetic on sizes became constant",
+        "4 nodes of arithmetic on sizes became constant",
+    ]
+    x = numbers(2, 5, 8)
+    assert np.array_equal(answer(made, x)[0], np.maximum(x, 0))
+
+
+def test_arithmetic_on_what_stays_free_stays():
+    made, report = surgeon.edit(model(RESHAPING), Dim("batch", 2))
+    assert report.outcome == "proved"
+    assert ops(made).count("Concat") == 2
+    assert answer(made, numbers(2, 3, 8))[0].shape == (2, 3, 8)
+
+
+def test_fixed_and_freed_again_answers_the_same():
+    made, _ = surgeon.edit(model(RESHAPING), [Dim("batch", 1), Dim("length", 5)])
+    made, report = surgeon.edit(made, [Free(0, "batch"), Free(1, "length")])
+    x = numbers(3, 4, 8)
+    assert np.array_equal(answer(made, x)[0], np.maximum(x, 0))
+    assert dims(made) == {"x": ["batch", "length", 8], "y": ["batch", "length", 8]}
+    assert report.outcome == "proved"  # nothing in it sees two places at once
+
+
+def test_a_real_model_is_fixed(tmp_path):
+    fixed, report = surgeon.edit(MODEL, [Dim("batch", 3), Dim("sequence", 6)], output=tmp_path / "fixed.onnx")
+    assert report.outcome == "proved"
+    source, made = onnx.load(MODEL), onnx.load(fixed)
+    assert all(isinstance(size, int) for entry in (*made.graph.input, *made.graph.output) for size in shape(entry))
+    assert "Shape" not in ops(made)
+    feeds = {entry.name: np.ones((3, 6), np.int64) for entry in made.graph.input}
+    one, other = (
+        ort.InferenceSession(item.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+        for item in (source, made)
+    )
+    assert np.allclose(one[0], other[0], atol=1e-5)
+
+
+def stating(text, **more):
+    """A model that states shapes of inner tensors too."""
+    made = model(text)
+    for name, sizes in more.items():
+        made.graph.value_info.append(helper.make_tensor_value_info(name, 1, sizes))
+    return made
+
+
+def test_a_size_is_put_into_expressions():
+    source = model("g (float[n, m] x, float[a, m] w) => (float[b, m] y) { y = Concat <axis = 0> (x, w) }")
+    for entry, text in ((source.graph.input[1], "n + 1"), (source.graph.output[0], "2*n + 1")):
+        entry.type.tensor_type.shape.dim[0].dim_param = text
+    made, report = surgeon.edit(source, Dim("n", 3))
+    assert report.outcome == "proved"
+    assert dims(made) == {"x": [3, "m"], "w": [4, "m"], "y": [7, "m"]}
+
+
+def test_a_name_is_changed_in_expressions_too():
+    source = stating("g (float[n, m] x) => (float[n, k] y) { z = Neg (x)  y = Relu (z) }", z=["n", "floor(m/2) + nn*n"])
+    made, report = surgeon.edit(source, RenameDim("n", "batch"))
+    assert report.outcome == "proved"
+    assert report.check is None
+    assert dims(made) == {"x": ["batch", "m"], "z": ["batch", "floor(m/2) + nn*batch"], "y": ["batch", "k"]}
+    back, _ = surgeon.edit(made, RenameDim("batch", "n"))
+    assert back.SerializeToString() == source.SerializeToString()
+
+
+def test_names_in_bodies_and_of_places_without_one():
+    text = """
+    g (float[n] x, bool c) => (float[n] y)
+    { y = If (c) <
+        then_branch = a () => (float[n] t) { t = Neg (x) },
+        else_branch = b () => (float[n] e) { e = Abs (x) }
+      > }
+    """
+    made, _ = surgeon.edit(model(text), RenameDim("n", "k"))
+    branches = [item.g.output[0] for item in made.graph.node[0].attribute]
+    assert [shape(entry) for entry in (*made.graph.input[:1], *branches)] == [["k"]] * 3
+    source = model("g (float[n] x) => (float[n] y) { y = Relu (x) }")
+    source.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    made, _ = surgeon.edit(source, RenameDim("x[0]", "n2"))
+    assert shape(made.graph.input[0]) == ["n2"]
+    made, report = surgeon.edit(source, Dim("x[0]", 4))
+    assert shape(made.graph.input[0]) == [4]
+    assert report.outcome == "proved"
+
+
+def test_edits_of_dimensions_know_each_other():
+    edits = [RenameDim("batch", "n"), Rename("x", "pixels"), Dim("n", 3)]
+    made, report = surgeon.edit(model(RESHAPING), edits, check="model")
+    assert report.outcome == "proved", report.check.reason
+    assert shape(made.graph.input[0]) == [3, "length", 8]
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (Dim("bach", 2), "did you mean 'batch'?"),
+        (Dim("batch", -1), "cannot be -1"),
+        (Dim("x[2]", 9), "'x[2]' is 8 and not free; free it first, as in --dim x[2]=batch."),
+        (Dim("x[7]", 9), "has 3 axes"),
+        (Dim("z[0]", 9), "no input 'z'"),
+        (RenameDim("batch", "length"), "Another dimension is called 'length'"),
+        (RenameDim("bath", "n"), "did you mean 'batch'?"),
+        (RenameDim("batch", "a+b"), "is no name of a dimension"),
+        (ShapesOf("forget"), "write infer or drop"),
+        (RaiseOpset(99), "There is no opset 99"),
+        (RaiseOpset(11), "would lower it"),
+    ],
+)
+def test_bad_input_is_refused(edit, why):
+    with pytest.raises(UsageError) as refusal:
+        surgeon.edit(model(RESHAPING), edit)
+    assert why in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["batch", "=3", "batch="])
+def test_what_is_no_pair_is_refused(text):
+    with pytest.raises(UsageError, match="is not of the form"):
+        Dim.parse(text)
+
+
+def test_shapes_are_stated_for_any_size_and_dropped():
+    source = stating(RESHAPING, h=[1, 1, 1, 1])
+    source.graph.value_info[0].doc_string = "kept"
+    made, report = surgeon.edit(source, ShapesOf("infer"))
+    assert report.outcome == "proved"
+    stated = dims(made)
+    assert stated["h"] == stated["r"] == ["batch", "length", 2, 4]
+    assert stated["t"] == [4]
+    assert made.graph.value_info[[item.name for item in made.graph.value_info].index("h")].doc_string == "kept"
+    onnx.checker.check_model(made, full_check=True)
+    bare, report = surgeon.edit(made, ShapesOf("drop"))
+    assert not bare.graph.value_info
+    assert report.outcome == "proved"
+    assert surgeon.edit(bare, ShapesOf("drop"))[1].outcome == "unchanged"
+
+
+def test_what_stated_a_fixed_size_states_what_follows():
+    source = stating("g (float[1, 4] x) => (float[1, 4] y) { z = Neg (x)  y = Relu (z) }", z=[1, 4])
+    made, _ = surgeon.edit(source, Free(0, "n"))
+    assert dims(made) == {"x": ["n", 4], "z": ["n", 4], "y": ["n", 4]}
+
+
+def test_an_opset_is_raised_with_edits_beside_it():
+    source = model("g (float[n, 4] x) => (float[n] y) { y = ReduceMean <axes = [1], keepdims = 0> (x) }", opset=13)
+    made, report = surgeon.edit(source, [Rename("x", "z"), RaiseOpset(18), RenameDim("n", "batch")])
+    assert report.outcome == "proved"
+    assert made.opset_import[0].version == 18
+    assert len(made.graph.node[0].input) == 2
+    assert report.edits[1].said[0] == "ai.onnx is at opset 18, from 13"
+    assert surgeon.edit(made, RaiseOpset(18))[1].outcome == "unchanged"
+
+
+def test_an_opset_that_would_change_a_meaning_is_refused():
+    source = model("g (float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax <axis = 1> (x) }", opset=12)
+    with pytest.raises(GraphError, match="Softmax at y"):
+        surgeon.edit(source, RaiseOpset(13))
+
+
+def test_the_command_line(tmp_path):
+    source, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(model(RESHAPING, opset=17), source)
+    typed = ["--dim", "batch=2", "--rename-dim", "length=tokens", "--shapes", "infer", "--opset", "21"]
+    done = run("edit", source, out, *typed)
+    assert done.exit_code == 0, done.output
+    made = onnx.load(out)
+    assert shape(made.graph.input[0]) == [2, "tokens", 8]
+    assert made.opset_import[0].version == 21
+    assert run("edit", source, tmp_path / "no.onnx", "--dim", "batch=many").exit_code == 2
+    assert run("edit", source, tmp_path / "no.onnx", "--opset", "new").exit_code == 2
+    assert not (tmp_path / "no.onnx").exists()
