@@ -51,6 +51,7 @@ LISTED = {
     "splicing.placing": (BUILT, "Shape"),
     "splicing.splice": (BUILT, "CastLike Identity"),
     "freeing.demands": (FORMAT, "Concat"),
+    "freeing.places": (FORMAT, "Concat"),
     "freeing.writing": (BUILT, "Add Cast Concat Div Expand Gather Max Min Mul Range Reshape Shape Squeeze"),
     "ruleproof.instances": (BUILT, "Abs"),
     "ruleproof.opsets": (BUILT, "Identity"),

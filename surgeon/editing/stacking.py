@@ -136,7 +136,7 @@ class _Beyond:
         nothing = f"beyond {freed.old} there is nothing to compare with"
         if not freed.answers:
             return Outcome.UNPROVED, f"{at} the edited model runs, but {nothing}", []
-        proved = f"{at} it answers as the original does to each {'place' if freed.old == 1 else 'part'} by itself"
+        proved = f"{at} it answers as the original does to each part by itself"
         if freed.mixed:
             names = first_of([f"'{name}'" for name in freed.mixed], NAMED)
             return Outcome.UNPROVED, f"{proved}, but {names} sees more than one at once, and {nothing}", self.compared

@@ -16,7 +16,7 @@ from surgeon.listing import first_of
 from surgeon.shapes.symbols import parse, symbol
 
 PLACE = re.compile(r"^(?P<input>.+)\[(?P<axis>\d+)\]$")
-NAMED = 4
+NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ class Free(Edit):
         nodes, freed = free_size(draft, self.name, old, dict.fromkeys(sizes, self.axis))
         draft.claim.freed.append(freed)
         draft.claim.by_structure = False
-        listed = first_of([f"'{name}'" for name in sizes], NAMED)
+        names = [f"'{name}'" for name in sizes]
+        listed = " and ".join(names) if len(names) < NAMED else first_of(names, NAMED)
         said = [f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}"]
         if nodes:
             said.append(f"{nodes:,} node{'s' * (nodes != 1)} held that size and follow{'s' * (nodes == 1)} it now")

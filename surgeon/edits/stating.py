@@ -26,7 +26,7 @@ class ShapesOf(Edit):
         >>> import surgeon
         >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", surgeon.edits.ShapesOf("drop"), output="bare.onnx")
         >>> report.outcome
-        'unchanged'
+        'proved'
     """
 
     how: Literal["infer", "drop"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from surgeon.freeing.demands import follow
-from surgeon.freeing.places import tell_flat, tell_tuples
+from surgeon.freeing.places import tell_flat, tell_joined, tell_tuples
 from surgeon.freeing.plan import Stuck
 from surgeon.freeing.reshapes import readings, target_of
 from surgeon.freeing.walk import Walk
@@ -11,8 +11,9 @@ from surgeon.ops.records import record
 from surgeon.shapes.facts import INT32, NodeView, Shape, axis_of
 from surgeon.shapes.layout import reshaped
 from surgeon.shapes.selecting import FAR, slice_parameters
-from surgeon.shapes.symbols import Size, only_call
+from surgeon.shapes.symbols import Size, has_calls, only_call, substitute
 
+TURNS = 9  # multiples of the old size at which two sizes are held against each other
 Held = tuple[int, int, Size]  # a position, an axis of what is read there, and its size
 
 
@@ -35,11 +36,25 @@ def agree(walk: Walk, site: NodeView, held: Iterable[Held], spreads: bool) -> No
     if wanted is None:
         return
     for position, axis, size in sizes:
-        if _bare(size) == _bare(wanted) or (not isinstance(size, int) and not walk.hangs([size])):
+        if _alike(walk, size, wanted) or (not isinstance(size, int) and not walk.hangs([size])):
             continue
         if size != walk.old(wanted):
             raise Stuck(site.node, f"cannot join {size} with what is {wanted} now")
         follow(walk, site, position, axis, wanted)
+
+
+def _alike(walk: Walk, size: Size, other: Size) -> bool:
+    """Whether two sizes are equal, or differ by what does not divide alone.
+
+    A picture that is halved and doubled again is as large as before where its size is even.
+    """
+    size, other = _bare(size), _bare(other)
+    if size == other or not (walk.hangs([size]) and walk.hangs([other])):
+        return size == other
+    if not (has_calls(size, "floor") or has_calls(other, "floor")):
+        return False
+    turns = [{name: old * turn for name, old in walk.free.items()} for turn in range(1, TURNS)]
+    return all(substitute(size, turn) == substitute(other, turn) for turn in turns)
 
 
 def _bare(size: Size) -> Size:
@@ -229,10 +244,15 @@ def _by_tuples(walk: Walk, site: NodeView) -> None:
     for axis in range(batch):
         agree(walk, site, [(0, axis, table[axis]), (1, axis, indices[axis])], spreads=False)
     for element, size in enumerate(table[batch : batch + width]):
-        if walk.hangs([size]) and walk.shapes.origin.constants.is_constant(site.scope, site.inputs[1]):
-            if walk.old(size) != 1 or batch:
-                raise Stuck(site.node, f"picks fixed places of {_listed(table)}")
+        if not walk.hangs([size]) or site.node in walk.telling:
+            continue
+        is_fixed = walk.shapes.origin.constants.is_constant(site.scope, site.inputs[1])
+        if is_fixed and batch:
+            raise Stuck(site.node, f"picks fixed places of {_listed(table)}")
+        if is_fixed:
             tell_tuples(walk, site, element)
+        if walk.old(size) == 1:
+            tell_joined(walk, site, element, size)
     if updates is not None:
         for axis, size in enumerate(updates):
             beside = (1, axis, indices[axis]) if axis < len(indices) - 1 else None

@@ -55,7 +55,11 @@ def _mixes(walk: Walk, site: NodeView) -> bool:
         walk.shapes.value(site.scope, name) is not None for name in node.outputs if name
     ):
         return False  # sizes are made of sizes
-    if told.reduces or told.softmax or told.norm is not None or told.picks:
+    if told.attends is not None:
+        return _attends(walk, site)
+    if told.softmax:
+        return _softmax(walk, site)
+    if told.reduces or told.norm is not None or told.picks:
         return _along(walk, site)
     return not (told.broadcasts or told.keeps or told.retypes)
 
@@ -82,10 +86,13 @@ def _along(walk: Walk, site: NodeView) -> bool:
         if axes is None and site.gives_axes(1):
             return True
         return _hangs(walk, site, 0, axes or (range(0) if site.attribute("noop_with_empty_axes", 0) else None))
-    if told.softmax:
-        axis = site.attribute("axis", -1 if site.opset >= 13 else 1)
-        return _hangs(walk, site, 0, [axis] if site.opset >= 13 else range(axis_of(axis, max(rank, 1)), rank))
     return _hangs(walk, site, 0, range(axis_of(site.attribute("axis", -1), max(rank, 1)), rank))
+
+
+def _softmax(walk: Walk, site: NodeView) -> bool:
+    """Over one axis, before opset 13 over all from there on."""
+    axis, rank = site.attribute("axis", -1 if site.opset >= 13 else 1), len(site.shape(0) or ())
+    return _hangs(walk, site, 0, [axis] if site.opset >= 13 else range(axis_of(axis, max(rank, 1)), rank))
 
 
 def _on_axis(default: int) -> Callable[[Walk, NodeView], bool]:
@@ -96,6 +103,8 @@ def _behind_first(walk: Walk, site: NodeView) -> bool:
     """Ops on [N, C, ...] that see each sample by itself."""
     others = [place for place in range(1, len(site.inputs)) if site.has(place)]
     rank = len(site.shape(0) or ())
+    if site.attribute("training_mode", 0):
+        return True
     return _hangs(walk, site, 0, range(1, rank)) or any(_hangs(walk, site, place) for place in others)
 
 
@@ -174,7 +183,8 @@ def _recurrent(walk: Walk, site: NodeView) -> bool:
 
 
 def _attends(walk: Walk, site: NodeView) -> bool:
-    ranks = [(place, len(site.shape(place) or ())) for place in range(min(3, len(site.inputs)))]
+    """Attention sees each sample by itself, and all of its words."""
+    ranks = [(place, len(site.shape(place) or ())) for place in range(len(site.inputs)) if site.has(place)]
     return any(_hangs(walk, site, place, range(1, rank)) for place, rank in ranks)
 
 
@@ -197,18 +207,21 @@ MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
     **dict.fromkeys(("GatherND", "ScatterND"), _by_tuples),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(("Pad", "Resize", "Upsample"), _slice),
-    "Attention": _attends,
+    **dict.fromkeys(("RotaryEmbedding", "com.microsoft::RotaryEmbedding"), _attends),
+    **dict.fromkeys(("MeanVarianceNormalization", "ReverseSequence", "TensorScatter", "Range"), _always),
+    **dict.fromkeys(("com.microsoft::GroupNorm", "com.microsoft::NhwcMaxPool"), _behind_first),
+    **dict.fromkeys(("com.microsoft::Inverse", "com.microsoft::Trilu", "Trilu"), _halves),
+    **dict.fromkeys(("com.microsoft::QLinearSoftmax", "com.microsoft::BiasSoftmax"), _always),
+    **dict.fromkeys(("CumSum", "CumProd"), _sums),
     "Concat": _concat,
-    "CumSum": _sums,
     "Einsum": _einsum,
     "Gather": _gather,
     "Gemm": _gemm,
     "LayerNormalization": _along,
+    "LogSoftmax": _softmax,
     "MatMul": _matmul,
     "MatMulInteger": _matmul,
-    "Range": _always,
     "RMSNormalization": _along,
     "Slice": _slice,
     "Tile": _tile,
-    "Trilu": _halves,
 }

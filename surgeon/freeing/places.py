@@ -5,24 +5,70 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.freeing.plan import Back, Counted, Stuck, Tuples
+from surgeon.freeing.plan import Back, Stuck, Tuples
 from surgeon.freeing.walk import Walk
 from surgeon.ops.records import record
-from surgeon.shapes.facts import INT64, Facts, NodeView, Shape
+from surgeon.shapes.facts import Facts, NodeView, Shape
 from surgeon.shapes.symbols import Size, exact_quotient, symbol, symbols
 
 
 def tell_tuples(walk: Walk, site: NodeView, element: int) -> None:
     """Make one element of tuples of indices that are fixed count.  Raises Back once it does, Stuck where it cannot."""
-    name, shape = site.inputs[1], site.shape(1) or ()
+    name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.shapes.origin.constants.array(site.scope, name)
-    if array is None or array[..., element].any():
+    axes = [] if array is None else _counted(array, element, walk.old(size))
+    if not axes or not all(isinstance(width, int) for width in shape):
         raise Stuck(site.node, f"picks fixed places by {name!r} of what is to be free")
-    axis = _axis(walk, site, 1, shape[:-1])
-    made = _at(shape, axis, _size(walk, (site.shape(0) or ())[element]))
+    axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
+    made = _at(shape, axis, size)
     walk.telling.add(site.node)
-    walk.give(site, 1, Tuples(name, element, axis, made), Facts(site.dtype(1), made))
+    walk.give(site, 1, Tuples(name, element, axis, made, shape[axis] != 1), Facts(site.dtype(1), made))
     raise Back(site.node)
+
+
+def tell_joined(walk: Walk, site: NodeView, element: int, size: Size) -> None:
+    """The same of tuples that are joined of parts: the zeros that one part is made of count.  Raises Back."""
+    found = walk.shapes.origin.producer(site.scope, site.inputs[1])
+    if found is None or found[1].op != "Concat":
+        return
+    joined, before = walk.site(found[1]), 0
+    for position in range(len(joined.inputs)):
+        width = (joined.shape(position) or (0,))[-1]
+        if not isinstance(width, int):
+            return
+        zeros = _zeros(walk, joined, position) if before == element and width == 1 else None
+        if zeros is not None:
+            walk.telling.add(site.node)
+            _count(walk, *zeros, size)
+        before += width
+
+
+def _zeros(walk: Walk, site: NodeView, position: int) -> tuple[NodeView, int] | None:
+    """Who reads the fixed zeros that a tensor is made of, where they are but moved and repeated."""
+    while not _is(walk, site, position, 0):
+        source = walk.shapes.origin.producer(site.scope, site.inputs[position])
+        if source is None or not (record(source[1].op).moves or record(source[1].op).retypes):
+            return None
+        site, position = walk.site(source[1]), 0
+    return site, position
+
+
+def _count(walk: Walk, site: NodeView, position: int, size: Size) -> None:
+    """Have zeros count along an axis of size 1.  Raises Back."""
+    axis = _axis(walk, site, position, site.shape(position) or ())
+    walk.count(site, position, axis, size)
+    raise Back(site.node)
+
+
+def _counted(array: np.ndarray[Any, Any], element: int, size: Size) -> list[int]:
+    """The axes along which one element of tuples is 0, 1, 2, ... up to a size, and the others do not change."""
+    found = []
+    for axis in (axis for axis, width in enumerate(array.shape[:-1]) if width == size):
+        wanted = np.repeat(array.take([0], axis), array.shape[axis], axis)
+        count = np.arange(array.shape[axis]).reshape([-1 if at == axis else 1 for at in range(array.ndim - 1)])
+        wanted[..., element] = count
+        found += [axis] if np.array_equal(array, wanted) else []
+    return found
 
 
 def tell_flat(walk: Walk, site: NodeView, size: Size) -> None:
@@ -30,12 +76,7 @@ def tell_flat(walk: Walk, site: NodeView, size: Size) -> None:
     row = exact_quotient(size, _size(walk, size))
     for factor, position in _counts(walk, site, site.inputs[1], row):
         walk.telling.add(site.node)
-        shape = factor.shape(position) or ()
-        axis = _axis(walk, factor, position, shape)
-        made = _at(shape, axis, _size(walk, size))
-        dtype = factor.dtype(position) or INT64
-        walk.give(factor, position, Counted(axis, made, dtype), Facts(dtype, made))
-        raise Back(factor.node)
+        _count(walk, factor, position, _size(walk, size))
 
 
 def _counts(walk: Walk, site: NodeView, name: str, row: Size | None) -> Iterator[tuple[NodeView, int]]:

@@ -38,12 +38,16 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """Indices by tuples, one element of each of which counts 0, 1, 2, ... along an axis.  shape: of all of them."""
+    """Indices by tuples, one element of each of which counts 0, 1, 2, ... along an axis.
+
+    shape: of all of them.  cut: the others are equal along that axis, and one of them is taken.
+    """
 
     tensor: str
     element: int
     axis: int
     shape: Shape
+    cut: bool
 
 
 Recipe: TypeAlias = SizeList | Repeated | Counted | Tuples

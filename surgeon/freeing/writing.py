@@ -201,8 +201,11 @@ def _tuples(writer: SizeWriter, recipe: Tuples) -> str:
     parts = []
     width = int(str(recipe.shape[-1]))
     for element in range(width):
-        own = writer.make("Gather", [recipe.tensor, writer.numbers([element])], "places", axis=len(lead))
-        source = counted if element == recipe.element else own
+        source = counted
+        if element != recipe.element:
+            source = writer.make("Gather", [recipe.tensor, writer.numbers([element])], "places", axis=len(lead))
+            if recipe.cut:
+                source = writer.make("Gather", [source, writer.numbers([0])], "places", axis=recipe.axis)
         parts.append(writer.make("Expand", [source, writer.vector([*lead, 1])], "places"))
     return writer.make("Concat", parts, "places", axis=len(lead))
 
