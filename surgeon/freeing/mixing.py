@@ -103,8 +103,8 @@ def _behind_first(walk: Walk, site: NodeView) -> bool:
     """Ops on [N, C, ...] that see each sample by itself."""
     others = [place for place in range(1, len(site.inputs)) if site.has(place)]
     rank = len(site.shape(0) or ())
-    if site.attribute("training_mode", 0):
-        return True
+    if site.attribute("training_mode", 0) or len(site.node.outputs) > 1:
+        return True  # means of a whole batch, and places counted in it, are further outputs
     return _hangs(walk, site, 0, range(1, rank)) or any(_hangs(walk, site, place) for place in others)
 
 
