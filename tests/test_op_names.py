@@ -30,6 +30,7 @@ FORMAT = "how exporters and files write things down"
 # Elsewhere, exactly these.
 LISTED = {
     "drawing.content": (SAID, "Cast"),
+    "edits.detections": (BUILT, "EfficientNMS_TRT"),
     "edits.retype": (BUILT, "Cast"),
     "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),
