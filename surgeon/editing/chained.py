@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.editing.proof import concluded, is_of, tolerances
+from surgeon.editing.proof import is_of, tolerances
 from surgeon.file.save import Written
 from surgeon.inputs.user_inputs import read_inputs
-from surgeon.models.model_check import Verdict, require_options
+from surgeon.models.model_check import Verdict, concluded, require_options
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trials
 from surgeon.running.away import Away
@@ -51,7 +51,7 @@ def check_chain(
     verdict = Verdict(trials, rtol, atol)
     refusal = _load(whole, links, away, trials.why) if trials.why else _follow(links, away, trials, verdict)
     outcome, reason = refusal or verdict.outcome()
-    return concluded(outcome, told(reason), verdict, trials, started, (rtol, atol))
+    return concluded(outcome, told(reason), verdict, started, (rtol, atol))
 
 
 def _load(whole: Written, links: Sequence[ChainLink], away: Away, why: str) -> tuple[Outcome, str]:

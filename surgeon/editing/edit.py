@@ -33,9 +33,8 @@ class Edit(ABC):
     jumps: ClassVar[bool] = False
 
     @classmethod
-    @abstractmethod
     def parse(cls, text: str) -> Self:
-        """Read the edit from what stands behind its flag.
+        """Read the edit from what stands behind its flag: by its fields none, one, or two as LEFT=RIGHT.
 
         Args:
             text: as typed.
@@ -46,16 +45,23 @@ class Edit(ABC):
         Raises:
             UsageError: the text is not of the form of `metavar`.
         """
+        count = len(cls._fields())
+        given = pair(text, cls.metavar) if count == 2 else (text,) * count
+        return cls(*given)
 
     @property
-    @abstractmethod
     def spelling(self) -> str:
         """What `parse` reads it from."""
+        return "=".join(str(getattr(self, name)) for name in self._fields())
 
     @property
     def alone(self) -> bool:
         """Whether it is held against the model before it by itself: its answer jumps, or it claims more than others."""
         return self.jumps
+
+    @classmethod
+    def _fields(cls) -> list[str]:
+        return [item.name for item in dataclasses.fields(cls)]  # type: ignore[arg-type]  # each edit is a dataclass
 
     @abstractmethod
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -74,7 +80,7 @@ class Edit(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the edit's fields as JSON can hold them."""
-        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # each edit is a dataclass
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # as above
 
 
 def pair(text: str, form: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.listing import first_of
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import imports_of, key_of, nodes_of
@@ -131,17 +131,11 @@ def _refuse_misuse(
     options: CheckOptions,
 ) -> None:
     options.require()
-    if check not in MERGE_CHECKS:
-        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(MERGE_CHECKS)}.")
-    if require_proof and check == "none":
-        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+    require_check(check, MERGE_CHECKS, require_proof)
     if len(prefix) != 2:
         raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
     in_memory = isinstance(first, onnx.ModelProto) and isinstance(second, onnx.ModelProto)
-    if in_memory and output is not None:
-        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass paths.")
-    if output is None and not in_memory and not dry_run:
-        raise UsageError("Say where to write the model: output='out.onnx'.")
+    require_output(in_memory, output, dry_run)
 
 
 @dataclass(slots=True)

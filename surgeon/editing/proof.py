@@ -16,13 +16,13 @@ from surgeon.file.save import Written
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import InputSet, read_inputs
 from surgeon.models.exposing import exposing, made_in
-from surgeon.models.model_check import Verdict, require_options
+from surgeon.models.model_check import Verdict, concluded, require_options
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
-from surgeon.verdicts.compare import dtype_name, stated, tolerance
+from surgeon.verdicts.compare import tolerance
 from surgeon.verdicts.result import CheckResult, Outcome
 
 Arrays = dict[str, np.ndarray]
@@ -60,7 +60,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         else:
             refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
             outcome, reason = refusal or verdict.outcome()
-        found = concluded(outcome, reason, verdict, trials, started, (rtol, atol))
+        found = concluded(outcome, reason, verdict, started, (rtol, atol))
         if claim.freed and outcome is Outcome.PROVED:
             outcome, told, more = beyond(draft, original, edited, away, (rtol, atol), options)
             worst = {error.name: error for error in found.outputs}
@@ -75,28 +75,6 @@ def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | Non
     """The tolerances that options ask for; in a model that holds float16 all outputs have those of float16."""
     asked = options.rtol, options.atol
     return tolerance("float16", *asked) if holds_half(original) else asked
-
-
-def concluded(
-    outcome: Outcome,
-    reason: str,
-    verdict: Verdict,
-    trials: Trials,
-    started: float,
-    asked: tuple[float | None, float | None],
-) -> CheckResult:
-    """The result of a check that ended."""
-    used = verdict.used
-    dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
-    return CheckResult(
-        outcome=outcome,
-        reason=reason,
-        outputs=tuple(comparison.error for comparison in verdict.worst.values()),
-        seconds=time.perf_counter() - started,
-        runs=len(used),
-        tolerance=stated(dtypes, *asked),
-        oracle=trials.oracle if used else "",
-    )
 
 
 def told_by_structure(found: CheckResult) -> CheckResult:

@@ -20,7 +20,7 @@ from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_passed
 from surgeon.verdicts.result import Outcome
 
@@ -106,15 +106,9 @@ def _refuse_misuse(
             raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
-    if check not in CHECKINGS:
-        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(CHECKINGS)}.")
-    if require_proof and check == "none":
-        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+    require_check(check, CHECKINGS, require_proof)
     in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
-    if output is not None and in_memory:
-        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
-    if output is None and not in_memory and not dry_run:
-        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+    require_output(in_memory, output, dry_run)
 
 
 class _Run:

@@ -21,7 +21,7 @@ from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
 from surgeon.file.atomic import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
 from surgeon.file.save import DataMode, Written, save
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, require_check
 from surgeon.models.whole_model import invalidity
 from surgeon.verdicts.result import CheckResult, Outcome
 
@@ -185,10 +185,7 @@ def _refuse_misuse(
     twice = next((name for name in at if list(at).count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice!r} is named twice; name it once.")
-    if check not in SPLIT_CHECKS:
-        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(SPLIT_CHECKS)}.")
-    if require_proof and check == "none":
-        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+    require_check(check, SPLIT_CHECKS, require_proof)
     in_memory = isinstance(source, onnx.ModelProto)
     if in_memory and output is not None:
         raise UsageError("A model in memory comes back in parts as it was given; save them yourself, or pass a path.")

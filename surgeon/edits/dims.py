@@ -148,16 +148,6 @@ class RenameDim(Edit):
     flag = "rename-dim"
     metavar = "OLD=NEW"
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read OLD=NEW."""
-        return cls(*pair(text, "OLD=NEW"))
-
-    @property
-    def spelling(self) -> str:
-        """OLD=NEW."""
-        return f"{self.old}={self.new}"
-
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Rename it."""
         stated = {dim.dim_param.strip() for dim in dims_of(draft.skeleton) if dim.dim_param}

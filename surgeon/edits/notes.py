@@ -78,16 +78,6 @@ class StripDoc(Edit):
     flag = "strip-doc"
     metavar = ""
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read nothing."""
-        return cls()
-
-    @property
-    def spelling(self) -> str:
-        """Nothing."""
-        return ""
-
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Empty them."""
         model = draft.skeleton

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit
@@ -31,16 +30,6 @@ class AddOutput(Edit):
     tensor: str
     flag = "add-output"
     metavar = "TENSOR"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the name."""
-        return cls(text)
-
-    @property
-    def spelling(self) -> str:
-        """The name."""
-        return self.tensor
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Add it."""
@@ -76,16 +65,6 @@ class DropOutput(Edit):
     name: str
     flag = "drop-output"
     metavar = "NAME"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the name."""
-        return cls(text)
-
-    @property
-    def spelling(self) -> str:
-        """The name."""
-        return self.name
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Drop it."""

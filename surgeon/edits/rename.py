@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, pair
+from surgeon.editing.edit import Edit
 from surgeon.editing.names import rename
 
 
@@ -34,16 +33,6 @@ class Rename(Edit):
     new: str
     flag = "rename"
     metavar = "OLD=NEW"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read OLD=NEW."""
-        return cls(*pair(text, "OLD=NEW"))
-
-    @property
-    def spelling(self) -> str:
-        """OLD=NEW."""
-        return f"{self.old}={self.new}"
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Rename it."""

@@ -176,6 +176,23 @@ class Verdict:
         return Outcome.PROVED, " ".join(notes)
 
 
+def concluded(
+    outcome: Outcome, reason: str, verdict: Verdict, started: float, asked: tuple[float | None, float | None]
+) -> CheckResult:
+    """The result of a check that ended.  started: when it began; asked: the tolerances in place of those by dtype."""
+    used = verdict.used
+    dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
+    return CheckResult(
+        outcome=outcome,
+        reason=reason,
+        outputs=tuple(comparison.error for comparison in verdict.worst.values()),
+        seconds=time.perf_counter() - started,
+        runs=len(used),
+        tolerance=stated(dtypes, *asked),
+        oracle=verdict.trials.oracle if used else "",
+    )
+
+
 def require_options(
     seed: int,
     dims: Mapping[str, int],
@@ -274,18 +291,9 @@ class ModelCheck:
             outcome, reason = refusal or verdict.outcome()
             if (self._layers if layers is None else layers) and refusal is None:
                 compared = self._compare_layers(rewritten, verdict.telling)
-        used = verdict.used
-        dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
-        return CheckResult(
-            outcome=outcome,
-            reason=reason,
-            outputs=tuple(comparison.error for comparison in verdict.worst.values()),
-            seconds=time.perf_counter() - started,
-            runs=len(used),
-            tolerance=stated(dtypes, self._rtol, self._atol),
-            layers=compared,
-            oracle=self._told_oracle() if used else "",
-        )
+        tolerances = self._rtol, self._atol
+        found = concluded(outcome, reason, verdict, started, tolerances)
+        return replace(found, layers=compared, oracle=self._told_oracle() if found.runs else "")
 
     def _told_oracle(self) -> str:
         """What ran the two models."""

@@ -74,6 +74,22 @@ def require_run_time(seconds: float) -> None:
         raise UsageError(f"A run cannot take {seconds:g} s; give it some seconds, as in --run-time 600.")
 
 
+def require_check(check: str, known: Sequence[str], require_proof: bool) -> None:
+    """Raise UsageError for a check that there is not, and for a proof that is required of none."""
+    if check not in known:
+        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(known)}.")
+    if require_proof and check == "none":
+        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+
+
+def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
+    """Raise UsageError where a model in memory is to be written, or one that is a file has nowhere to go."""
+    if in_memory and output is not None:
+        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
+    if output is None and not in_memory and not dry_run:
+        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+
+
 def paths_of(given: "str | Path | Sequence[str | Path]") -> Sequence[str | Path]:
     """Paths as a list, also where one is given by itself."""
     return (given,) if isinstance(given, (str, Path)) else given

@@ -22,7 +22,7 @@ from surgeon.file import external
 from surgeon.file.fresh import NAMED_AFTER
 from surgeon.file.model import Model
 from surgeon.file.save import DataMode
-from surgeon.models.options import CheckOptions
+from surgeon.models.options import CheckOptions, require_output
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
@@ -86,10 +86,7 @@ def run(
     if isinstance(recipe, Recipe) and variables:
         raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
     in_memory = isinstance(source, (onnx.ModelProto, gs.Graph))
-    if in_memory and output is not None:
-        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
-    if not in_memory and output is None and not dry_run:
-        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+    require_output(in_memory, output, dry_run)
     started = time.perf_counter()
     report = RecipeReport("" if in_memory else str(source), str(output or ""))
     how = _How(loaded, check, require_proof, external_data, force, options or CheckOptions(), report)

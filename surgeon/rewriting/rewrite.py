@@ -17,7 +17,7 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
 from surgeon.matching.match import Match
-from surgeon.models.options import CHECKS, Check, CheckOptions
+from surgeon.models.options import CHECKS, Check, CheckOptions, require_check, require_output
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
 from surgeon.rewriting.driver import Driver, NodeFilter, Progress
 from surgeon.rewriting.result import Report
@@ -151,18 +151,12 @@ class _Settings:
         require_target(self.target, self.ep)
         self.options.require()
         in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
-        if self.check not in CHECKS:
-            raise UsageError(f"There is no check {self.check!r}; choose one of {', '.join(CHECKS)}.")
+        require_check(self.check, CHECKS, self.require_proof and not self.dry_run)
         if self.check in ("sites", "none") and (self.options.inputs or self.options.layers):
             raise UsageError(
                 "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
             )
-        if self.require_proof and self.check == "none" and not self.dry_run:
-            raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
-        if self.output is not None and in_memory:
-            raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
-        if self.output is None and not in_memory and not self.dry_run:
-            raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+        require_output(in_memory, self.output, self.dry_run)
         if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
             raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
 
