@@ -255,10 +255,13 @@ def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt
 
 
 def _run(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:
-    """Run an experiment under ONNX Runtime, or where its kernels take less than the ops allow by an evaluator."""
+    """Run an experiment under ONNX Runtime, or where its kernels take less than the ops allow by an evaluator.
+
+    What fails where they run has failed.
+    """
     proof = Attempt(experiment, note)
     outcome, reason = proof.judged()
-    if proof.is_refused:
+    if proof.is_refused and outcome is not Outcome.FAILED:
         other = Attempt(experiment, note, is_evaluated=True)
         found = other.judged()
         if found[0] is not Outcome.UNPROVED:
