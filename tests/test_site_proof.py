@@ -202,6 +202,21 @@ def test_no_kernel_here_is_proved_by_the_pattern_and_says_so():
     assert "own pattern" in proof.oracle
 
 
+@pytest.mark.parametrize(
+    "body", ["y = SequenceConstruct(x, x)", "s = SequenceConstruct(x, x) y = SequenceInsert(s, x)"]
+)
+def test_a_tensor_is_no_sequence(body):
+    """Nor a sequence of less the same: told as any other result that is wrong."""
+
+    @rule(patterns=[lambda g, x: g.sequence_construct(x, x)])
+    def one(g: Graph, x: Tensor) -> Tensor:
+        return x if body.startswith("y") else g.sequence_construct(x)
+
+    model = parse(f"(float[n, 4] x) => (seq(float[n, 4]) y) {{ {body} }}")
+    with pytest.raises(surgeon.CheckFailed, match="a sequence stands for a tensor|differs|does not load"):
+        surgeon.rewrite(model, one)
+
+
 def test_bfloat16_has_no_kernel_and_is_proved_all_the_same():
     model = parse("(bfloat16[n, 4] x) => (bfloat16[n, 4] y) { a = Relu(x) y = Relu(a) }")
     _, report = surgeon.rewrite(model, relu_once)

@@ -140,10 +140,8 @@ class Attempt:
         if failure:
             return Outcome.FAILED, failure
         if not self.runs and not self.refusal:
-            return (
-                Outcome.UNPROVED,
-                "its inputs are too large to make, or one of their dims is 0 whatever the others are",
-            )
+            why = "its inputs are too large to make, or one of their dims is 0 whatever the others are"
+            return Outcome.UNPROVED, why
         if not self.runs:
             why = f"the original nodes run on no input made for them: {self.refusal}"
             return Outcome.UNPROVED, f"{why}{self._cure()}"
@@ -302,6 +300,8 @@ class Attempt:
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
         for name, answer in original.items():
+            if name not in rewritten:
+                return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"
             if self._is_empty and not answer.size and not rewritten[name].size:
                 continue  # which shape a tensor without elements has, kernels tell differently too
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
