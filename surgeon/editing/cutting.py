@@ -63,16 +63,19 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
     return CutRegion(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
 
 
-def extract(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str]) -> Iterable[str]:
+def extract(
+    draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], known: ModelDraft | None = None
+) -> Iterable[str]:
     """Keep the region between two cuts alone; returns what was done, in sentences.  Raises UsageError as `region_of`.
 
     The tensors of the first cut become the inputs, with what is known of them, those of the second the outputs.
+    known: another draft of the same model as it is, which may know its tensors already.
     """
     region, graph = region_of(draft, froms, tos), draft.graph
     ends = ([value.name for value in values] for values in (graph.input, graph.output))
     if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
         return ()
-    inputs, outputs = ([draft.facts(name) for name in cut] for cut in (region.froms, region.tos))
+    inputs, outputs = ([(known or draft).facts(name) for name in cut] for cut in (region.froms, region.tos))
     for place in region.nodes:
         step_aside(draft, graph.node[place], region.froms)
     stored = stored_in(graph)

@@ -152,12 +152,12 @@ def split(
     _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
     original: Written = source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
     report = SplitReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
-    run = _Splitting(report, check, require_proof, external_data, force, asked)
     started = time.perf_counter()
     try:
         with Model.open(original) as model:
-            draft = ModelDraft(model)
-            parting = Parting(draft)
+            whole = ModelDraft(model)
+            run = _Splitting(whole, report, check, require_proof, external_data, force, asked)
+            parting = Parting(whole)
             ends = parting.at(at) if at else parting.into(parts or 0)
             if dry_run:
                 run.plan(model, original, ends)
@@ -195,8 +195,9 @@ def _refuse_misuse(
 
 @dataclass(slots=True)
 class _Splitting:
-    """One split of a model."""
+    """One split of a model.  whole: the model as it is."""
 
+    whole: ModelDraft
     report: SplitReport
     check: str
     require_proof: bool
@@ -234,7 +235,7 @@ class _Splitting:
     def _part(self, model: Model, ends: PartEnds, name: str) -> ModelDraft:
         """One part, under edit."""
         draft = ModelDraft(model)
-        extract(draft, ends.froms, ends.tos)
+        extract(draft, ends.froms, ends.tos, self.whole)
         other = why_not_same(model.skeleton, draft.skeleton, draft.claim)
         self.report.by_structure = self.report.by_structure and not other
         self.report.parts.append(SplitPart(name, ends.froms, ends.tos, len(draft.graph.node)))

@@ -4,7 +4,7 @@ A job is a line of JSON.  The tool is imported once; then a process is forked fo
 of time, and says in a line what came of it, how long it took and by how much its memory grew.
 
 onnx            onnx.utils.extract_model, onnx.compose.merge_models (with prefixes where names clash)
-onnx-ir         onnx_ir.convenience.extract
+onnx-ir         onnx_ir.convenience.extract, behind its shape inference
 polygraphy      polygraphy surgeon extract
 sclblonnx       inputs and outputs added and deleted; merge
 surgeon         surgeon extract and merge, whose proof is left out in `surgeon-no-check`
@@ -42,8 +42,10 @@ def onnx_tool(job: Job) -> None:
 
 def onnx_ir_tool(job: Job) -> None:
     import onnx_ir
+    import onnx_ir.passes.common
 
     model = onnx_ir.load(job["source"])
+    model = onnx_ir.passes.common.ShapeInferencePass()(model).model  # else inner tensors have no types
     graph = onnx_ir.convenience.extract(model.graph, job["froms"], job["tos"])
     made = onnx_ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
     onnx_ir.save(made, job["target"], external_data="part.data" if job["external"] else None)
@@ -107,7 +109,7 @@ MERGING = ("onnx", "sclblonnx", "surgeon", "surgeon-no-check")
 """Those that merge."""
 TOOLS = {
     "onnx": (onnx_tool, ("onnx.utils", "onnx.compose")),
-    "onnx-ir": (onnx_ir_tool, ("onnx_ir",)),
+    "onnx-ir": (onnx_ir_tool, ("onnx_ir", "onnx_ir.passes.common")),
     "polygraphy": (polygraphy_tool, ("polygraphy.tools", "onnx")),
     "sclblonnx": (sclblonnx_tool, ("sclblonnx",)),
     "surgeon": (surgeon_tool, ("surgeon.editing.merging", "surgeon.edits", "surgeon.models.model_check")),
