@@ -13,7 +13,9 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon.edits import AddOutput, DropOutput, Metadata, OrderInputs, OrderOutputs, Rename, Retype, StripDoc
 from surgeon.edits.catalogue import all_edits
+from tests import sampling
 from tests.command_line import run
+from tests.onnx_cases import onnx_cases
 
 MODEL = Path(__file__).resolve().parents[2] / "notebooks" / "models" / "tiny_distilbert.onnx"
 
@@ -169,6 +171,17 @@ def test_a_graph_comes_back_as_a_graph(branching):
     assert isinstance(made, gs.Graph)
     assert made.inputs[0].name == "pixels"
     assert report.outcome == "proved"
+
+
+def test_cases_of_every_op_are_renamed_there_and_back():
+    """onnx's own, a sample of them by default: nodes are the original's own, and the bytes the same in the end."""
+    every = [case.model for case in onnx_cases() if case.model.graph.input]
+    for model in sampling.chosen(lambda: every[::12], lambda: every):
+        given, taken = model.graph.input[0].name, model.graph.output[0].name
+        made, report = surgeon.edit(model, [Rename(given, "a new name"), Rename(taken, "größe"), Metadata("k", "v")])
+        assert report.outcome == "proved", report.other
+        back, _ = surgeon.edit(made, [Rename("a new name", given), Rename("größe", taken), Metadata("k", "")])
+        assert back.SerializeToString() == model.SerializeToString()
 
 
 REFUSED = [
