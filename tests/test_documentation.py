@@ -8,7 +8,7 @@ import click
 import pytest
 
 import surgeon
-from surgeon import words
+from surgeon import edits, words
 from surgeon.console.cli import main
 from surgeon.edits.catalogue import OWN
 from tests.command_line import ROOT
@@ -88,5 +88,5 @@ def test_the_reference_has_every_public_name():
     told = re.findall(r"^::: (surgeon\.[\w.]+)$", text, re.MULTILINE)
     names = set(surgeon.__all__) - {"Constant", "Tensor", "edits", "searches"}  # gs's own, and modules
     homes = [f"{getattr(surgeon, name).__module__}.{name}" for name in names]
-    homes += [f"{kind.__module__}.{kind.__name__}" for kind in (surgeon.edits.Edit, *OWN)]
+    homes += [f"{kind.__module__}.{kind.__name__}" for kind in (*OWN, edits.Edit, edits.ModelDraft, edits.ModelClaim)]
     assert sorted(told) == sorted([*homes, "surgeon.testing"])

@@ -3,6 +3,8 @@
 An edit of somebody else is a subclass of `Edit`, named by an entry point of the group `surgeon.edits`.
 """
 
+from surgeon.editing.draft import ModelClaim as ModelClaim
+from surgeon.editing.draft import ModelDraft as ModelDraft
 from surgeon.editing.edit import Edit as Edit
 from surgeon.edits.detections import AppendEfficientNms as AppendEfficientNms
 from surgeon.edits.detections import AppendNms as AppendNms
