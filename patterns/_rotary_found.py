@@ -16,13 +16,15 @@ from ._rotary_tables import Table
 class Tables(NamedTuple):
     """Cosine and sine of [batch, row, column], for half a head each, and whether the batch is one for all.
 
-    rows: the axis of the input for whose places there are rows; the heads are the other of 1 and 2.
+    rows: the axis of the input for whose places there are rows; the heads are the other of 1 and 2.  is_apart: whether
+    each head has rows of its own, one head behind the other.
     """
 
     cos: Any
     sin: Any
     is_one: bool
     rows: int = 2
+    is_apart: bool = False
 
 
 def halved(g: Graph, m: Table, curve: Callable[[Tensor], Tensor], axis: int) -> tuple[Any, int]:
@@ -64,7 +66,7 @@ def are_alike(cos: Table, sin: Table) -> bool:
 
 
 def tables(g: Graph, m: Rotary, axis: int = HALVES) -> Tables:
-    """The tables that a match found.  Refuses those that differ by head, or to which x is spread."""
+    """The tables that a match found.  Refuses those to which x is spread."""
     source, pairs = m.x if m.base is None else m.base, ((m.cos, g.cos), (m.sin, g.sin))
     require(source.dtype is not None, "the dtype of the input is unknown")
     made = [halved(g, one, curve, axis) for one, curve in pairs]
@@ -77,7 +79,10 @@ def tables(g: Graph, m: Rotary, axis: int = HALVES) -> Tables:
     sizes: Any = shapes[0]
     require(len(sizes) in (1, 2, 3), "the tables have other axes than batch, head, row, column")
     rows = 1 if len(sizes) > 1 and sizes[-1] == 1 != sizes[-2] else 2  # heads stand behind the rows, or before
-    require(rows == 1 or len(sizes) == 1 or sizes[-2] == 1, "the tables differ from head to head")
+    is_apart = rows == 2 and len(sizes) > 1 and sizes[-2] != 1
+    fits = len(sizes) == 2 or sizes[0] == 1
+    fits = fits and sizes[-2:] == tuple(m.sizes[1:3]) and isinstance(sizes[-2], int)
+    require(fits or not is_apart, "the tables differ from head to head, and are not for these heads and rows alone")
     batch, count = sizes[0] if len(sizes) == 3 else 1, sizes[-2] if rows == 1 else sizes[-1]
     for size, wanted in ((count, m.sizes[rows]), *(((batch, m.sizes[0]),) if batch != 1 else ())):
         is_fixed = 1 in (size, wanted) or (isinstance(size, int) and isinstance(wanted, int))
@@ -89,7 +94,7 @@ def tables(g: Graph, m: Rotary, axis: int = HALVES) -> Tables:
         one = np.ones(1, np.int64)
         shape = g.concat(*(size_of(g, source, at) if at in open_axes else one for at in (0, rows)), one, axis=0)
         cos, sin = g.expand(cos, shape), g.expand(sin, shape)
-    return Tables(cos, sin, batch == 1, rows)
+    return Tables(cos, sin, batch == 1, rows, is_apart)
 
 
 def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int], rows: int, dtype: Any) -> Any:

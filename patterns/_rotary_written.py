@@ -27,7 +27,10 @@ def by_heads(write: Write) -> Write:
             end = np.iinfo(np.int64).max
             x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
         x = x if m.wide is None else g.cast(x, to=m.wide)
-        if found.rows == 2:
+        if found.is_apart:  # as rows of one head
+            made = write(g, g.reshape(x, [0, 1, -1, columns]), found, columns, **attributes)
+            made = g.reshape(made, [0, ahead[1], -1, columns])
+        elif found.rows == 2:
             made = write(g, x, found, columns, **attributes)
         else:
             require(isinstance(heads, int), "the number of heads is unknown")

@@ -74,6 +74,7 @@ OF_ONE = f"x = Reshape(o, heads) {TURNED.replace(CUT, AT_ONCE)} {SUM}"
 
 # fmt: off
 FIRES = [
+    Case(rotary_interleaved, "tables of each head", graph(PAIRS, INPUTS.replace("float[s, 4]", "float[4, s, 4]"))),
     Case(rotary_interleaved, "heads that are split into pairs at once", graph(
         f"{AT_ONCE} {EACH} {STACK} y = Reshape(t, heads)", OF_ROWS,
         output="float[b, s, 4, 8]")),
@@ -149,8 +150,8 @@ SPARES = [
          model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[1, 4]"))),
     Case(rotary_interleaved, "one batch for many tables", why="other batches or rows",
          model=graph(f"{TURNED} {ANGLES} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[1, 4, s, 8]"))),
-    Case(rotary_interleaved, "tables that differ from head to head", why="head to head",
-         model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[4, s, 4]"))),
+    Case(rotary_interleaved, "tables that differ from head to head and from batch to batch", why="head to head",
+         model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[b, 4, s, 4]"))),
     Case(rotary_interleaved, "an unknown number of heads behind rows", why="number of heads is unknown",
          model=graph(PAIRS, BEHIND.replace("[b, s, 4, 8]", "[b, s, h, 8]"), output="float[b, s, h, 8]")),
     Case(rotary_interleaved, "one number of a table for all", why="not of half a head",
