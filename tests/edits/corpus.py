@@ -76,12 +76,16 @@ def cuts(folder: Path, *, short: bool) -> Iterator[Task]:
     yield Task("if: to its result", "If", path, ("x", "z", "c"), ("e",), fed=fed)
     yield Task("if: from what it captures", "If", path, ("a", "d", "z", "c"), ("y",), fed=fed)
     yield Task("if: what others split", "If", path, ("b", "p"), ("d",), fed=fed)
+    yield Task("if: behind it", "If", path, ("e",), ("y",), fed=fed)
     yield Task("functions: from the input", "functions", path, ("x",), ("b",), fed=fed)
     yield Task("functions: one call", "functions", path, ("a",), ("b",), fed=fed)
+    yield Task("functions: and what follows", "functions", path, ("a",), ("d",), fed=fed)
     looped = saved(folder / "loop.onnx", onnx.parser.parse_model(LOOP))
     fed = {**fed_with("x"), "b": np.ones(4, np.float32)}
     yield Task("loop: to its result", "Loop", looped, ("x", "b"), ("s",), fed=fed)
     yield Task("loop: from what it carries", "Loop", looped, ("a", "b"), ("y",), fed=fed)
+    yield Task("loop: alone", "Loop", looped, ("a", "b"), ("s",), fed=fed)
+    yield Task("loop: behind it", "Loop", looped, ("s",), ("y",), fed=fed)
     if not short:
         for gigabytes, layers, width in ((2, 40, 4096), (20, 80, 8192)):
             deep = sparse(folder / f"{gigabytes}gb", layers, width, block=layers // 2)
