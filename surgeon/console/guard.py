@@ -146,7 +146,8 @@ def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     """Explain what a command stumbles over in a model whose names are not UTF-8: protobuf hands them out as bytes.
 
-    Looking at every name beforehand would cost more than all else, so it is done when something has gone wrong.
+    The model is `source`, and where there are two, also `second`.  Looking at every name beforehand would cost more
+    than all else, so it is done when something has gone wrong.
     """
 
     @functools.wraps(command)
@@ -156,8 +157,9 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
         except (AttributeError, TypeError, ValueError):
             from surgeon.file.model import Model
 
-            with Model.open(source) as model:
-                model.check_names()
+            for path in filter(None, (source, named.get("second"))):
+                with Model.open(path) as model:
+                    model.check_names()
             raise
 
     return run

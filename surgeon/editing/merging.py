@@ -24,7 +24,7 @@ from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import imports_of, key_of, nodes_of
-from surgeon.upgrading.upgrade import plan
+from surgeon.upgrading.upgrade import plan, require_opset
 from surgeon.verdicts.result import Outcome
 
 MERGE_CHECKS = ("model", "none")
@@ -259,6 +259,7 @@ def _raise_opsets(
     opset = max((known[""] for known in imports if "" in known), default=0)
     for place, model in enumerate(models):
         if imports[place].get("", opset) < opset:
+            require_opset(opset)
             label = str(model.path or "the model")
             _, patch = plan(model, opset, label, "")
             raised: Written

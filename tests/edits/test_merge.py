@@ -333,6 +333,23 @@ def assert_no_doubt(report):
     assert report.outcome == "proved" or report.check.reason.startswith("No output tells anything")
 
 
+def test_odd_models_are_refused_in_a_sentence(tmp_path):
+    sound, odd = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(sample(), sound)
+    arguments = "merge", sound, odd, tmp_path / "o.onnx", "--connect", "y=x"
+    odd.write_bytes(sample().SerializeToString().replace(b"author", b"\xffuthor"))
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert "not UTF-8" in done.stderr
+    other = sample()
+    other.opset_import[0].version = 1 << 31
+    onnx.save(other, odd)
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert "There is no opset" in done.stderr
+    assert not (tmp_path / "o.onnx").exists()
+
+
 @few
 @given(random_models(), st.data())
 def test_parts_merged_again_are_the_whole_up_to_names(model, data):
