@@ -207,9 +207,8 @@ def _gather(walk: Walk, site: NodeView) -> None:
     old = walk.old(size)
     if not walk.hangs([size]):
         return
-    if not walk.shapes.origin.constants.is_constant(site.scope, site.inputs[1]):
-        if 1 in walk.free.values():
-            tell_flat(walk, site, size)
+    tell_flat(walk, site, size)
+    if not walk.is_constant(site, 1):
         return
     numbers = None if value is None else value.reshape(-1).tolist()
     if numbers is None or (old == 1) or (len(numbers) > 1 and old in (len(numbers), max(numbers) + 1)):
@@ -246,13 +245,12 @@ def _by_tuples(walk: Walk, site: NodeView) -> None:
     for element, size in enumerate(table[batch : batch + width]):
         if not walk.hangs([size]) or site.node in walk.telling:
             continue
-        is_fixed = walk.shapes.origin.constants.is_constant(site.scope, site.inputs[1])
+        is_fixed = walk.is_constant(site, 1)
         if is_fixed and batch:
             raise Stuck(site.node, f"picks fixed places of {_listed(table)}")
         if is_fixed:
             tell_tuples(walk, site, element)
-        if walk.old(size) == 1:
-            tell_joined(walk, site, element, size)
+        tell_joined(walk, site, element, size)
     if updates is not None:
         for axis, size in enumerate(updates):
             beside = (1, axis, indices[axis]) if axis < len(indices) - 1 else None

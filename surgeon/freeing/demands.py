@@ -27,7 +27,7 @@ def follow(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> 
         readers = source[1].scope.readers(source[1].outputs[0])
         if old != 1 or len(readers) <= 1:
             SOURCES[source[1].op](walk, maker, axis, size)
-    if walk.shapes.origin.constants.is_constant(site.scope, site.inputs[position]):
+    if walk.is_constant(site, position):
         _follow_constant(walk, site, position, axis, size)
     elif old == 1:
         _repeat(walk, site, position, axis, size)
@@ -49,14 +49,16 @@ def _follow_constant(walk: Walk, site: NodeView, position: int, axis: int, size:
         return
     if np.prod([int(str(width)) for width in shape], dtype=float) > MOST_READ:
         return
-    array = walk.shapes.origin.constants.array(site.scope, site.inputs[position])
+    array = walk.constant(site, position)
     if array is None or array.ndim <= axis:
         return
-    if array.dtype.kind in "iu" and _is_count(array, axis) and (array.shape[axis] > 1 or _tells_samples(walk, site)):
-        if array.shape[axis] > 1:
+    if array.dtype.kind in "iu" and _is_count(array, axis):
+        tells = _tells_samples(walk, site)
+        if array.shape[axis] > 1 and not tells:
             walk.placing.add(site.node)
-        walk.count(site, position, axis, size)
-        raise Back(site.node)
+        if array.shape[axis] > 1 or tells:
+            walk.count(site, position, axis, size)
+            raise Back(site.node)
     if bool((array == np.take(array, [0], axis)).all()):
         _repeat(walk, site, position, axis, size)
 
@@ -73,7 +75,7 @@ def _tells_samples(walk: Walk, site: NodeView) -> bool:
     before: Size = 0
     for place in range(len(site.inputs)):
         shape = site.shape(place)
-        if walk.shapes.origin.constants.is_constant(site.scope, site.inputs[place]):
+        if walk.is_constant(site, place):
             break
         before = before + (shape[-1] if shape else 0)
     for reader in site.node.scope.readers(site.node.outputs[0]):

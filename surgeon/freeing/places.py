@@ -15,8 +15,8 @@ from surgeon.shapes.symbols import Size, exact_quotient, symbol, symbols
 def tell_tuples(walk: Walk, site: NodeView, element: int) -> None:
     """Make one element of tuples of indices that are fixed count.  Raises Back once it does, Stuck where it cannot."""
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
-    array = walk.shapes.origin.constants.array(site.scope, name)
-    axes = [] if array is None else _counted(array, element, walk.old(size))
+    array = walk.constant(site, 1)
+    axes = [] if array is None else _counting(array, walk.old(size), element)
     if not axes or not all(isinstance(width, int) for width in shape):
         raise Stuck(site.node, f"picks fixed places by {name!r} of what is to be free")
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
@@ -36,16 +36,16 @@ def tell_joined(walk: Walk, site: NodeView, element: int, size: Size) -> None:
         width = (joined.shape(position) or (0,))[-1]
         if not isinstance(width, int):
             return
-        zeros = _zeros(walk, joined, position) if before == element and width == 1 else None
-        if zeros is not None:
+        source = _source(walk, joined, position, walk.old(size)) if before == element and width == 1 else None
+        if source is not None:
             walk.telling.add(site.node)
-            _count(walk, *zeros, size)
+            _count(walk, *source, size)
         before += width
 
 
-def _zeros(walk: Walk, site: NodeView, position: int) -> tuple[NodeView, int] | None:
-    """Who reads the fixed zeros that a tensor is made of, where they are but moved and repeated."""
-    while not _is(walk, site, position, 0):
+def _source(walk: Walk, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
+    """Who reads the fixed count that a tensor is made of, where its elements are but moved and repeated."""
+    while not _axes(walk, site, position, old):
         source = walk.shapes.origin.producer(site.scope, site.inputs[position])
         if source is None or not (record(source[1].op).moves or record(source[1].op).retypes):
             return None
@@ -54,13 +54,20 @@ def _zeros(walk: Walk, site: NodeView, position: int) -> tuple[NodeView, int] | 
 
 
 def _count(walk: Walk, site: NodeView, position: int, size: Size) -> None:
-    """Have zeros count along an axis of size 1.  Raises Back."""
-    axis = _axis(walk, site, position, site.shape(position) or ())
-    walk.count(site, position, axis, size)
+    """Have a fixed count go on along its axis.  Raises Back."""
+    axes = _axes(walk, site, position, walk.old(size))
+    shape = site.shape(position) or ()
+    walk.count(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
     raise Back(site.node)
 
 
-def _counted(array: np.ndarray[Any, Any], element: int, size: Size) -> list[int]:
+def _axes(walk: Walk, site: NodeView, position: int, old: Size) -> list[int]:
+    """The axes along which what a node reads counts up to the old size; none where it is not fixed in the file."""
+    array = walk.constant(site, position)
+    return [] if array is None or array.size != old else _counting(array[..., None], old, 0)
+
+
+def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int]:
     """The axes along which one element of tuples is 0, 1, 2, ... up to a size, and the others do not change."""
     found = []
     for axis in (axis for axis, width in enumerate(array.shape[:-1]) if width == size):
@@ -74,13 +81,13 @@ def _counted(array: np.ndarray[Any, Any], element: int, size: Size) -> list[int]
 def tell_flat(walk: Walk, site: NodeView, size: Size) -> None:
     """The same of indices into a table laid flat, a row of which is as long as what the count is multiplied by."""
     row = exact_quotient(size, _size(walk, size))
-    for factor, position in _counts(walk, site, site.inputs[1], row):
+    for factor, position in _counts(walk, site, site.inputs[1], row, walk.old(_size(walk, size))):
         walk.telling.add(site.node)
         _count(walk, factor, position, _size(walk, size))
 
 
-def _counts(walk: Walk, site: NodeView, name: str, row: Size | None) -> Iterator[tuple[NodeView, int]]:
-    """Zeros that are multiplied by the length of a row, on the way to a tensor of indices, and who reads them."""
+def _counts(walk: Walk, site: NodeView, name: str, row: Size | None, old: Size) -> Iterator[tuple[NodeView, int]]:
+    """A count that is multiplied by the length of a row, on the way to a tensor of indices, and who reads it."""
     source = walk.shapes.origin.producer(site.scope, name)
     if source is None or row is None:
         return
@@ -88,18 +95,16 @@ def _counts(walk: Walk, site: NodeView, name: str, row: Size | None) -> Iterator
     told = record(maker.node.op)
     if told.broadcasts and len(maker.inputs) == 2:
         for position in (0, 1):
-            if _is(walk, maker, position, 0) and _is(walk, maker, 1 - position, row) and told.family == "product":
+            if told.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
                 yield maker, position
             elif told.family == "sum":
-                yield from _counts(walk, maker, maker.inputs[position], row)
+                yield from _counts(walk, maker, maker.inputs[position], row, old)
     elif told.regroups or told.retypes:
-        yield from _counts(walk, maker, maker.inputs[0], row)
+        yield from _counts(walk, maker, maker.inputs[0], row, old)
 
 
-def _is(walk: Walk, site: NodeView, position: int, number: Size) -> bool:
-    """Whether all elements of what a node reads are a number; of zeros, whether they are fixed in the file."""
-    if number == 0 and not walk.shapes.origin.constants.is_constant(site.scope, site.inputs[position]):
-        return False
+def _is(site: NodeView, position: int, number: Size) -> bool:
+    """Whether all elements of what a node reads are a number."""
     found: Any = site.value(position)
     return found is not None and found.size > 0 and bool(np.all(found.reshape(-1) == number))
 
@@ -107,14 +112,6 @@ def _is(walk: Walk, site: NodeView, position: int, number: Size) -> bool:
 def _size(walk: Walk, size: Size) -> Size:
     """The symbol that a size hangs on."""
     return symbol(next(iter(walk.free.keys() & symbols(size))))
-
-
-def _axis(walk: Walk, site: NodeView, position: int, shape: Shape) -> int:
-    """The axis along which to count, which must be of size 1."""
-    axes = [axis for axis, size in enumerate(shape) if size == 1]
-    if not axes:
-        raise Stuck(site.node, f"picks fixed places by {site.inputs[position]!r} of what is to be free")
-    return axes[walk.choose(site, (site.node.op, shape, position), len(axes))]
 
 
 def _at(shape: Shape, axis: int, size: Size) -> Shape:

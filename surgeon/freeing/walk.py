@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from surgeon.freeing.plan import Back, Counted, Given, Recipe, Repeated, SizeList, Stuck
 from surgeon.indexing.index import Index
@@ -78,7 +80,16 @@ class Walk:
         name = site.inputs[position]
         given = next((item.recipe for item in self.given.values() if item.name == name), None)
         name = given.tensor if isinstance(given, Repeated) else name
-        return self.shapes.origin.constants.is_constant(site.scope, name)
+        return self.shapes.is_constant(site.scope, name)
+
+    def is_constant(self, site: NodeView, position: int) -> bool:
+        """Whether what a node reads is fixed in the file, and hangs on nothing that was given."""
+        return self.shapes.is_constant(site.scope, site.inputs[position])
+
+    def constant(self, site: NodeView, position: int) -> "np.ndarray[Any, Any] | None":
+        """What a node reads, where it is so."""
+        name = site.inputs[position]
+        return self.shapes.origin.constants.array(site.scope, name) if self.is_constant(site, position) else None
 
     def spread(self, site: NodeView, position: int, axis: int, size: Size, cut: bool = False) -> None:
         """Repeat what the node reads at a position along an axis; cut: of what it holds there one is enough."""
@@ -145,10 +156,11 @@ class Walk:
     def _rewind(self, node: Node) -> int:
         """Take back what was given to nodes behind one; returns its place in the main graph."""
         slot = _slot(node)
-        for other, position in list(self.given):
-            if _slot(other) > slot:
-                del self.given[other, position]
-                self.shapes.restore(other)
+        for other, position in reversed(list(self.given)):  # they stand in the order of the walk
+            if _slot(other) <= slot:
+                break
+            del self.given[other, position]
+            self.shapes.restore(other)
         self.losing = {other: why for other, why in self.losing.items() if _slot(other) < slot}
         return slot
 

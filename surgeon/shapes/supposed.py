@@ -55,7 +55,7 @@ class Supposed(Shapes):
         waiting, seen = list(places), set[Place]()
         while waiting:
             scope, name = waiting.pop()
-            if (scope, name) in seen:
+            if (scope, name) in seen or self._is_open(scope, name):
                 continue
             seen.add((scope, name))
             for node in [*scope.readers(name), *self._escapes.get((scope, name), ())]:
@@ -68,6 +68,22 @@ class Supposed(Shapes):
             self._values.pop((home, name), None)
             self._doubted.doubted.add((id(home.proto), name))
         return seen
+
+    def _is_open(self, scope: Scope, name: str) -> bool:
+        """Whether nothing is known of a tensor that is doubted already: then nothing that follows from it is."""
+        home = self.origin.scope(scope)
+        known = (home, name) in self._facts or (home, name) in self._values
+        return not known and (id(home.proto), name) in self._doubted.doubted
+
+    def is_constant(self, scope: Scope, name: str) -> bool:
+        """Whether a tensor is fixed in the file and follows from no supposition."""
+        home = self.origin.scope(scope).home(name)
+        if home is None or (id(home.proto), name) in self._doubted.doubted:
+            return False
+        return self.origin.constants.is_constant(home, name)
+
+    def _constant(self, home: Scope, name: str) -> Values | None:
+        return super()._constant(home, name) if self.is_constant(home, name) else None
 
     def function(self, call: Node) -> Scope | None:
         """The local function that a node calls."""

@@ -209,21 +209,62 @@ def test_what_cannot_be_told_is_refused_with_the_node(node):
     assert why in str(refusal.value)
 
 
-def test_a_sample_that_is_told_by_a_zero_is_counted():
-    """As `hidden[arange(batch), last]` is written, which an export at 1 folds."""
-    index = numpy_helper.from_array(np.zeros((1, 1), np.int64), "first")
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_sample_that_is_told_by_a_constant_is_counted(batch):
+    """As `hidden[arange(batch), last]` is written, which an export at one size folds."""
+    index = numpy_helper.from_array(np.arange(batch).reshape(-1, 1), "first")
     nodes = [
         helper.make_node("ArgMax", ["i"], ["last"], axis=1, keepdims=1),
         helper.make_node("Concat", ["first", "last"], ["both"], axis=1),
         helper.make_node("GatherND", ["x", "both"], ["y"]),
     ]
-    given = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("x", [1, 5, 3]), ("i", [1, 5]))]
-    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info("y", 1, [1, 3])], [index])
+    given = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("x", [batch, 5, 3]), ("i", [batch, 5]))]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info("y", 1, [batch, 3])], [index])
     source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     made, report = surgeon.edit(source, Free(0, "batch"))
     assert report.outcome == "proved", report.check.reason
     x, i = numbers(4, 5, 3), numbers(4, 5)[::-1].copy()
     assert np.array_equal(answer(made, x, i)[0], x[np.arange(4), i.argmax(1)])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_mask_that_is_looked_up_by_tuples_follows(batch):
+    """As masks of attention are written: places of samples and of words, folded."""
+    sample, _, _, word = np.meshgrid(np.arange(batch), [0], [0], np.arange(5), indexing="ij")
+    places = np.stack([sample, word], -1)
+    nodes = [
+        helper.make_node("GatherND", ["mask", "places"], ["m"]),
+        helper.make_node("Add", ["scores", "m"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"]),
+    ]
+    sizes = {"mask": [batch, 5], "scores": [batch, 4, 5, 5]}
+    given = [helper.make_tensor_value_info(name, 1, dims) for name, dims in sizes.items()]
+    made = helper.make_tensor_value_info("y", 1, sizes["scores"])
+    graph = helper.make_graph(nodes, "g", given, [made], [numpy_helper.from_array(places, "places")])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made, report = surgeon.edit(source, Free(0, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    mask, scores = numbers(3, 5), numbers(3, 4, 5, 5)
+    wanted = np.exp(scores + mask[:, None, None])
+    assert np.allclose(answer(made, mask, scores)[0], wanted / wanted.sum(-1, keepdims=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_mask_that_is_laid_flat_follows(batch):
+    """The same by numbers: the sample times the length of a row, and the word."""
+    counted = ", ".join(map(str, range(batch)))
+    text = f"""
+    g (float[{batch}, 5] mask, float[{batch}, 4, 5, 5] scores) => (float[{batch}, 4, 5, 5] y)
+    <int64[{batch}, 1, 1, 1] sample = {{{counted}}}, int64 row = {{5}}, int64[5] word = {{0, 1, 2, 3, 4}}>
+    {{ start = Mul (sample, row)  place = Add (start, word)  flat = Flatten <axis = 2> (mask)
+      found = Gather (flat, place)  last = Constant <value_ints = [-1]> ()  m = Squeeze (found, last)
+      s = Add (scores, m)  y = Softmax (s) }}
+    """
+    made, report = surgeon.edit(model(text), Free(0, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    mask, scores = numbers(3, 5), numbers(3, 4, 5, 5)
+    wanted = np.exp(scores + mask[:, None, None])
+    assert np.allclose(answer(made, mask, scores)[0], wanted / wanted.sum(-1, keepdims=True), atol=1e-6)
 
 
 def test_bodies_follow_too():
