@@ -163,6 +163,7 @@ class _Run:
         """Write the last stage."""
         if self.dry_run:
             draft.source.check_data()  # as saving would
+            self._is_same(draft)
             return None
         if self.output is None:
             made = patch.to_proto()
@@ -182,15 +183,20 @@ class _Run:
         self.report.written = True
         return self.output
 
+    def _is_same(self, draft: ModelDraft) -> bool:
+        """Whether a stage needs no run, as its nodes are those of the model before it; notes what is not."""
+        other = why_not_same(draft.source.skeleton, draft.skeleton, draft.claim)
+        same = not other and draft.claim.by_structure
+        self.report.by_structure = self.report.by_structure and same
+        self.report.other = self.report.other or other
+        return same
+
     def _look(self, draft: ModelDraft, source: Written, made: Written) -> None:
         """Hold what a stage made against what it was made of; raises where it is not what it claims to be."""
         complaint = invalidity(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
-        other = why_not_same(draft.source.skeleton, draft.skeleton, draft.claim)
-        same = not other and draft.claim.by_structure
-        self.report.by_structure = self.report.by_structure and same
-        self.report.other = self.report.other or other
+        same = self._is_same(draft)
         if self.check == "none" or (self.check == "auto" and same):
             return
         draft.source.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum

@@ -354,6 +354,13 @@ def test_bad_input_is_refused(edit, why):
     assert why in str(refusal.value)
 
 
+def test_a_dry_run_proves_nothing_of_other_nodes():
+    _, report = surgeon.edit(model(HEADS), Free(0, "batch"), dry_run=True)
+    assert report.outcome == "unchecked"
+    _, report = surgeon.edit(model(HEADS), Rename("x", "pixels"), dry_run=True)
+    assert report.outcome == "proved"
+
+
 def test_what_is_free_already_is_left():
     made, report = surgeon.edit(model("g (float[n, 4] x) => (float[n, 4] y) { y = Relu (x) }"), Free(0, "n"))
     assert report.outcome == "unchanged"
