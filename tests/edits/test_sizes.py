@@ -16,11 +16,9 @@ from surgeon.shapes.symbols import parse
 from tests import sampling
 from tests.command_line import run
 from tests.edits import sizes
-from tests.edits.sized_exports import ARCHITECTURES, EXPORTERS
 from tests.onnx_cases import onnx_cases
 
 SAMPLE = [("bert", "ts"), ("lstm", "dynamo"), ("encoder", "ts"), ("classifier", "dynamo")]
-WHOLE = [(arch, exporter) for arch in ARCHITECTURES for exporter in EXPORTERS]
 UNPROVED = {"bert_loss", "gpt2", "feature_classifier"}  # each has a loss beside what it answers for each sample
 REFUSED = {"clip"}  # its loss counts the samples by a constant
 
@@ -52,14 +50,23 @@ def shape(entry):
     return [dim.dim_param or dim.dim_value for dim in entry.type.tensor_type.shape.dim]
 
 
-@pytest.mark.parametrize(("arch", "exporter"), sampling.chosen(lambda: SAMPLE, lambda: WHOLE))
+@pytest.mark.parametrize(("arch", "exporter"), sampling.chosen(lambda: SAMPLE, lambda: sizes.WITH_BATCHES))
 def test_an_export_at_one_batch_answers_as_torch_at_any(arch, exporter, tmp_path):
-    if (arch, exporter) in sizes.NOT_WRITTEN:
-        pytest.skip(sizes.NOT_WRITTEN[arch, exporter])
     row = sizes.check(arch, exporter, tmp_path)
     assert row.outcome == ("refused" if arch in REFUSED else "unproved" if arch in UNPROVED else "proved"), row.said
     assert all(row.right.values())
     assert bool(row.right) is (arch not in REFUSED)
+
+
+LONGER = [("bert", "ts"), ("convnext", "dynamo")]
+
+
+@pytest.mark.parametrize(("arch", "exporter"), sampling.chosen(lambda: LONGER, lambda: sizes.WITH_LENGTHS))
+def test_an_export_at_one_length_answers_as_torch_at_others(arch, exporter, tmp_path):
+    row = sizes.check_length(arch, exporter, tmp_path)
+    assert row.outcome == "unproved", row.said
+    assert row.right
+    assert all(row.right.values())
 
 
 HEADS = """
