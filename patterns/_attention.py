@@ -9,8 +9,9 @@ from onnx import helper
 from surgeon import Graph, Tensor, dims, require
 from ._grouped import cap_of, grouped, require_grouped
 from ._hidden import queries
-from ._layouts import HEADS_FIRST, heads_of_rows
+from ._layouts import HEADS_FIRST, heads_of_rows, in_dtype
 from ._masks import bias_of, fitted
+from ._matrices import apart, in_windows
 from ._scores import Scores, without_nan
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
@@ -18,11 +19,11 @@ NON_FINITE = "an infinity or NaN may spread to other numbers of its row, or not 
 
 
 class Core(Scores):
-    """softmax(scale · q·kᵀ + mask)·v in parts, for several heads or for one that has no axis."""
+    """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
 
-    q: Tensor = dims("batch heads rows columns", "batch rows _")
-    kt: Tensor = dims("batch groups _ keys", "batch _ keys")
-    v: Tensor = dims("batch others _ width", "batch _ _")
+    q: Tensor = dims("batch heads rows columns", "batch rows _", "batch _ _ rows _")
+    kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch _ _ _ keys")
+    v: Tensor = dims("batch others _ width", "batch _ _", "batch _ _ _ _")
     heads: int = 1
     groups: Any = 1
     others: Any = 1
@@ -39,6 +40,10 @@ def has_heads(m: Core) -> None:
     require(m.q.dtype is None or m.q.dtype in FLOATS, "queries are no floats")
     alike = m.groups == m.others and m.groups in (1, m.heads)
     require(alike, "queries, keys and values have different numbers of heads")
+    if m.q.rank == 5:
+        is_fixed = all(isinstance(size, int) for x in (m.q, m.kt, m.v) for size in x.shape[1:])
+        require(is_fixed and not m.given, "heads of windows are masked, or of free sizes")
+        require(m.q.shape[:3] == m.kt.shape[:3] == m.v.shape[:3], "queries, keys and values have different windows")
 
 
 def scale_of(m: Scores) -> float:
@@ -63,11 +68,6 @@ def dtype_of(m: Scores) -> Any:
     for mask in m.masks:
         made = made if mask.dtype is None else np.promote_types(mask.dtype, made)
     return made
-
-
-def in_dtype(g: Graph, x: Tensor, wanted: Any, own: Any = None) -> Tensor:
-    """A tensor in a dtype.  own: the dtype that it has, where it does not know it itself."""
-    return x if (x.dtype if own is None else own) == wanted else g.cast(x, to=wanted)
 
 
 def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any, made: Any = None) -> Tensor:
@@ -102,10 +102,9 @@ def fused(g: Graph, m: Core) -> Tensor:
     dtype, heads, scale = dtype_of(m), m.heads, scale_of(m)
     bias = fitted(g, m, bias_of(g, m, dtype), m.kt)
     is_grouped = m.cap is not None or m.sink is not None
-    if m.q.rank == 3:
+    if m.q.rank != 4:
         require(not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
-        parts = ((queries(g, m, dtype), m.q), (g.transpose(m.kt, perm=[0, 2, 1]), m.kt), (m.v, m.v))
-        ours, keys, values = (in_dtype(g, made, dtype, x.dtype) for made, x in parts)
+        ours, keys, values = apart(g, m, m.kt, m.v, dtype)
     else:
         ours = joined(g, m.q, HEADS_FIRST, heads, dtype, queries(g, m, dtype))
         keys, values = (joined(g, x, perm, heads, dtype) for x, perm in ((m.kt, [0, 3, 1, 2]), (m.v, HEADS_FIRST)))
@@ -116,4 +115,4 @@ def fused(g: Graph, m: Core) -> Tensor:
     else:
         made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, num_heads=heads, scale=scale)
     made = finished(g, m, made, dtype)
-    return made if m.q.rank == 3 else heads_of_rows(g, made, heads, m.width)
+    return heads_of_rows(g, made, heads, m.width) if m.q.rank == 4 else in_windows(g, m, made, m.v)

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._attention import in_dtype
 from ._counting import padding_of, require_told
-from ._layouts import heads_of_rows
+from ._layouts import heads_of_rows, in_dtype
 from ._nodes import Node, Projected, Standard, Whole
 
 SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._attention import in_dtype
 from ._attention_said import Said, said
 from ._hidden import LOWEST, shows_rows
-from ._layouts import rows_of_heads, size_of
+from ._layouts import in_dtype, rows_of_heads, size_of
 from ._nodes import Standard, Whole
 from ._standard import seen
 

@@ -40,3 +40,8 @@ def may_spread(x: Tensor, *others: Tensor) -> bool:
         return True
     pairs = (zip(other.shape[::-1], x.shape[::-1], strict=False) for other in others)
     return any(size not in (1, own) for sizes in pairs for size, own in sizes)
+
+
+def in_dtype(g: Graph, x: Tensor, wanted: Any, own: Any = None) -> Tensor:
+    """A tensor in a dtype.  own: the dtype that it has, where it does not know it itself."""
+    return x if (x.dtype if own is None else own) == wanted else g.cast(x, to=wanted)

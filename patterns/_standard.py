@@ -6,9 +6,10 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
-from ._attention import Core, dtype_of, finished, in_dtype, scale_of
-from ._hidden import LOWEST, queries, shows_rows
+from ._attention import Core, dtype_of, finished, scale_of
+from ._hidden import LOWEST, shows_rows
 from ._masks import bias_of, fitted
+from ._matrices import apart, in_windows
 
 COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
 
@@ -21,13 +22,11 @@ def standard(g: Graph, m: Core) -> Tensor:
     require(m.sink is None, "ONNX's Attention knows no sinks")
     dtype, rank = dtype_of(m), m.q.rank
     mask = fitted(g, m, put_in(g, m, dtype), m.kt)
-    turned = g.transpose(m.kt, perm=[*range(rank - 2), rank - 1, rank - 2])
-    parts = ((queries(g, m, dtype), m.q), (turned, m.kt), (m.v, m.v))
-    q, k, v = (in_dtype(g, made, dtype, x.dtype) for made, x in parts)
-    if rank == 3:
+    q, k, v = apart(g, m, m.kt, m.v, dtype)
+    if rank != 4:
         q, k, v = (g.unsqueeze(x, [1]) for x in (q, k, v))
     made = g.attention(q, k, v, mask, scale=scale_of(m), softcap=m.cap)
-    return finished(g, m, g.squeeze(made, [1]) if rank == 3 else made, dtype)
+    return in_windows(g, m, finished(g, m, made if rank == 4 else g.squeeze(made, [1]), dtype), m.v)
 
 
 def put_in(g: Graph, m: Core, dtype: Any) -> Any:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._attention import NON_FINITE, in_dtype
+from ._attention import NON_FINITE
 from ._grouped import grouped, require_grouped
 from ._heads import OverCopies, are_groups, copied, maybe_cast, rows_of
-from ._layouts import joined
+from ._layouts import in_dtype, joined
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 DIFFERS = {"non_finite": NON_FINITE}

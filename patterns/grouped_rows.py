@@ -3,8 +3,9 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._attention import NON_FINITE, in_dtype
+from ._attention import NON_FINITE
 from ._heads import MEANT, OverCopies, are_groups, copied, maybe_cast, maybe_joined, rows_of
+from ._layouts import in_dtype
 
 
 def by_copies(g: Graph, m: OverCopies) -> Any:

@@ -40,6 +40,8 @@ HALF = half(INPUTS).replace("float16[b, 1, s, t] m", "float[b, 1, s, t] m")
 HIDDEN = f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low)"
 HALVES = "<float16 scale = {13568}, float16 low = {64511}>"  # as bits: 0.25 and -65504
 
+WINDOWS = INPUTS.replace("[b, 4, s, 8]", "[b, 9, 4, 7, 8]").replace("[b, 4, 8, t]", "[b, 9, 4, 8, 5]")
+WINDOWS, WINDOWED = WINDOWS.replace("[b, 4, t, 6]", "[b, 9, 4, 5, 6]"), "float[b, 9, 4, 7, 6]"
 ONE_HEAD = INPUTS.replace("float[b, 4, 8, t]", "float[b, 1, 8, t]").replace("float[b, 4, t, 6]", "float[b, 1, t, 6]")
 
 EIGHTS = "float[b, 4, s, 8] q, float[b, 4, 8, s] k, float[b, 4, s, 8] v, float[b, 1, s, s] m, float[1, 4, 1, 1] o"
@@ -50,6 +52,9 @@ SUNK = (
 # fmt: off
 FIRES = [
     Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
+    Case(attention, "heads of windows", graph(f"{SCORES} {END}", WINDOWS, output=WINDOWED)),
+    Case(attention, "heads of windows, the standard op", target="onnx",
+         model=graph(f"{SCORES} {END}", WINDOWS, 23, output=WINDOWED)),
     Case(attention, "scores divided by a root", graph(f"a = MatMul(q, k) x = Div(a, root) {END}")),
     Case(attention, "the scale on q", graph(f"a = Mul(q, scale) x = MatMul(a, k) {END}")),
     Case(attention, "queries times 0, which stay that", graph(f"a = Mul(q, zero) x = MatMul(a, k) {END}")),
@@ -108,8 +113,12 @@ SPARES = [
          model=graph(SUNK, EIGHTS, opset=23, output="float[b, 4, s, 8]")),
     Case(attention, "a softmax over the queries", why="axis",
          model=graph(f"{SCORES} {END.replace('axis = -1', 'axis = 2')}")),
-    Case(attention, "five axes", why="q has 5 axes where batch, heads, rows",
+    Case(attention, "heads of windows of a free size", why="of free sizes",
          model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, 2, 4"), output="float[b, 2, 4, s, 6]")),
+    Case(attention, "heads of windows, with a mask", why="are masked",
+         model=graph(MASKED, WINDOWS.replace("float[b, 1, s, t] m", "float[b, 9, 1, 7, 5] m"), output=WINDOWED)),
+    Case(attention, "other windows of values", why="have different windows",
+         model=graph(f"{SCORES} {END}", WINDOWS.replace("[b, 9, 4, 5, 6]", "[b, 1, 4, 5, 6]"), output=WINDOWED)),
     Case(attention, "a free number of heads", why="the heads of q is h, no fixed number",
          model=graph(f"{SCORES} {END}", INPUTS.replace("[b, 4", "[b, h"), output="float[b, h, s, 6]")),
     Case(attention, "one head of keys for all, and several of values", why="different numbers of heads",
