@@ -68,16 +68,25 @@ def copy_file(source: int, target: int) -> None:
     if _clone(source, target):
         return
     size = os.fstat(source).st_size
-    at = 0
-    while at < size:
-        start = _next_data(source, at, size)
-        if start >= size:
-            break
-        end = _next_hole(source, start, size)
-        os.lseek(target, start, os.SEEK_SET)
-        copy_span(source, start, end - start, target)
-        at = end
+    copy_data(source, 0, size, target, 0)
     os.ftruncate(target, size)
+
+
+def copy_data(source: int, start: int, size: int, target: int, at: int) -> None:
+    """Copy `[start, start + size)` of `source` to position `at` of `target`, where that has a hole or its end.
+
+    Holes are left as holes: the target may end before them.  EOFError when the source is shorter.
+    """
+    place, end = start, start + size
+    if os.fstat(source).st_size < end:
+        raise EOFError("the file is shorter than it was")
+    while place < end:
+        first = _next_data(source, place, end)
+        if first >= end:
+            break
+        place = min(_next_hole(source, first, end), end)
+        os.lseek(target, at + first - start, os.SEEK_SET)
+        copy_span(source, first, place - first, target)
 
 
 def same_content(one: Path, other: Path) -> bool:

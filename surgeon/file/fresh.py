@@ -15,7 +15,7 @@ from pathlib import Path
 import onnx
 
 from surgeon.file import external
-from surgeon.file.copying import copy_span, open_read, write_all
+from surgeon.file.copying import copy_data, open_read, write_all
 from surgeon.file.edits import FileSpan, read_span
 from surgeon.file.payloads import RAW, Body
 from surgeon.file.values import STRING, raw_size
@@ -84,15 +84,16 @@ class NewData:
     def write(self, handle: int) -> None:
         """Write the data to an empty file; those of other files are copied by the kernel."""
         for start, data in self._parts:
-            os.lseek(handle, start, os.SEEK_SET)
             if isinstance(data, onnx.TensorProto):
+                os.lseek(handle, start, os.SEEK_SET)
                 write_all(handle, data.raw_data)
                 continue
             source = open_read(data.path)
             try:
-                copy_span(source, data.start, data.size, handle)
+                copy_data(source, data.start, data.size, handle, start)
             finally:
                 os.close(source)
+        os.ftruncate(handle, self.size)
 
 
 def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
