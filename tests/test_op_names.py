@@ -62,6 +62,7 @@ LISTED = {
     "searches.gathers": (FOUND, "Gather GatherND Reshape"),
     "searches.placeholders": (FORMAT, "SequenceConstruct"),
     "searches.whole_casts": (FOUND, "Add Cast Ceil Clip Floor Round"),
+    "shapes.supposed": (RULE, "Loop"),
     "shapes.bodies": (RULE, "If Loop Scan"),
     "shapes.elements": (
         RULE,

@@ -65,7 +65,7 @@ class _Beyond:
     def run(self, original: Written, edited: Written, away: Away) -> tuple[Outcome, str, list[Comparison]]:
         """The outcome, a sentence without a full stop, and what was compared."""
         freed = self.freed
-        sizes = SIZES if freed.answers else (2 * freed.old, freed.old + 1)
+        sizes = SIZES if freed.answers else tuple(dict.fromkeys((2 * freed.old, freed.old + 1, 3 * freed.old)))[:2]
         try:
             plan = InputPlan(self.before)
         except InputsUnknown as unknown:

@@ -7,6 +7,7 @@ from surgeon.indexing.scope import Node
 from surgeon.ops.records import record
 from surgeon.shapes.facts import INTEGERS, NodeView, axis_of
 from surgeon.shapes.supposed import Place
+from surgeon.shapes.symbols import Expr
 
 
 def mixed(walk: Walk) -> set[Place]:
@@ -188,6 +189,21 @@ def _attends(walk: Walk, site: NodeView) -> bool:
     return any(_hangs(walk, site, place, range(1, rank)) for place, rank in ranks)
 
 
+def _scan(walk: Walk, site: NodeView) -> bool:
+    """Scan goes along an axis of its last inputs, and its body is looked into by itself."""
+    count = site.attribute("num_scan_inputs", 1)
+    axes = site.attribute("scan_input_axes") or [0] * count
+    first = len(site.inputs) - count
+    return site.opset < 9 or any(_hangs(walk, site, first + place, [axis]) for place, axis in enumerate(axes))
+
+
+def _cast(walk: Walk, site: NodeView) -> bool:
+    """A size as a float is a number to compute with: of samples, say, to take a mean of."""
+    value, made = site.value(0), walk.shapes.facts(site.scope, site.node.outputs[0])
+    sizes = [] if value is None else [item for item in value.flat if isinstance(item, Expr)]
+    return walk.hangs(sizes) and made.dtype not in INTEGERS
+
+
 def _never(walk: Walk, site: NodeView) -> bool:
     """Ops that see each place by itself, and have no record that says so."""
     return False
@@ -195,8 +211,9 @@ def _never(walk: Walk, site: NodeView) -> bool:
 
 MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
     **dict.fromkeys(("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"), _never),
-    **dict.fromkeys(("ConstantOfShape", "Cast", "CastLike", "Clip", "DequantizeLinear", "QuantizeLinear"), _never),
-    **dict.fromkeys(("OneHot", "Dropout", "If"), _never),
+    **dict.fromkeys(("ConstantOfShape", "Clip", "DequantizeLinear", "QuantizeLinear"), _never),
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
+    **dict.fromkeys(("OneHot", "Dropout", "If", "Loop"), _never),
     **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "QLinearConv"), _behind_first),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "LRN", "DeformConv"), _behind_first),
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization"), _behind_first),
@@ -222,6 +239,7 @@ MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
     "MatMul": _matmul,
     "MatMulInteger": _matmul,
     "RMSNormalization": _along,
+    "Scan": _scan,
     "Slice": _slice,
     "Tile": _tile,
 }

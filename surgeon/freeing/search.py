@@ -130,7 +130,8 @@ def _refusal(stuck: Stuck | None, free: Mapping[str, int]) -> GraphError:
 def _state(walk: Walk) -> None:
     """State the shapes anew that hang on what is free, of outputs and of what value_info tells."""
     for scope in (scope for scope in walk.index.scopes if scope.function is None):
-        for value in (*scope.proto.output, *scope.proto.value_info):
+        given = () if scope.owner is None else scope.proto.input
+        for value in (*given, *scope.proto.output, *scope.proto.value_info):
             if value.type.HasField("tensor_type"):
                 facts = walk.shapes.facts(scope, value.name)
                 if (scope, value.name) in walk.doubted or walk.hangs(facts.shape or ()):

@@ -85,6 +85,18 @@ class Supposed(Shapes):
     def _constant(self, home: Scope, name: str) -> Values | None:
         return super()._constant(home, name) if self.is_constant(home, name) else None
 
+    def _input_draft(self, home: Scope, name: str) -> Draft:
+        """As of `Shapes`; what a Loop hands from turn to turn keeps its shape where the file states a fixed one."""
+        found = super()._input_draft(home, name)
+        said = self._doubted.stated(home, name).shape
+        owner = home.owner
+        if owner is None or home.parent is None or owner.op != "Loop" or found.shape is None or said is None:
+            return found
+        names = [value.name for value in home.proto.input]
+        if names.index(name) < 2 or not all(isinstance(size, int) for size in said):
+            return found
+        return Draft(found.dtype, self.need_facts(home.parent, self.origin.inputs(owner)[names.index(name)]).shape)
+
     def function(self, call: Node) -> Scope | None:
         """The local function that a node calls."""
         return self._called(call)
@@ -100,6 +112,10 @@ class _Doubted(Stated):
     def __init__(self, origin: Origin) -> None:
         super().__init__(origin)
         self.doubted: set[tuple[int, str]] = set()
+
+    def stated(self, home: Scope, name: str) -> Draft:
+        """What the file states, believed or not."""
+        return super().draft(home, name)[0]
 
     def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
         """As of `Stated`; of a tensor that is doubted the dtype alone."""

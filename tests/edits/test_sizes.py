@@ -287,6 +287,31 @@ def test_bodies_follow_too():
     assert answer(made, numbers(3, 6), np.array(False))[0].shape == (3, 2, 3)
 
 
+LOOPING = {
+    "Loop": """
+    g (float[1, 4] x, int64 n) => (float[1, 4] y) <bool on = {1}>
+    { y = Loop (n, on, x) <body = b (int64 i, bool q, float[1, 4] s) => (bool p, float[1, 4] t)
+        <int64[3] apart = {1, 2, 2}, int64[2] whole = {1, 4}>
+        { p = Identity (q)  r = Reshape (s, apart)  a = Neg (r)  t = Reshape (a, whole) }
+      > }
+    """,
+    "Scan": """
+    g (float[1, 3, 4] x, float[1, 4] h) => (float[1, 4] y, float[3, 1, 4] z)
+    { y, z = Scan <num_scan_inputs = 1, scan_input_axes = [1],
+        body = b (float[1, 4] s, float[1, 4] e) => (float[1, 4] t, float[1, 4] o) { t = Add (s, e)  o = Identity (t) }
+      > (h, x) }
+    """,
+}
+
+
+@pytest.mark.parametrize("op", LOOPING)
+def test_what_goes_from_turn_to_turn_follows(op):
+    made, report = surgeon.edit(model(LOOPING[op]), Free(0, "batch"))
+    assert report.outcome == "proved", report.check.reason
+    fed = (numbers(3, 4), np.array(2)) if op == "Loop" else (numbers(3, 3, 4), numbers(3, 4))
+    assert answer(made, *fed)[0].shape == (3, 4)
+
+
 def test_a_function_is_not_changed():
     text = """
     g (float[1, 6] x) => (float[1, 2, 3] y) { y = local.split (x) }
@@ -296,6 +321,16 @@ def test_a_function_is_not_changed():
     source = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18, "local": 1]> {text}')
     with pytest.raises(GraphError, match="inline it"):
         surgeon.edit(source, Free(0, "batch"))
+
+
+def test_the_number_of_samples_as_a_number_is_seen_by_all():
+    text = """
+    g (float[1, 4] x) => (float[1, 4] y) <int64 zero = {0}>
+    { s = Shape (x)  n = Gather (s, zero)  f = Cast <to = 1> (n)  y = Div (x, f) }
+    """
+    _, report = surgeon.edit(model(text), Free(0, "batch"))
+    assert report.outcome == "unproved"
+    assert report.check.reason.startswith("At batch=2 and 3 the edited model runs, but beyond 1 there is nothing")
 
 
 LOSS = "g (float[1, 3] x) => (float[1, 3] y, float m) { y = Relu (x)  m = ReduceMean <keepdims = 0> (x) }"
