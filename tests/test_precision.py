@@ -134,7 +134,8 @@ def test_softmax(op, version, axis, rest):
     moved = x.astype(np.float64) - x.max(axis=axes, keepdims=True)
     wanted = moved - np.log(np.exp(moved).sum(axis=axes, keepdims=True))
     is_log = op == "LogSoftmax"  # of a sum near 1, whose last place is 2^-52
-    np.testing.assert_allclose(answer, wanted if is_log else np.exp(wanted), rtol=1e-12, atol=1e-15 if is_log else 1e-300)
+    expected, least = (wanted, 1e-15) if is_log else (np.exp(wanted), 1e-300)
+    np.testing.assert_allclose(answer, expected, rtol=1e-12, atol=least)
 
 
 def test_constant_of_shape_and_constants_of_all_kinds():
