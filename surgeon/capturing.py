@@ -9,9 +9,8 @@ from pathlib import Path
 import onnx
 from onnx import ModelProto, NodeProto, numpy_helper
 
-from surgeon.editing.cutting import CutRegion, region_of, stored_in
+from surgeon.editing.cutting import CutRegion, extract, region_of, stored_in
 from surgeon.editing.draft import ModelDraft
-from surgeon.edits.extract import Extract
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
 from surgeon.learning import lessons
@@ -117,12 +116,10 @@ def capture(
 def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str) -> Example:
     """The part of a model between two cuts, with its weights."""
     draft = ModelDraft(model)
-    for _ in Extract(tuple(froms), tuple(tos)).apply(draft):
-        pass
+    extract(draft, froms, tos)
     made = draft.patch().to_proto()
-    for tensor in made.graph.initializer:
+    for tensor, held in zip(made.graph.initializer, draft.graph.initializer, strict=True):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            held = next(one for one in draft.graph.initializer if one.name == tensor.name)
             tensor.CopyFrom(numpy_helper.from_array(draft.value(held), tensor.name))
     names = ["x"] if len(froms) == 1 else [identifier(snake_case(name.rpartition("/")[2])) for name in froms]
     return Example(made, label, names)

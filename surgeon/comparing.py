@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from surgeon.file.model import Model
+from surgeon.file.save import as_written
 from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import paths_of, require_run_time
@@ -68,7 +69,7 @@ def compare(
     inputs, custom_ops = paths_of(inputs), paths_of(custom_ops)
     require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
     require_run_time(run_time)
-    first, second = _source(original), _source(other)
+    first, second = as_written(original), as_written(other)
     with Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
             model.check_data(sums=True)
@@ -97,10 +98,6 @@ def compare(
         note = f"Compared at {sizes} alone, which the other model fixes."
         result = replace(result, reason=f"{result.reason} {note}".strip())
     return replace(result, seconds=time.perf_counter() - started)
-
-
-def _source(model: str | os.PathLike[str] | ModelProto) -> Path | ModelProto:
-    return model if isinstance(model, ModelProto) else Path(os.path.abspath(model))
 
 
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:

@@ -14,6 +14,7 @@ from surgeon.benching.result import Bench, latencies
 from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
+from surgeon.file.save import as_written
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import paths_of, require_run_time
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
@@ -93,7 +94,7 @@ def bench(
     threads = _one_thread(threads) if cpu_time else threads
     models = (original, *others)
     names = _names(models)
-    sources = [model if isinstance(model, ModelProto) else Path(os.path.abspath(model)) for model in models]
+    sources = [as_written(model) for model in models]
     libraries, provider = require_libraries(paths_of(custom_ops)), _provider(ep)
     with ExitStack() as stack:
         require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])

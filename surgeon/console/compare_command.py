@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, print_json, seconds_text
+from surgeon.console.console import LOUD, console_for, print_json, seconds_text, titled
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
 from surgeon.console.report import layers_words, part_text
 from surgeon.listing import and_more
@@ -65,12 +65,9 @@ def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: b
 
 def print_comparison(result: "CheckResult", stream: TextIO) -> None:
     """Print the error of each output, of the worst layers if they were compared, the outcome and its reason."""
-    from rich.text import Text
 
     console = console_for(stream)
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+    line = titled(console)
 
     if result.outputs:
         worst = sorted(result.outputs, key=lambda error: (not error.ok, error.severity), reverse=True)

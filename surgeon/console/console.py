@@ -3,6 +3,7 @@
 import codecs
 import io
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surgeon.console.clean import clean
@@ -37,6 +38,16 @@ def console_for(stream: TextIO) -> "Console":
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     return console
+
+
+def titled(console: "Console") -> Callable[..., None]:
+    """What prints a line of a summary: a title, empty where it goes on, and words, some of them in a style."""
+    from rich.text import Text
+
+    def line(name: str, *parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+
+    return line
 
 
 def print_json(value: Any) -> None:

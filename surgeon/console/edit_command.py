@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.console import LOUD, console_for, seconds_text, titled
 from surgeon.console.guard import reading, writing
 from surgeon.console.progress import progress
 from surgeon.console.report_file import require_report_path, write_report
@@ -121,6 +121,14 @@ def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> 
     run_edits(asked(click.get_current_context()), source, output, options=options, **settings)
 
 
+def run_asked(
+    asked: "Callable[[click.Context], list[Edit]]", own: Sequence[str], source: str, output: str, **settings: Any
+) -> None:
+    """Run what a command was asked for.  own: its options that say so, which are no settings of a run."""
+    left = {name: value for name, value in settings.items() if name not in own}
+    run_edits(asked(click.get_current_context()), source, output, **left)
+
+
 def run_edits(
     edits: "Sequence[Edit]",
     source: str,
@@ -176,14 +184,11 @@ def tell(
 
 def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
     """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
-    from rich.text import Text
 
     if diff:
         click.echo("\n".join(changed_lines(report)), file=stream)
     console = console_for(stream)
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+    line = titled(console)
 
     for done in report.edits:
         for place, sentence in enumerate(done.said or ("it is so already",)):

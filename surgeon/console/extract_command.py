@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.edit_command import common, run_edits
+from surgeon.console.edit_command import common, run_asked
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from surgeon.editing.edit import Edit
-    from surgeon.models.options import CheckOptions
+
+SETTINGS = ("froms", "tos")
 
 
 @click.command(short_help="Cut a part out of a model, between tensors.")
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
 @common
 @writing("model", "auto", "none", layers=False)
 @reading
-def extract(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
+def extract(source: str, output: str, **settings: Any) -> None:
     """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
 
     The result is held against the inner tensors of IN under ONNX Runtime.
     Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
     """
-    left = {name: value for name, value in settings.items() if name not in ("froms", "tos")}
-    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+    run_asked(asked, SETTINGS, source, output, **settings)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.edit_command import common, run_edits
+from surgeon.console.edit_command import common, run_asked
 from surgeon.console.guard import reading, writing
 
 if TYPE_CHECKING:
     from surgeon.editing.edit import Edit
-    from surgeon.models.options import CheckOptions
 
 SETTINGS = ("froms", "tos", "op", "attributes", "name")
 
@@ -31,14 +30,13 @@ SETTINGS = ("froms", "tos", "op", "attributes", "name")
 @common
 @writing("auto", "none", layers=False)
 @reading
-def insert(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
+def insert(source: str, output: str, **settings: Any) -> None:
     """Write to OUT the model IN with one node in the place of all that lies between two cuts.
 
     It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
     Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
     """
-    left = {name: value for name, value in settings.items() if name not in SETTINGS}
-    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+    run_asked(asked, SETTINGS, source, output, **settings)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":

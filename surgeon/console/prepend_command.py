@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.console.edit_command import common, only, run_edits
+from surgeon.console.edit_command import common, only, run_asked
 from surgeon.console.guard import reading, writing
 
 if TYPE_CHECKING:
     from surgeon.editing.edit import Edit
-    from surgeon.models.options import CheckOptions
 
 SETTINGS = ("kind", "name", "layout", "dtype", "mean", "std", "scale", "resize", "bgr")
 
@@ -46,13 +45,12 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only from c
 @common
 @writing("auto", "model", "none", layers=False)
 @reading
-def prepend(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
+def prepend(source: str, output: str, **settings: Any) -> None:
     """Let IN take pictures as cameras and files give them: layout, dtype, scale, mean and std become part of OUT.
 
     Example: surgeon prepend in.onnx out.onnx image --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --resize 224
     """
-    left = {name: value for name, value in settings.items() if name not in SETTINGS}
-    run_edits(asked(click.get_current_context()), source, output, options=options, **left)
+    run_asked(asked, SETTINGS, source, output, **settings)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":

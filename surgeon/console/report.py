@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.console import LOUD, console_for, seconds_text, titled
 from surgeon.console.misses import help_line, silent_rules, told_lines
 from surgeon.listing import and_more, first_of
 from surgeon.rewriting.result import NodeInfo, Report, Site
@@ -171,10 +171,7 @@ def _deviation(found: "Deviation | OutputError") -> str:
 
 
 def _print_summary(console: "Console", report: Report) -> None:
-    from rich.text import Text
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+    line = titled(console)
 
     console.print()
     if report.upgrade is not None:
@@ -291,12 +288,9 @@ def _written_words(report: Report) -> str:
 
 def print_upgrade(done: Upgrade, stream: TextIO, *, written: bool) -> None:
     """Print what an upgrade did.  written: the file was."""
-    from rich.text import Text
 
     console = console_for(stream)
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+    line = titled(console)
 
     for name, words in upgrade_lines(done):
         line(name, words)

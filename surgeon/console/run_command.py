@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.console import LOUD, console_for, seconds_text, titled
 from surgeon.console.guard import writing
 from surgeon.console.progress import progress
 from surgeon.console.report_file import require_report_path, write_report
@@ -86,14 +86,11 @@ def run(
 
 def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
     """Print what each step did, and the outcome of all."""
-    from rich.text import Text
 
     from surgeon.editing.result import EditReport
 
     console = console_for(stream)
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+    line = titled(console)
 
     for part in report.parts:
         if isinstance(part, EditReport):

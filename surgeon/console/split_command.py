@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.console import LOUD, console_for, seconds_text, titled
 from surgeon.console.edit_command import check_words, tell
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
@@ -55,12 +55,9 @@ def split(
 
 def print_split(report: "SplitReport", stream: TextIO) -> None:
     """Print the parts, the outcome, and what was written."""
-    from rich.text import Text
 
     console = console_for(stream)
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+    line = titled(console)
 
     for place, part in enumerate(report.parts):
         takes, gives = (clean(", ".join(names)) or "nothing" for names in (part.inputs, part.outputs))

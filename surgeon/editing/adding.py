@@ -11,7 +11,7 @@ from surgeon.editing.names import rename_nodes
 from surgeon.errors import UsageError
 from surgeon.graph import Graph
 from surgeon.ops.schema_tables import plain_domain
-from surgeon.ops.walking import imports_of
+from surgeon.ops.walking import imports_of, unused
 
 Build = Callable[..., Any]
 """Takes a graph and its inputs, and returns the outputs that it makes."""
@@ -44,7 +44,8 @@ def add_nodes(
     taken = draft.taken() | set(makes)
     for name in inner:
         if name and name not in names:
-            names[name] = _fresh(f"{makes[0]}_{name.rpartition('/')[2]}", taken)
+            names[name] = unused(f"{makes[0]}_{name.rpartition('/')[2]}", taken)
+            taken.add(names[name])
     for node in made.graph.node:
         rename_nodes(node, names)
         node.name = node.output[0]
@@ -62,11 +63,3 @@ def add_nodes(
         draft.skeleton.opset_import.add(domain=domain, version=1)
     draft.claim.by_structure = False
     draft.changed()
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    found, number = name, 1
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    taken.add(found)
-    return found

@@ -38,7 +38,7 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
     graph = draft.graph
     for name in (*froms, *tos):
         draft.require_tensor(name)
-    given = {value.name for value in draft.inputs}
+    given = [value.name for value in draft.inputs]
     stored = stored_in(graph)
     if not weights:
         held = next((name for name in froms if name in stored and name not in given), None)
@@ -49,7 +49,7 @@ def region_of(draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, we
     if both is not None:
         raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
     nodes, used = needed(graph, ends, froms)
-    lacking = [name for name in _inputs(draft) if name in used and name not in froms]
+    lacking = [name for name in given if name in used and name not in froms]
     if froms and lacking:
         one = len(lacking) == 1
         raise UsageError(
@@ -127,10 +127,6 @@ def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
     if not found:
         raise UsageError(f"No output of the model is computed from {_told(froms)}; name the tensors to end at.")
     return found
-
-
-def _inputs(draft: ModelDraft) -> list[str]:
-    return [value.name for value in draft.inputs]
 
 
 def _told(names: Sequence[str]) -> str:

@@ -12,8 +12,9 @@ from surgeon.errors import UsageError
 from surgeon.file.editable import Editable
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
+from surgeon.inputs.dims import wanted_inputs
 from surgeon.listing import nearest
-from surgeon.ops.walking import graphs_of
+from surgeon.ops.walking import graphs_of, unused
 from surgeon.shapes.indexed import shapes_of
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, symbols
@@ -137,9 +138,7 @@ class ModelDraft(Editable):
     @property
     def inputs(self) -> list[ValueInfoProto]:
         """The inputs of the main graph that have to be given: those without an initializer."""
-        stored = {tensor.name for tensor in self.graph.initializer}
-        stored.update(tensor.values.name for tensor in self.graph.sparse_initializer)
-        return [value for value in self.graph.input if value.name not in stored]
+        return list(wanted_inputs(self.graph).values())
 
     def input(self, name: str) -> ValueInfoProto:
         """The input of this name.  Raises UsageError where there is none, with the nearest names."""
@@ -183,10 +182,7 @@ class ModelDraft(Editable):
 
     def fresh(self, name: str) -> str:
         """A name that no tensor bears: this one, or this one with a number behind it."""
-        taken, found, number = self.taken(), name, 1
-        while found in taken:
-            found, number = f"{name}_{number}", number + 1
-        return found
+        return unused(name, self.taken())
 
     def facts(self, name: str) -> ValueInfoProto:
         """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.

@@ -1,6 +1,6 @@
 """Another model put behind one under edit: its names kept apart, its sizes made the same where the two meet."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
@@ -11,7 +11,7 @@ from surgeon.editing.pruning import keep
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schema_tables import plain_domain
-from surgeon.ops.walking import all_nodes, called_by, imports_of, key_of
+from surgeon.ops.walking import all_nodes, called_by, imports_of, key_of, unused
 from surgeon.shapes.symbols import Size, parse, substitute, symbol, symbols
 
 Dim = TensorShapeProto.Dimension
@@ -86,7 +86,7 @@ def _put_notes(model: ModelProto, other: ModelProto, joined: Joined) -> None:
     known = {entry.key: entry.value for entry in model.metadata_props}
     for entry in other.metadata_props:
         if known.get(entry.key) != entry.value:
-            key = _free(entry.key, known)
+            key = unused(entry.key, known)
             if key != entry.key:
                 joined.said.append(f"the metadata {entry.key!r} of the second model is called {key!r}")
             known[key] = entry.value
@@ -109,7 +109,7 @@ def _name_apart(
         if name in connect:
             joined.second[name] = joined.first.get(connect[name], connect[name])
         elif name:
-            joined.second[name] = _free(f"{prefix[1]}{name}", taken)
+            joined.second[name] = unused(f"{prefix[1]}{name}", taken)
             taken.add(joined.second[name])
     for side, values in (("input", other.graph.input), ("output", other.graph.output)):
         for value in values:
@@ -120,7 +120,7 @@ def _name_apart(
     held = {node.name for node in all_nodes(draft.graph.node)}
     for node in all_nodes(other.graph.node):
         if node.name:
-            node.name = _free(f"{prefix[1]}{node.name}", held)
+            node.name = unused(f"{prefix[1]}{node.name}", held)
             held.add(node.name)
 
 
@@ -132,7 +132,7 @@ def _name_functions_apart(draft: ModelDraft, other: ModelProto, joined: Joined) 
         key = key_of(function)
         if key in known and known[key] != function:
             held = {name for domain, name, _ in known if domain == key[0]}
-            names[key] = _free(function.name, held, {item.name for item in other.functions})
+            names[key] = unused(function.name, held, {item.name for item in other.functions})
             joined.said.append(f"the function {function.name!r} of the second model is called {names[key]!r}")
     for holder in (other.graph, *other.functions):
         for node in all_nodes(holder.node):
@@ -199,7 +199,7 @@ class _Sizes:
         second: dict[str, Size] = {word: substitute(size, self._fixed) for word, size in self._met.items()}
         for word in dict.fromkeys(word for graph in graphs_below(self._other.graph) for word in _words(graph)):
             if word not in second and word in taken:
-                second[word] = symbol(_free(word, taken))
+                second[word] = symbol(unused(word, taken))
                 taken.add(str(second[word]))
         _state(self._other.graph, second)
 
@@ -254,12 +254,3 @@ def _state(graph: GraphProto, sizes: Mapping[str, Size]) -> None:
 
 def _tensors(graph: GraphProto) -> Iterator[str]:
     return (name for below in graphs_below(graph) for name in names_in(below))
-
-
-def _free(name: str, *taken: Collection[str]) -> str:
-    """A name that is not taken: this one, or this one with a number behind it."""
-    found, number = name, 1
-    while any(found in names for names in taken):
-        found, number = f"{name}_{number}", number + 1
-    return found
-

@@ -14,18 +14,17 @@ from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.joining import Joined, join
 from surgeon.editing.result import Done, EditReport
-from surgeon.errors import CheckFailed, GraphError, UsageError
+from surgeon.errors import GraphError, UsageError
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, save
+from surgeon.file.save import DataMode, Written, as_written, save
 from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions, require_check, require_output
-from surgeon.models.whole_model import invalidity
+from surgeon.models.whole_model import invalidity, require_held
 from surgeon.ops.schemas import schema
 from surgeon.ops.walking import imports_of, key_of, nodes_of
 from surgeon.upgrading.upgrade import plan, require_opset
-from surgeon.verdicts.result import Outcome
 
 MERGE_CHECKS = ("model", "none")
 NAMED = 4  # in a sentence
@@ -114,7 +113,7 @@ def merge(
     run = _Merge(report, check, require_proof, external_data, force, asked)
     try:
         with ExitStack() as stack:
-            made = run.go(stack, _written(first), _written(second), connect, prefix, output, dry_run)
+            made = run.go(stack, as_written(first), as_written(second), connect, prefix, output, dry_run)
     finally:
         report.seconds = time.perf_counter() - started
     return made, report
@@ -207,20 +206,13 @@ class _Merge:
         for model in models:
             model.check_data(sums=True)
         self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
-        reason = found.reason.rstrip(".")
-        if found.outcome is Outcome.FAILED:
-            raise CheckFailed(f"The merged model differs from the two: {reason}; nothing was written.", self.report)
-        if found.outcome is Outcome.UNPROVED and self.require_proof:
-            raise CheckFailed(f"The merged model is not proved: {reason}; nothing was written.", self.report)
+        differs, doubted = "The merged model differs from the two", "The merged model is not proved"
+        require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
 
 
 def _told(reason: str) -> str:
     """A reason that speaks of the merged model as of the original."""
     return reason.replace("The original", "The merged model").replace("the original", "the merged model")
-
-
-def _written(source: str | os.PathLike[str] | onnx.ModelProto) -> Written:
-    return source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
 
 
 def _label(source: str | os.PathLike[str] | onnx.ModelProto) -> str:

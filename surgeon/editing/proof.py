@@ -16,7 +16,7 @@ from surgeon.file.save import Written
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import InputSet, read_inputs
 from surgeon.models.exposing import exposing, made_in
-from surgeon.models.model_check import Verdict, concluded, require_options
+from surgeon.models.model_check import Verdict, concluded, require_options, told_oracle
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.walking import holds_half
@@ -68,7 +68,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
             reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
-        return replace(found, oracle=trials.told_oracle) if found.oracle else found
+        return replace(found, oracle=told_oracle(trials.oracle, trials.answered_by)) if found.oracle else found
 
 
 def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
@@ -165,12 +165,6 @@ class _ShownTrials(Trials):
         self._roles = roles
         self.answered_by = ""  # what ran the edited model
         self._own: dict[int, Trial] = {}  # by id() of a trial, the same with what the original itself answered
-
-    @property
-    def told_oracle(self) -> str:
-        """What ran the two models."""
-        first, second = self.oracle, self.answered_by or self.oracle
-        return first if first == second else f"{second}, the original under {first}"
 
     def show(self, trial: Trial, claim: ModelClaim) -> None:
         """Put what the edited model is to answer in the place of what the original did."""

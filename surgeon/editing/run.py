@@ -19,7 +19,7 @@ from surgeon.errors import GraphError, UsageError
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, save
+from surgeon.file.save import DataMode, Written, as_written, save
 from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_passed
 from surgeon.verdicts.result import Outcome
@@ -78,7 +78,7 @@ def edit(
         return source if dry_run else gs.import_onnx(made), report
     run = _Run(None if output is None else Path(os.fspath(output)), check, require_proof, options or CheckOptions())
     run.data, run.force, run.dry_run = external_data, force, dry_run
-    original: Written = source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
+    original = as_written(source)
     run.report = EditReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
     started = time.perf_counter()
     try:

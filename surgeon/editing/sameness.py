@@ -40,7 +40,7 @@ def why_not_same(original: ModelProto, edited: ModelProto, claim: ModelClaim) ->
     lost = next((name for name in given if name not in known), None)
     if lost is not None:
         return f"the input {lost!r} is no tensor of the original"
-    if _imports(original) != _imports(edited):
+    if imports_of(original.opset_import) != imports_of(edited.opset_import):
         return "opsets are others"
     functions = {key_of(function): _plain_function(function) for function in original.functions}
     for function in edited.functions:
@@ -95,10 +95,6 @@ def _stored(model: ModelProto, names: Mapping[str, str]) -> dict[str, bytes]:
         held.values.name = names.get(sparse.values.name, sparse.values.name)
         found[held.values.name] = held.SerializeToString()
     return found
-
-
-def _imports(model: ModelProto) -> dict[str, int]:
-    return imports_of(model.opset_import)
 
 
 def _plain_function(function: onnx.FunctionProto) -> bytes:

@@ -17,12 +17,12 @@ from surgeon.editing.draft import ModelDraft
 from surgeon.editing.parting import PartEnds, Parting
 from surgeon.editing.proof import told_by_structure
 from surgeon.editing.sameness import why_not_same
-from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
+from surgeon.errors import GraphError, ModelFileError, UsageError
 from surgeon.file.atomic import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
-from surgeon.file.save import DataMode, Written, save
+from surgeon.file.save import DataMode, Written, as_written, save
 from surgeon.models.options import CheckOptions, require_check
-from surgeon.models.whole_model import invalidity
+from surgeon.models.whole_model import invalidity, require_held
 from surgeon.verdicts.result import CheckResult, Outcome
 
 SPLIT_CHECKS = ("model", "auto", "none")
@@ -150,7 +150,7 @@ def split(
     """
     asked = options or CheckOptions()
     _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
-    original: Written = source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
+    original = as_written(source)
     report = SplitReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
     started = time.perf_counter()
     try:
@@ -254,11 +254,8 @@ class _Splitting:
         if found.outcome is Outcome.UNPROVED and self.report.by_structure:
             found = told_by_structure(found)
         self.report.check = found
-        reason = found.reason.rstrip(".")
-        if found.outcome is Outcome.FAILED:
-            raise CheckFailed(f"The parts differ from the whole: {reason}; nothing was written.", self.report)
-        if found.outcome is Outcome.UNPROVED and self.require_proof:
-            raise CheckFailed(f"The parts are not proved: {reason}; nothing was written.", self.report)
+        differs, doubted = "The parts differ from the whole", "The parts are not proved"
+        require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
 
 
 def _name(original: Written, number: int, count: int) -> str:

@@ -12,7 +12,7 @@ from surgeon.editing.pruning import keep
 from surgeon.errors import GraphError
 from surgeon.freeing.plan import Counted, Given, SizeList, Tuples
 from surgeon.freeing.walk import Walk
-from surgeon.ops.walking import nodes_of
+from surgeon.ops.walking import nodes_of, unused
 from surgeon.shapes.facts import INT64, Shape
 from surgeon.shapes.polynomials import Call
 from surgeon.shapes.symbols import Size
@@ -39,9 +39,7 @@ class SizeWriter:
 
     def fresh(self, name: str) -> str:
         """A name that nothing has."""
-        found, number = name, 1
-        while found in self._taken:
-            found, number = f"{name}_{number}", number + 1
+        found = unused(name, self._taken)
         self._taken.add(found)
         return found
 

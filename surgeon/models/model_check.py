@@ -176,6 +176,11 @@ class Verdict:
         return Outcome.PROVED, " ".join(notes)
 
 
+def told_oracle(first: str, second: str) -> str:
+    """What ran two models: the original, and the other, "" where that did not run."""
+    return first if second in ("", first) else f"{second}, the original under {first}"
+
+
 def concluded(
     outcome: Outcome, reason: str, verdict: Verdict, started: float, asked: tuple[float | None, float | None]
 ) -> CheckResult:
@@ -293,12 +298,8 @@ class ModelCheck:
                 compared = self._compare_layers(rewritten, verdict.telling)
         tolerances = self._rtol, self._atol
         found = concluded(outcome, reason, verdict, started, tolerances)
-        return replace(found, layers=compared, oracle=self._told_oracle() if found.runs else "")
-
-    def _told_oracle(self) -> str:
-        """What ran the two models."""
-        first, second = self._trials.oracle, self._oracle or self._trials.oracle
-        return first if first == second else f"{second}, the original under {first}"
+        oracle = told_oracle(self._trials.oracle, self._oracle) if found.runs else ""
+        return replace(found, layers=compared, oracle=oracle)
 
     def _answer(self, rewritten: Path | ModelProto, verdict: Verdict) -> tuple[Outcome, str] | None:
         """Run the rewritten model on all trials; return an outcome only if it does not get through them."""

@@ -47,8 +47,14 @@ def require_passed(made: str, result: CheckResult, require_proof: bool, report: 
 
     made: how the model came to be, "rewritten" or "upgraded".
     """
+    differs, doubted = f"The {made} model differs from the original", f"The {made} model is not proved"
+    require_held(result, require_proof, report, differs=differs, doubted=doubted)
+
+
+def require_held(result: CheckResult, require_proof: bool, report: object, *, differs: str, doubted: str) -> None:
+    """The same with words of one's own for both, as clauses."""
     reason = result.reason.rstrip(".")
     if result.outcome is Outcome.FAILED:
-        raise CheckFailed(f"The {made} model differs from the original: {reason}; nothing was written.", report)
+        raise CheckFailed(f"{differs}: {reason}; nothing was written.", report)
     if result.outcome is Outcome.UNPROVED and require_proof:
-        raise CheckFailed(f"The {made} model is not proved: {reason}; nothing was written.", report)
+        raise CheckFailed(f"{doubted}: {reason}; nothing was written.", report)

@@ -3,7 +3,7 @@
 What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
@@ -77,6 +77,14 @@ def free_names(node: NodeProto) -> list[str]:
         names.update((name, None) for inner in graph.node for name in free_names(inner) if name not in own)
         names.update((value.name, None) for value in graph.output if value.name not in own)
     return list(names)
+
+
+def unused(name: str, *taken: Container[str]) -> str:
+    """A name that stands in none of some collections: this one, or this one with numbers behind it."""
+    found, number = name, 1
+    while any(found in names for names in taken):
+        found, number = f"{name}_{number}", number + 1
+    return found
 
 
 def circle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:

@@ -26,6 +26,7 @@ from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions
 from surgeon.models.whole_model import invalidity, model_check, require_passed
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import unused
 from surgeon.opsets.lossless import Change, ir_version_for, judge, newest_opset
 from surgeon.shapes.indexed import shapes_of
 from surgeon.upgrading.result import Upgrade
@@ -225,10 +226,7 @@ class _Names:
 
     def fresh(self, name: str, value: np.ndarray[Any, np.dtype[Any]]) -> str:
         """A name that says what the constant is: axes_-1."""
-        base = "_".join([name, *map(str, value.ravel().tolist())])
-        found, number = base, 1
-        while found in self._taken:
-            found, number = f"{base}_{number}", number + 1
+        found = unused("_".join([name, *map(str, value.ravel().tolist())]), self._taken)
         self._taken.add(found)
         return found
 
