@@ -31,6 +31,7 @@ FLOORS = (
     "freeing",
     "explaining drawing ruleproof learning testing edits",
     "checking torch recipes capturing",
+    "telling",
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 400, 70, 120

@@ -16,9 +16,9 @@ from surgeon import ModelFileError, UsageError
 from surgeon.benching import part
 from surgeon.benching.result import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
 from surgeon.benching.rounds import MOST_REPEATS, WARM_UP, interleaved
-from surgeon.console import bench_command
 from surgeon.running.children import Answer
 from surgeon.running.runtime import TimedSession
+from surgeon.telling.numbers import milliseconds_text
 from tests.command_line import gelus, one_sentence, run, save
 
 WORK = "y = Relu(x)"
@@ -303,7 +303,7 @@ def test_slower_ends_with_1_where_it_is_asked_for(tmp_path, monkeypatch, factor,
 
 
 def test_numbers_have_the_digits_that_they_are_worth():
-    assert [bench_command._number(time) for time in (0.12345, 12.345, 1234.5)] == ["0.123", "12.35", "1234.5"]
+    assert [milliseconds_text(time) for time in (0.12345, 12.345, 1234.5)] == ["0.123", "12.35", "1234.5"]
 
 
 def test_processor_time(tmp_path):

@@ -10,12 +10,12 @@ from surgeon.patterns.gelu import gelu, gelu_tanh
 import surgeon
 import surgeon.patterns
 from surgeon import Graph, RuleError, require, rewrite
-from surgeon.console.manual import manual_lines
 from surgeon.errors import Refusal
 from surgeon.graph import _packs
 from surgeon.packs import points_of
 from surgeon.rules.catalogue import flat, groups, packs, resolve
 from surgeon.rules.rule import Plan
+from surgeon.telling.manual import manual_lines
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 from tests.versions import KERNELS_OF_ALL_RULES

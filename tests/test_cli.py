@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from surgeon.console.manual import targets_text
 from surgeon.rules.catalogue import resolve
 from surgeon.running.kernels import shipped_version
+from surgeon.telling.manual import targets_text
 from tests.command_line import gelus, one_sentence, ops, rule_file, run, with_data_file
 
 FUSED = "com.microsoft::Gelu"

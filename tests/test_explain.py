@@ -11,11 +11,11 @@ from surgeon.patterns.gelu import exact, gelu, quick_gelu, sigmoid_approximation
 from surgeon.patterns.gemm import gemm
 
 from surgeon import Graph, Rule, Tensor, require, rewrite
-from surgeon.console.explain_command import explanation_lines
 from surgeon.explaining.explain import Explanation, explain, explanations
 from surgeon.matching.pattern import Output, walk
 from surgeon.matching.recording import trace
 from surgeon.misses.findings import Mismatch, pattern_line
+from surgeon.telling.explanations import explanation_lines
 from tests.models import graph, make, opset
 
 ERF = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one)"

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon.console.inspection import inspect_model, size_text, type_text
+from surgeon.diagnosis.inspection import inspect_model, size_text, type_text
 from tests.command_line import gelus, run
 
 

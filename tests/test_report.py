@@ -11,10 +11,11 @@ import pytest
 
 from surgeon import rewrite
 from surgeon.console.progress import Spinner
-from surgeon.console.report import diff_lines, node_line, print_report
+from surgeon.console.report import diff_lines, print_report
 from surgeon.listing import and_more, first_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.result import NodeInfo, Report
+from surgeon.telling.rewrites import node_line
 from surgeon.verdicts.result import Outcome
 from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 

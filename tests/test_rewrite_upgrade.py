@@ -11,7 +11,7 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
-from surgeon.console.report import part_text
+from surgeon.telling.rewrites import part_text
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
 from tests.test_what_helps import hard_swishes, text_of
 

@@ -10,12 +10,12 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, UsageError, rule
-from surgeon.console.manual import manual_lines, targets_text
 from surgeon.errors import Refusal
 from surgeon.ruleproof import prover
 from surgeon.rules.catalogue import all_rules
 from surgeon.target import OWN, names, owner, target_of, targets
 from surgeon.targets.target import Target
+from surgeon.telling.manual import manual_lines, targets_text
 from tests.command_line import ROOT, one_sentence, run
 from tests.models import graph, make, opset
 from tests.pages import blocks

@@ -1,6 +1,5 @@
 """The command `surgeon bench`: how long models take, held against each other."""
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -9,8 +8,9 @@ import click
 
 from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.benching.result import FASTER, SLOWER
-from surgeon.console.console import console_for, print_json, seconds_text
+from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
+from surgeon.telling.numbers import milliseconds_text, seconds_text, short_names
 
 if TYPE_CHECKING:
     from surgeon.benching.result import Bench
@@ -93,9 +93,9 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
         )
         for ratio in found.ratios
     ]
-    names = _short([latency.name for latency in found.models])
+    names = short_names([latency.name for latency in found.models])
     for name, latency, ratio in zip(names, found.models, [(), *told], strict=True):
-        table.add_row(name, *(_number(latency.percentile(share)) for share in SHARES), *ratio)
+        table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in SHARES), *ratio)
     console.print(table)
     console.print()
     threads = f"{found.threads} thread{'s' * (found.threads != 1)}" if found.threads else "a thread on each core"
@@ -110,15 +110,3 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
         ("time", seconds_text(found.seconds)),
     ):
         console.print(Text.assemble((f"{title:<9}", "bold"), words), soft_wrap=True)
-
-
-def _short(names: list[str]) -> list[str]:
-    """The names of files without what is the same of all their folders."""
-    folders = {os.path.dirname(name) for name in names}
-    return [os.path.basename(name) for name in names] if len(folders) == 1 else names
-
-
-def _number(milliseconds: float) -> str:
-    """As many digits as a latency is worth: four."""
-    places = 3 if milliseconds < 10 else 2 if milliseconds < 100 else 1
-    return f"{milliseconds:.{places}f}"

@@ -1,7 +1,7 @@
 """`surgeon check`: what keeps a model from running on a target, as people and as programs read it."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 import click
@@ -12,10 +12,8 @@ from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, Range, Sizes, reading, run_time
 from surgeon.console.target_name import TargetName
 from surgeon.diagnosis.finding import Diagnostic, RuntimeWord
-from surgeon.listing import first_of
 from surgeon.target import target_of
-
-SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
+from surgeon.telling.findings import by_cause, cause_lines, runtime_lines, summary
 
 
 @click.command(short_help="Say what keeps a model from running on a target.")
@@ -88,51 +86,3 @@ def print_findings(
         console.print(Text(summary(stopping, target), style="bold red"), soft_wrap=True)
     else:
         console.print(Text(f"{target} has all that this model needs, as far as can be told.", style="bold green"))
-
-
-def runtime_lines(runtime: RuntimeWord, target: str) -> Iterator[str]:
-    """What a target's own runtime said of a model."""
-    if not runtime.title:
-        yield f"{target} is told {runtime.silence}."
-        return
-    part = "" if runtime.is_whole else "; it could not look behind all that it refuses"
-    yield f"As {runtime.title} reads it: {runtime.layers:,} layers{part}."
-    if runtime.engine:
-        sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.sizes.items())
-        told = f" with {sizes}" if sizes else ""
-        yield (
-            f"It builds an engine for {runtime.device}{told}: {runtime.engine / 1e6:,.1f} MB, "
-            f"{runtime.seconds:.1f} s of processor time."
-        )
-
-
-def summary(count: int, target: str) -> str:
-    """How many things stop a model."""
-    return f"{target} cannot run this model: {count:,} thing{'s' * (count != 1)} to mend."
-
-
-def by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
-    """Findings of one cause together: of several ops, in the same words, unless a rule helps one of them alone."""
-    groups: dict[object, list[Diagnostic]] = {}
-    for item in found:
-        has_rule = any(text.startswith("rule ") for text in item.helps)
-        key = id(item) if has_rule or not item.op or item.kind == "opset" else (item.kind, item.reason, item.stops)
-        groups.setdefault(key, []).append(item)
-    return list(groups.values())
-
-
-def cause_lines(items: Sequence[Diagnostic]) -> Iterator[str]:
-    """One cause, line by line.  items: its findings, one of each op."""
-    first = items[0]
-    ops = [f"{item.op or ''}{f' x{item.count:,}' if item.count > 1 else ''}".strip() for item in items]
-    named = first_of(ops, SHOWN_OPS)
-    yield f"{named}: {first.reason}" if first.op else f"{first.reason}{f' ({ops[0]})' if ops[0] else ''}"
-    if first.link and first.chain and len(items) == 1:
-        yield f"  link: {first.chain}"
-    nodes = [name for item in items for name in item.nodes]
-    if nodes:
-        yield f"  at: {first_of(nodes, SHOWN_NODES, sum(item.count for item in items))}"
-    if first.came_from:
-        yield f"  from: {first.came_from}"
-    common = [text for text in first.helps if all(text in item.helps for item in items)]
-    yield from (f"  help: {text}" for text in common or first.helps)

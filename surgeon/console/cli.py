@@ -263,7 +263,8 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
 @reading
 def inspect(source: str, as_json: bool) -> None:
     """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read."""
-    from surgeon.console.inspection import inspect_model, print_inspection
+    from surgeon.console.inspection import print_inspection
+    from surgeon.diagnosis.inspection import inspect_model
 
     found = inspect_model(source)
     if as_json:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, print_json, seconds_text, titled
+from surgeon.console.console import LOUD, console_for, print_json, titled
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
-from surgeon.console.report import layers_words, part_text
 from surgeon.listing import and_more
+from surgeon.telling.numbers import seconds_text
+from surgeon.telling.rewrites import layers_words, part_text
 
 if TYPE_CHECKING:
     from rich.console import Console

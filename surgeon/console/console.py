@@ -76,8 +76,3 @@ def _cleaned(item: Any) -> Any:
     pieces = item.divide({place for span in item.spans for place in (span.start, span.end)})
     shown = [(clean(piece.plain), piece.spans[0].style if piece.spans else "") for piece in pieces]
     return Text.assemble(*shown, style=item.style)
-
-
-def seconds_text(value: float) -> str:
-    """A duration in seconds, as precise as it is worth reading."""
-    return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"

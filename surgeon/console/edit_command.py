@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text, titled
+from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import reading, writing
 from surgeon.console.progress import progress
 from surgeon.console.report_file import require_report_path, write_report
 from surgeon.errors import CheckFailed, UsageError
+from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from surgeon.editing.edit import Edit
     from surgeon.editing.result import EditReport
     from surgeon.models.options import CheckOptions
-    from surgeon.verdicts.result import CheckResult
 
 _META = "surgeon.edits"  # in a context's meta: the edits that were typed
 
@@ -193,25 +193,12 @@ def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
     for done in report.edits:
         for place, sentence in enumerate(done.said or ("it is so already",)):
             line("" if place else done.edit.flag, f" {clean(sentence)}")
+    from surgeon.telling.edits import outcome_words
+
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
     line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")
-
-
-def outcome_words(report: "EditReport") -> str:
-    """What stands behind the outcome: how it is known, or why it is not."""
-    if report.check is not None:
-        return check_words(report.check)
-    if report.outcome == "proved":
-        return "every node and weight is the original's own, names apart"
-    return f"not to be told from the nodes alone: {report.other}" if report.other else ""
-
-
-def check_words(check: "CheckResult") -> str:
-    """On what models were compared, and why that told nothing or of a difference."""
-    runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.oracle else ""
-    return ": ".join(part for part in (runs, check.reason) if part)
 
 
 def changed_lines(report: "EditReport") -> Iterator[str]:
@@ -228,10 +215,10 @@ def changed_lines(report: "EditReport") -> Iterator[str]:
 
 def _listed(model: "ModelProto") -> Iterator[str]:
     """What a model holds, a line each."""
-    from surgeon.console.inspection import type_text
-    from surgeon.console.report import node_line
+    from surgeon.diagnosis.inspection import type_text
     from surgeon.ops.attributes import dtype_name
     from surgeon.rewriting.result import NodeInfo, attributes_text
+    from surgeon.telling.rewrites import node_line
 
     yield from (f"opset {item.domain or 'ai.onnx'} {item.version}" for item in model.opset_import)
     yield from (f"metadata {entry.key} = {entry.value}" for entry in model.metadata_props)

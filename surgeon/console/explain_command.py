@@ -1,8 +1,8 @@
 """`surgeon explain`: why rules do not fire where they nearly could, as people and as programs read it."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -10,13 +10,7 @@ from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
 from surgeon.console.target_name import TargetName
 from surgeon.explaining.explain import TOP, Explanation, explanations
-from surgeon.listing import and_more, first_of
-from surgeon.misses.findings import further_lines, told
-
-if TYPE_CHECKING:
-    from surgeon.misses.findings import Mismatch
-
-SHOWN = 2  # nodes named for equal misses
+from surgeon.telling.explanations import explanation_lines
 
 
 @click.command(short_help="Say why rules do not fire.")
@@ -60,35 +54,3 @@ def print_explanations(found: Sequence[Explanation], stream: TextIO, node: str |
         console.print(Text(title, style="bold"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.lstrip().startswith("change: ") else ""), soft_wrap=True)
-
-
-def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
-    """What stands against one rule, line by line."""
-    yield _title(found, node)
-    for miss in found.misses:
-        yield from miss_lines(miss)
-    if found.more:
-        yield f" {and_more(found.more)} for other reasons (--top shows more)"
-
-
-def _title(found: Explanation, node: str | None) -> str:
-    count = len(found.fires)
-    asked = f" at {node}" if node is not None else ""
-    if not count:
-        near = any(miss.node for miss in found.misses)
-        return f"{found.rule} does not fire{asked}{'; nearest misses:' if near else ':' if found.misses else ''}"
-    if node is not None:
-        return f"{found.rule} fires{asked}"
-    names = first_of([name for _, name in found.fires], SHOWN)
-    title = f"{found.rule} fires at {count:,} site{'s' * (count != 1)} ({names})"
-    return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
-
-
-def miss_lines(miss: "Mismatch") -> Iterator[str]:
-    """One miss: where and why, what else, what would mend it, and where else."""
-    scope = f" ({miss.scope})" if miss.scope else ""
-    place = f"at {miss.node}{scope}: " if miss.node else ""
-    yield f"  {place}{told(miss)}"
-    yield from (f"  {line}" for line in further_lines(miss))
-    if miss.others:
-        yield f"   {and_more(len(miss.others), 'like it')}: {first_of(miss.others, SHOWN)}"

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from surgeon.console.console import LOUD, console_for, seconds_text
+from surgeon.console.console import LOUD, console_for
 from surgeon.listing import and_more
 from surgeon.ruleproof.result import Proof, RuleProof, Standing
+from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text, titled
+from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import writing
 from surgeon.console.progress import progress
 from surgeon.console.report_file import require_report_path, write_report
 from surgeon.errors import CheckFailed, ExpectationUnmet
+from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text, titled
-from surgeon.console.edit_command import check_words, tell
+from surgeon.console.console import LOUD, console_for, titled
+from surgeon.console.edit_command import tell
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
+from surgeon.telling.edits import check_words
+from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.editing.splitting import SplitReport

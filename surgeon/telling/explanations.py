@@ -1,0 +1,41 @@
+"""What is said of why rules do not fire."""
+
+from collections.abc import Iterator
+
+from surgeon.explaining.explain import Explanation
+from surgeon.listing import and_more, first_of
+from surgeon.misses.findings import Mismatch, further_lines, told
+
+SHOWN = 2  # nodes named for equal misses
+
+
+def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
+    """What stands against one rule, line by line."""
+    yield explanation_title(found, node)
+    for miss in found.misses:
+        yield from miss_lines(miss)
+    if found.more:
+        yield f" {and_more(found.more)} for other reasons (--top shows more)"
+
+
+def explanation_title(found: Explanation, node: str | None) -> str:
+    count = len(found.fires)
+    asked = f" at {node}" if node is not None else ""
+    if not count:
+        near = any(miss.node for miss in found.misses)
+        return f"{found.rule} does not fire{asked}{'; nearest misses:' if near else ':' if found.misses else ''}"
+    if node is not None:
+        return f"{found.rule} fires{asked}"
+    names = first_of([name for _, name in found.fires], SHOWN)
+    title = f"{found.rule} fires at {count:,} site{'s' * (count != 1)} ({names})"
+    return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
+
+
+def miss_lines(miss: Mismatch) -> Iterator[str]:
+    """One miss: where and why, what else, what would mend it, and where else."""
+    scope = f" ({miss.scope})" if miss.scope else ""
+    place = f"at {miss.node}{scope}: " if miss.node else ""
+    yield f"  {place}{told(miss)}"
+    yield from (f"  {line}" for line in further_lines(miss))
+    if miss.others:
+        yield f"   {and_more(len(miss.others), 'like it')}: {first_of(miss.others, SHOWN)}"
