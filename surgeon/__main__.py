@@ -1,5 +1,6 @@
-"""`python -m surgeon` is `surgeon`: nothing is imported from the working directory."""
+"""The program: `surgeon`, or `python -m surgeon`, which imports nothing from the working directory."""
 
+import gc
 import os
 import sys
 
@@ -14,9 +15,14 @@ def _leave_folder() -> None:
         del sys.path[0]
 
 
+def main() -> None:
+    """Run the command line, and end the process."""
+    gc.disable()  # a short life of many small objects, and no garbage among them
+    from surgeon.console.cli import main as surgeon  # not at the top: all that it imports is made without the collector
+
+    surgeon(prog_name="surgeon")
+
+
 if __name__ == "__main__":
     _leave_folder()
-
-    from surgeon.console.cli import main
-
-    main(prog_name="surgeon")
+    main()

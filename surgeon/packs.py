@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 OWN_RULES = "surgeon.patterns"
-RULES, TARGETS, EDITS = "surgeon.rules", "surgeon.targets", "surgeon.edits"  # groups of entry points
+RULES, TARGETS, EDITS = GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.edits"  # groups of entry points
 
 
 def points(group: str = RULES) -> "tuple[EntryPoint, ...]":
@@ -31,8 +31,11 @@ def points_of(places: tuple[tuple[str, int], ...]) -> "dict[str, tuple[EntryPoin
     """The same of all groups, for places as they are now: to read what all packages say of themselves takes long."""
     from importlib import metadata  # not at the top: it takes long, and a command with rules from files needs none
 
-    found = metadata.entry_points()
-    chosen = {group: list(found.select(group=group)) for group in (RULES, TARGETS, EDITS)}
+    found: dict[str, metadata.EntryPoints] = {}
+    for package in metadata.distributions():
+        if "[surgeon." in (package.read_text("entry_points.txt") or ""):  # few are, and to understand a text takes long
+            found.setdefault(package.name, package.entry_points)  # the first on Python's path is the one imported
+    chosen = {group: [one for each in found.values() for one in each.select(group=group)] for group in GROUPS}
     if not any(point.module == OWN_RULES for point in chosen[RULES]):  # imported from a checkout, and not installed
         chosen[RULES].append(metadata.EntryPoint("builtin", OWN_RULES, RULES))
     return {group: tuple(sorted(points, key=lambda item: (item.name, item.value))) for group, points in chosen.items()}

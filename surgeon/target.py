@@ -97,7 +97,7 @@ class BaseTarget:
     name: as `--target` has it.  title: as sentences have it.  writes: the kinds of form it takes, best first.  runs:
     kinds it leaves as they are.  like: the target that it is the same as for a rule without a form of its own kind.
     providers: what may run it there; kernels are asked of the first, where no other is named.  ops: its own; own_word:
-    what one of them is called ("a plugin").
+    what one of them is called ("a plugin").  takes_libraries: custom ops may be brought to it.
     """
 
     name: str
@@ -108,6 +108,7 @@ class BaseTarget:
     providers: tuple[Provider, ...] = ()
     ops: OpSet | None = None
     own_word: str = "an op"
+    takes_libraries: bool = False
 
 
 def names() -> tuple[str, ...]:

@@ -71,8 +71,8 @@ def test_names_of_files_and_rules():
 
 def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
     asked = []
-    found = importlib.metadata.entry_points
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **only: asked.append(only) or found(**only))
+    found = importlib.metadata.distributions
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda **only: asked.append(only) or found(**only))
     monkeypatch.syspath_prepend("a folder that is not there")
     points_of.cache_clear()
     assert len(flat(resolve("ort"))) > 50
@@ -424,7 +424,7 @@ class TestGroups:
 
 def test_a_checkout_that_is_not_installed_has_its_rules(monkeypatch):
     """Whoever puts the folder on Python's path alone has no entry points, and asks for gelu all the same."""
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: importlib.metadata.EntryPoints())
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: iter(()))
     points_of.cache_clear()
     try:
         assert list(packs()) == ["builtin"]

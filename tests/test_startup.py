@@ -48,8 +48,8 @@ def test_a_rewrite_without_proofs_imports_what_it_needs(tmp_path: Path) -> None:
 def test_packs_are_looked_for_once_for_a_whole_rewrite(monkeypatch, tmp_path: Path) -> None:
     """For the names of rules, and for whose helpers a rule sees."""
     asked = []
-    found = importlib.metadata.entry_points
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **only: asked.append(only) or found(**only))
+    found = importlib.metadata.distributions
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda **only: asked.append(only) or found(**only))
     points_of.cache_clear()
     surgeon.rewrite(small_model(), "ort", check="none")
     assert len(asked) == 1

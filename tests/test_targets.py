@@ -322,7 +322,7 @@ def test_a_target_of_surgeon_s_own_asks_no_package_and_loads_no_other():
     """So that a rewrite starts as fast as before: nothing scans what is installed, no table of kernels is read."""
     code = (
         "import importlib.metadata, sys\n"
-        "importlib.metadata.entry_points = lambda **only: 1 / 0\n"
+        "importlib.metadata.distributions = lambda **only: 1 / 0\n"
         "from surgeon.target import target_of\n"
         "target_of('ort')\n"
         "print(sorted(name for name in sys.modules if name.startswith('surgeon.')), 'onnx' in sys.modules)\n"

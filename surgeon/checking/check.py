@@ -29,7 +29,8 @@ from surgeon.running.runtime import require_libraries
 from surgeon.shapes.indexed import shapes_of
 from surgeon.target import names, target_of, targets
 from surgeon.targets import support
-from surgeon.targets.target import Examination, RuntimeRequest, Target
+from surgeon.targets.examination import Examination, RuntimeRequest
+from surgeon.targets.target import Target
 
 
 def check(

@@ -1,7 +1,6 @@
 """What the commands of the command line share: errors as one sentence and an exit code, and common options."""
 
 import functools
-import gc
 import importlib
 import os
 import signal
@@ -76,7 +75,6 @@ class Commands(click.Group):
         if args is not None:
             return super().main(args, *rest, **named)
         make_printable(sys.stdout, sys.stderr)
-        gc.disable()  # a short life of many small objects, and no garbage among them
         code: Any = 0
         try:
             end_in_order()

@@ -7,7 +7,6 @@ from typing import Literal
 
 from surgeon.errors import UsageError
 from surgeon.limits import RUN_TIME
-from surgeon.plugins import without_plugins
 
 Check = Literal["sites", "model", "both", "none"]
 CHECKS = ("sites", "model", "both", "none")
@@ -53,7 +52,10 @@ class CheckOptions:
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):  # one path by itself is a list of one
             object.__setattr__(self, name, paths_of(getattr(self, name)))
-        object.__setattr__(self, "custom_ops", without_plugins(self.custom_ops))
+        if self.custom_ops:
+            from surgeon.plugins import without_plugins  # not at the top: few runs have any
+
+            object.__setattr__(self, "custom_ops", without_plugins(self.custom_ops))
 
     def require(self) -> None:
         """Raise UsageError for options that mean nothing."""

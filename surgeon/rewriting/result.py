@@ -11,11 +11,11 @@ from surgeon.indexing.scope import Node
 from surgeon.matching.state import plain
 from surgeon.misses.findings import Mismatch
 from surgeon.splicing.splice import Step
-from surgeon.upgrading.result import Upgrade
 from surgeon.verdicts.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
     from surgeon.sites.proof import SiteProof
+    from surgeon.upgrading.result import Upgrade
     from surgeon.verdicts.compare import OutputError
     from surgeon.verdicts.judge import TensorError
 
@@ -247,7 +247,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     ep: str | None = None
     constants: tuple[int, int] = (0, 0)
-    upgrade: Upgrade | None = None
+    upgrade: "Upgrade | None" = None
     not_upgraded: str = ""
 
     @property

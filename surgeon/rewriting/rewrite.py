@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -27,7 +27,9 @@ from surgeon.rules.catalogue import flat, resolve
 from surgeon.rules.functions import LocalFunction
 from surgeon.rules.inline import inline_rules
 from surgeon.rules.rule import Rule
-from surgeon.upgrading.result import Upgrade
+
+if TYPE_CHECKING:
+    from surgeon.upgrading.result import Upgrade
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Selection: TypeAlias = dict[str, tuple[Rule, ...]]
@@ -249,7 +251,7 @@ class _Rewritten:
     first: Selection
     nodes: int
     constants: int
-    upgrade: Upgrade | None = None
+    upgrade: "Upgrade | None" = None
 
     @classmethod
     def over(

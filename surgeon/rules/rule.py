@@ -13,7 +13,6 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 """
 
 import inspect
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -241,6 +240,8 @@ class Rule:
 
 def broken(rule: "Rule", error: Exception) -> str:
     """What a rule's own code raised, and where: its last line in the rule's file, else the very last."""
+    import traceback  # not at the top: rules that do not break need none
+
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
     at = (own or frames)[-1]

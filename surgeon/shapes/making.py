@@ -1,7 +1,6 @@
 """Rules for ops that make tensors of shapes and numbers: constants, ranges, shapes, random numbers, resizes."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import ceil, isfinite, lcm
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from onnx import AttributeProto
 
 from surgeon.shapes.facts import BOOL, FLOAT, FLOATS, INT64, Draft, Facts, NodeView, Rule, axis_of, length_of, require
-from surgeon.shapes.ratios import LARGEST_DIVISOR
+from surgeon.shapes.ratios import LARGEST_DIVISOR, nearest
 from surgeon.shapes.symbols import Size, floor_div, largest
 
 STRING = 8  # TensorProto.STRING
@@ -90,8 +89,8 @@ def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
         sizes = site.sizes(position)
         return (sizes[0], 1) if sizes else None
     require(isfinite(floats[0]))
-    exact = Fraction(floats[0])
-    return (exact.numerator, exact.denominator) if exact.denominator <= LARGEST_DIVISOR else None
+    over, under = floats[0].as_integer_ratio()
+    return (over, under) if under <= LARGEST_DIVISOR else None
 
 
 def _random(site: NodeView) -> Sequence[Draft]:
@@ -121,8 +120,8 @@ def _scaled(size: Size, scale: float) -> Size:
     """floor(size · scale), in single precision where the size is a number."""
     if isinstance(size, int):
         return int(np.float32(size) * np.float32(scale))
-    ratio = Fraction(scale).limit_denominator(10_000)
-    return floor_div(size * ratio.numerator, ratio.denominator)
+    over, under = nearest(scale, 10_000)
+    return floor_div(size * over, under)
 
 
 def _frames(site: NodeView) -> Sequence[Draft]:

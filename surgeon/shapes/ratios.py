@@ -4,7 +4,6 @@ A float that is whole is a plain size.  Constants are taken for the nearest simp
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import isfinite
 from typing import TypeAlias
 
@@ -63,8 +62,14 @@ def of_float(number: float) -> Number | None:
     """The nearest simple fraction to a float; None for what is no number, or too large for one of a size."""
     if not isfinite(number) or abs(number) > LARGEST_NUMBER:
         return None
-    near = Fraction(number).limit_denominator(LARGEST_DIVISOR)
-    return ratio(near.numerator, near.denominator)
+    return ratio(*nearest(number, LARGEST_DIVISOR))
+
+
+def nearest(number: float, largest: int) -> tuple[int, int]:
+    """Numerator and denominator of the fraction nearest to a float, with no larger denominator than this."""
+    from fractions import Fraction  # not at the top: it takes decimals with it, and few graphs hold such a float
+
+    return Fraction(number).limit_denominator(largest).as_integer_ratio()
 
 
 def floor(number: Number) -> Size:

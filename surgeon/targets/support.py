@@ -17,7 +17,7 @@ from surgeon.ops.node_check import owner_of
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema
 from surgeon.running.kernels import CPU, Kernels, variables
 from surgeon.target import BaseTarget
-from surgeon.targets.target import Examination
+from surgeon.targets.examination import Examination
 
 HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
 CASTS = "put a Cast to float32 before it, and one back after it"

@@ -9,13 +9,12 @@ from surgeon.target import BaseTarget
 if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and runs
     from onnx import ModelProto, NodeProto
 
-    from surgeon.diagnosis.custom_ops import CustomOps
-    from surgeon.diagnosis.dtypes import InferredDtypes
     from surgeon.diagnosis.finding import Diagnostic, Diagnostics
     from surgeon.diagnosis.limits import Limit, Limits
     from surgeon.file.model import Model
     from surgeon.indexing.index import Index
     from surgeon.shapes.shapes import Shapes
+    from surgeon.targets.examination import Examination
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,12 @@ class Target(BaseTarget):
         providers: what may run it there, with their kernels; the first is asked where no other is named.
         ops: its own: `OwnOps`, or another `surgeon.target.OpSet`.
         own_word: what one of its own ops is called ("a plugin").
+        takes_libraries: custom ops may be brought to it.
         limits: what it does not take of the ops that it has, by op ("TopK", "acme::HardGelu"): functions of `NodeFacts`
             that yield what is wrong and what helps, a clause each; or what gives the whole table.
         version: its own, of which all is true.
         opsets: the versions of ai.onnx that it is documented for, None if any.
         also: targets whose forms the same runtime runs too.
-        takes_libraries: custom ops may be brought to it.
         loads_plugins: its own runtime loads libraries of plugins.
         knows_imports: it does without imports of domains that ONNX and ONNX Runtime have.
         wants_shapes: inputs and outputs of the graph must have a shape.
@@ -56,7 +55,6 @@ class Target(BaseTarget):
     version: str = ""
     opsets: range | None = None
     also: tuple[str, ...] = ()
-    takes_libraries: bool = False
     loads_plugins: bool = False
     knows_imports: bool = False
     wants_shapes: bool = False
@@ -70,38 +68,3 @@ class Target(BaseTarget):
         from surgeon.diagnosis.limits import Limits
 
         return Limits(index, shapes, self.limits() if callable(self.limits) else self.limits)
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeRequest:
-    """What is wanted of the target's own runtime, where it is installed.
-
-    load: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
-    it is to build the model for, None for no build.  dims: sizes of free dimensions as (least, best, largest).
-    run_time: seconds of processor time that it may take.  plugins: libraries that it loads.
-    """
-
-    load: bool
-    run_time: float
-    library: str | None = None
-    device: str | None = None
-    dims: "Mapping[str, tuple[int, int, int]]" = field(default_factory=dict)
-    plugins: "Sequence[str]" = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """What is known of a model when its nodes are looked at for a target, and where faults are noted.
-
-    provider: the one that is asked for kernels, None where there is none.  custom: what the user brings.
-    """
-
-    target: Target
-    provider: str | None
-    index: "Index"
-    shapes: "Shapes"
-    dtypes: "InferredDtypes"
-    limits: "Limits"
-    custom: "CustomOps"
-    found: "Diagnostics"
-    request: RuntimeRequest

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from surgeon.target import ANY
 from surgeon.targets.ort import TENSORRT
-from surgeon.targets.target import Examination, Target
+from surgeon.targets.target import Target
 from surgeon.targets.tensorrt_ops import tensorrt_opsets, tensorrt_version
 from surgeon.targets.tensorrt_plugins import Plugins
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
     from surgeon.diagnosis.limits import Limit
+    from surgeon.targets.examination import Examination
 
 
 def _limits() -> "Mapping[str, Limit]":
@@ -22,7 +23,7 @@ def _limits() -> "Mapping[str, Limit]":
     return LIMITS
 
 
-def _examine(asked: Examination) -> None:
+def _examine(asked: "Examination") -> None:
     from surgeon.targets.tensorrt_word import examine
 
     examine(asked)

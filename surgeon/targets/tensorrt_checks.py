@@ -13,8 +13,8 @@ from surgeon.diagnosis.finding import Diagnostics, Kind, Link, place_of
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.schemas import knows_domain, schema, type_string
+from surgeon.targets.examination import Examination
 from surgeon.targets.support import check_schema, local_functions, missing_op
-from surgeon.targets.target import Examination
 from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
 from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Kind, RuntimeWord, place_of
 from surgeon.indexing.scope import Node, Scope, split_op
-from surgeon.targets.target import Examination
+from surgeon.targets.examination import Examination
 from surgeon.targets.tensorrt_checks import Complaint, TensorrtSupport
 from surgeon.targets.tensorrt_ops import tensorrt_version
 from surgeon.tensorrt.library import installed

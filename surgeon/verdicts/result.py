@@ -3,9 +3,10 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surgeon.verdicts.compare import OutputError, jsonable
+if TYPE_CHECKING:
+    from surgeon.verdicts.compare import OutputError
 
 
 class Outcome(enum.Enum):
@@ -28,7 +29,7 @@ class Layers:
 
     compared: int
     first_different: str
-    errors: tuple[OutputError, ...]
+    errors: "tuple[OutputError, ...]"
     left_out: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,7 +54,7 @@ class CheckResult:
 
     outcome: Outcome
     reason: str
-    outputs: tuple[OutputError, ...]
+    outputs: "tuple[OutputError, ...]"
     seconds: float
     runs: int
     tolerance: Mapping[str, float]
@@ -75,12 +76,14 @@ class CheckResult:
         return self.layers.first_different if self.layers is not None else ""
 
     @property
-    def worst(self) -> OutputError | None:
+    def worst(self) -> "OutputError | None":
         """The output that comes nearest to its tolerance, or lies furthest beyond; None if nothing was compared."""
         return max(self.outputs, key=lambda error: (not error.ok, error.severity), default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
+        from surgeon.verdicts.compare import jsonable  # not at the top: most that is rewritten is compared nowhere
+
         return {
             "outcome": self.outcome.value,
             "reason": self.reason,
