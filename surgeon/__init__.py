@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from surgeon.capturing import capture as capture
     from surgeon.checking.check import check as check
     from surgeon.comparing import compare as compare
+    from surgeon.diagnosis.inspection import inspect as inspect
     from surgeon.diagnosis.limits import NodeFacts as NodeFacts
     from surgeon.drawing.draw import draw as draw
     from surgeon.editing.merging import merge as merge
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions as CheckOptions
     from surgeon.ops.own_ops import OwnOps as OwnOps
     from surgeon.ops.torch_schemas import torch_schema as torch_schema
+    from surgeon.pages.page import Page as Page
+    from surgeon.pages.showing import page as page
     from surgeon.plugins import declare_plugin as declare_plugin
     from surgeon.recipes.reading import load_recipe as load_recipe
     from surgeon.recipes.recipe import Recipe as Recipe
@@ -77,6 +80,7 @@ _HOMES = {
     "comparing": ("compare",),
     "capturing": ("CapturedRule", "capture"),
     "checking.check": ("check",),
+    "diagnosis.inspection": ("inspect",),
     "diagnosis.limits": ("NodeFacts",),
     "drawing.draw": ("draw",),
     "editing.merging": ("merge",),
@@ -103,6 +107,8 @@ _HOMES = {
     "misses.findings": ("Mismatch",),
     "ops.own_ops": ("OwnOps",),
     "ops.torch_schemas": ("torch_schema",),
+    "pages.page": ("Page",),
+    "pages.showing": ("page",),
     "plugins": ("declare_plugin",),
     "rules.expansion": ("emit_body",),
     "explaining.explain": ("explain",),

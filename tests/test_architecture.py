@@ -18,7 +18,7 @@ from surgeon.indexing.scope import Node, Scope
 ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
 FLOORS = (
-    "errors limits listing packs",
+    "display errors limits listing packs",
     "target",
     "parcels file ops words",
     "implementations graph indexing plugins",
@@ -32,6 +32,7 @@ FLOORS = (
     "explaining drawing ruleproof learning testing edits",
     "checking torch recipes capturing",
     "telling",
+    "pages",
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 400, 70, 120

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from surgeon.diagnosis.inspection import inspect_model, size_text, type_text
+from surgeon.diagnosis.inspection import inspect, size_text, type_text
 from tests.command_line import gelus, run
 
 
@@ -44,7 +44,7 @@ def mixed(folder: Path) -> Path:
 
 def test_everything_is_counted_bodies_and_functions_included(tmp_path: Path) -> None:
     """Ops by domain, nodes of bodies and functions, opsets, producer, signature."""
-    found = inspect_model(mixed(tmp_path))
+    found = inspect(mixed(tmp_path))
     assert found.ops == {
         "ai.onnx": {"Add": 1, "Gelu": 1, "If": 1, "Mul": 1},
         "local": {"twice": 1},
@@ -60,7 +60,7 @@ def test_everything_is_counted_bodies_and_functions_included(tmp_path: Path) -> 
 
 def test_unknown_ops_are_told_with_their_places(tmp_path: Path) -> None:
     """A placeholder in three nodes, one of them in a body; an op that the opset has not yet; no local function."""
-    unknown = {item.op: item for item in inspect_model(mixed(tmp_path)).unknown}
+    unknown = {item.op: item for item in inspect(mixed(tmp_path)).unknown}
     assert set(unknown) == {"mylibrary::addandround_op", "Gelu"}
     placeholder = unknown["mylibrary::addandround_op"]
     assert (placeholder.count, placeholder.why) == (3, "custom or placeholder")
@@ -73,7 +73,7 @@ def test_an_op_that_a_known_domain_lacks_is_told(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Gelluu", ["x"], ["y"], domain="com.microsoft")], "g", [], [])
     path = tmp_path / "m.onnx"
     path.write_bytes(helper.make_model(graph).SerializeToString())
-    assert [(item.op, item.why, item.places) for item in inspect_model(path).unknown] == [
+    assert [(item.op, item.why, item.places) for item in inspect(path).unknown] == [
         ("com.microsoft::Gelluu", "no such op", ("y",))
     ]
 
@@ -82,19 +82,19 @@ def test_ops_of_onnx_runtime_are_known(tmp_path: Path) -> None:
     """com.microsoft::Gelu needs no warning."""
     out = tmp_path / "out.onnx"
     assert run("rewrite", gelus(tmp_path), out, "-r", "gelu").exit_code == 0
-    assert inspect_model(out).unknown == []
+    assert inspect(out).unknown == []
 
 
 def test_weights_by_place_and_dtype(tmp_path: Path) -> None:
     """Bytes in the file and outside of it; a data file that is missing is told, then its size."""
     path = mixed(tmp_path)
-    found = inspect_model(path)
+    found = inspect(path)
     assert found.inside == {"float16": 64 * 32 * 2, "float32": 16}
     assert found.outside == {"int8": 1000}
     assert [(item.location, item.used, item.size) for item in found.files] == [("weights.bin", 1000, None)]
     assert "weights.bin: 1 kB used of MISSING" in run("inspect", path).stdout
     (tmp_path / "weights.bin").write_bytes(bytes(4000))
-    assert inspect_model(path).files[0].size == 4000
+    assert inspect(path).files[0].size == 4000
     assert "weights.bin: 1 kB used of 4 kB" in run("inspect", path).stdout
 
 
@@ -109,7 +109,7 @@ def test_initializers_are_no_inputs(tmp_path: Path) -> None:
     )
     path = tmp_path / "m.onnx"
     path.write_bytes(helper.make_model(graph, ir_version=3).SerializeToString())
-    assert inspect_model(path).inputs == {"x": "float32[2]"}
+    assert inspect(path).inputs == {"x": "float32[2]"}
 
 
 def test_console_and_json_say_the_same(tmp_path: Path) -> None:

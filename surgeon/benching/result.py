@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from surgeon.display import Displayed
+
 SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
 FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
 CONFIDENCE = 0.95
@@ -120,7 +122,7 @@ class LatencyRatio:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Bench(Displayed):
     """Models that were run in turn.
 
     models      in the order given; the first is what the others are held against

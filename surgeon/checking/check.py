@@ -163,7 +163,7 @@ def _findings(
     (target.examine or support.examine)(examination)
     _check_opset(target, index, found)
     findings = Findings(without_echoes(list(found), wrong))
-    findings.runtime = found.runtime
+    findings.runtime, findings.target = found.runtime, target.name
     if _is_sound(index):
         add_rules(findings, index, target, provider)
     return findings

@@ -10,12 +10,12 @@ from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.benching.result import FASTER, SLOWER
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
-from surgeon.telling.numbers import milliseconds_text, seconds_text, short_names
+from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.telling.numbers import milliseconds_text, short_names
 
 if TYPE_CHECKING:
     from surgeon.benching.result import Bench
 
-SHARES, MEDIAN = (50, 5, 25, 75, 95), 50
 STYLES = {FASTER: "bold green", SLOWER: "bold red"}
 
 
@@ -45,6 +45,7 @@ STYLES = {FASTER: "bold green", SLOWER: "bold red"}
 @click.option("--expect-not-slower", is_flag=True, help="End with exit code 1 where a model is slower than IN.")
 @click.option("--custom-ops", multiple=True, metavar="LIB", help="Library of custom ops for ONNX Runtime; repeatable.")
 @run_time
+@report_option("the result")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @reading
 def bench(
@@ -53,6 +54,7 @@ def bench(
     inputs: str | None,
     dims: Sequence[tuple[str, int]],
     expect_not_slower: bool,
+    report_path: str | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -65,7 +67,11 @@ def bench(
     """
     from surgeon.benching.bench import bench as run
 
+    for other in others if report_path is not None else ():
+        require_report_path(report_path or "", source, other)
     found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
+    if report_path is not None:
+        write_report(found, report_path)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -79,10 +85,12 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from surgeon.telling.bench import SHARES, bench_lines, share_title
+
     console = console_for(stream)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("ms", overflow="fold")
-    for title in (*(f"p{share}" if share != MEDIAN else "median" for share in SHARES), "ratio", "95 % interval"):
+    for title in (*map(share_title, SHARES), "ratio", "95 % interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     told = [
@@ -98,15 +106,5 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
         table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in SHARES), *ratio)
     console.print(table)
     console.print()
-    threads = f"{found.threads} thread{'s' * (found.threads != 1)}" if found.threads else "a thread on each core"
-    sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
-    time = "processor time" if found.cpu_time else "time"
-    for title, words in (
-        ("ratio", f"of the {time} to that of {names[0]} in the same round: median, interval by the sign test"),
-        (
-            "rounds",
-            f"{found.rounds} in {len(found.models[0].loads)} loads under ONNX Runtime ({found.ep}), {threads}{sizes}",
-        ),
-        ("time", seconds_text(found.seconds)),
-    ):
+    for title, words in bench_lines(found):
         console.print(Text.assemble((f"{title:<9}", "bold"), words), soft_wrap=True)

@@ -10,6 +10,7 @@ from surgeon.checking.check import check as run
 from surgeon.checking.check import checked
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import CHECK_FAILED, Range, Sizes, reading, run_time
+from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.console.target_name import TargetName
 from surgeon.diagnosis.finding import Diagnostic, RuntimeWord
 from surgeon.target import target_of
@@ -44,21 +45,30 @@ from surgeon.telling.findings import by_cause, cause_lines, runtime_lines, summa
     help="Size of a named dimension in --build, or the least, best and largest; repeatable.",
 )
 @run_time
+@report_option("the findings")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @reading
 def check(
-    source: str, target: str, no_load: bool, as_json: bool, dims: Sequence[tuple[str, int | Sizes]], **settings: Any
+    source: str,
+    target: str,
+    no_load: bool,
+    report_path: str | None,
+    as_json: bool,
+    dims: Sequence[tuple[str, int | Sizes]],
+    **settings: Any,
 ) -> None:
     """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
 
     Faults of the graph itself are told too, all in one go.  Nothing is written.  The exit code is 1 where something
     cannot run.  Example: surgeon check model.onnx --target tensorrt
     """
+    if report_path is not None:
+        require_report_path(report_path, source, source)
     found = run(source, target, load=not no_load, dims=dict(dims), **settings)
+    content = {"model": source, **found.to_dict()}
+    if report_path is not None:
+        write_report(found, report_path, content, source)
     if as_json:
-        content: dict[str, Any] = {"model": source, "target": target, "findings": [item.to_dict() for item in found]}
-        if found.runtime is not None:
-            content["runtime"] = found.runtime.to_dict()
         print_json(content)
     else:
         print_findings(found, target_of(target).title, sys.stdout, found.runtime)

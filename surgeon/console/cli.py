@@ -16,7 +16,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
 from surgeon.console.progress import progress
-from surgeon.console.report_file import require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.console.target_name import TargetName
 from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
 
@@ -92,7 +92,7 @@ def main() -> None:
 @click.option("--expect", type=Pair(), multiple=True, help="Write only if a rule fires this many times, else exit 3.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen and write nothing.")
 @click.option("--diff", is_flag=True, help="Print the nodes before and after, site by site.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@report_option("the report")
 @click.option("--keep-going", is_flag=True, help="End with exit code 0 although sites were rolled back.")
 @click.option("--approximate", is_flag=True, help="Also run rules that change numbers beyond rounding.")
 @click.option(
@@ -135,7 +135,7 @@ def rewrite(
 
     def show(report: "Report") -> None:
         if report_path is not None:
-            write_report(report.to_dict(), report_path)
+            write_report(report, report_path)
         if not quiet:
             from surgeon.console.report import print_report
 
@@ -264,9 +264,9 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
 def inspect(source: str, as_json: bool) -> None:
     """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read."""
     from surgeon.console.inspection import print_inspection
-    from surgeon.diagnosis.inspection import inspect_model
+    from surgeon.diagnosis.inspection import inspect as look
 
-    found = inspect_model(source)
+    found = look(source)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -9,6 +9,7 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, print_json, titled
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
+from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.listing import and_more
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import layers_words, part_text
@@ -43,9 +44,17 @@ SHOWN_OUTPUTS = 20
 @click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")
 @click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors too; name the first to differ.")
 @run_time
+@report_option("the result")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @reading
-def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: bool, **settings: Any) -> None:
+def compare(
+    source: str,
+    other: str,
+    dims: Sequence[tuple[str, int]],
+    report_path: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
     """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
 
     What it has no kernel for runs by your Python implementation, if --custom-ops gives one.
@@ -54,9 +63,13 @@ def compare(source: str, other: str, dims: Sequence[tuple[str, int]], as_json: b
     """
     from surgeon.comparing import compare as run
 
+    if report_path is not None:
+        require_report_path(report_path, source, other)
     result = run(source, other, dims=dict(dims), **settings)
+    found = {"original": source, "other": other, **result.to_dict()}
+    if report_path is not None:
+        write_report(result, report_path, found, f"{source} beside {other}")
     if as_json:
-        found = {"original": source, "other": other, **result.to_dict()}
         print_json(found)
     else:
         print_comparison(result, sys.stdout)

@@ -1,7 +1,7 @@
 """The command `surgeon edit`: changes of a whole model, in the order in which they are typed."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -11,13 +11,11 @@ from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import reading, writing
 from surgeon.console.progress import progress
-from surgeon.console.report_file import require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from surgeon.editing.edit import Edit
     from surgeon.editing.result import EditReport
     from surgeon.models.options import CheckOptions
@@ -81,7 +79,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--diff", is_flag=True, help=listed),
         click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing."),
-        click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON."),
+        report_option("the report"),
     )
     for option in reversed(options):
         command = option(command)
@@ -167,7 +165,7 @@ def tell(
 
     def tell_of(report: Any) -> None:
         if report_path is not None:
-            write_report(report.to_dict(), report_path)
+            write_report(report, report_path)
         if not quiet:
             show(report)
 
@@ -184,49 +182,19 @@ def tell(
 
 def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
     """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
+    from surgeon.telling.edits import changed_lines, outcome_words
 
     if diff:
-        click.echo("\n".join(changed_lines(report)), file=stream)
+        colours = {"-": "red", "+": "green"}
+        told = (click.style(clean(line), fg=colours[line[0]]) for line in changed_lines(report))
+        click.echo("\n".join(told), file=stream)
     console = console_for(stream)
     line = titled(console)
 
     for done in report.edits:
         for place, sentence in enumerate(done.said or ("it is so already",)):
             line("" if place else done.edit.flag, f" {clean(sentence)}")
-    from surgeon.telling.edits import outcome_words
-
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
     line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")
-
-
-def changed_lines(report: "EditReport") -> Iterator[str]:
-    """What is listed otherwise in the edited model, before with a minus and after with a plus, in the file's order."""
-    from surgeon.file.difference import common, runs
-
-    if report.skeletons is None:
-        return
-    before, after = (list(_listed(model)) for model in report.skeletons)
-    for _, gone, come in runs(common(before, after), len(before), len(after)):
-        yield from (click.style(clean(f"- {before[place]}"), fg="red") for place in gone)
-        yield from (click.style(clean(f"+ {after[place]}"), fg="green") for place in come)
-
-
-def _listed(model: "ModelProto") -> Iterator[str]:
-    """What a model holds, a line each."""
-    from surgeon.diagnosis.inspection import type_text
-    from surgeon.ops.attributes import dtype_name
-    from surgeon.rewriting.result import NodeInfo, attributes_text
-    from surgeon.telling.rewrites import node_line
-
-    yield from (f"opset {item.domain or 'ai.onnx'} {item.version}" for item in model.opset_import)
-    yield from (f"metadata {entry.key} = {entry.value}" for entry in model.metadata_props)
-    graph = model.graph
-    for kind, values in (("input", graph.input), ("output", graph.output), ("value_info", graph.value_info)):
-        yield from (f"{kind} {value.name}: {type_text(value.type)}" for value in values)
-    for tensor in graph.initializer:
-        yield f"initializer {tensor.name}: {dtype_name(tensor.data_type)}{list(tensor.dims)}"
-    for node in graph.node:
-        op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
-        yield node_line(NodeInfo(node.name, op, tuple(node.input), tuple(node.output), attributes_text(node)))

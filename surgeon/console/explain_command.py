@@ -8,6 +8,7 @@ import click
 
 from surgeon.console.console import console_for, print_json
 from surgeon.console.guard import reading
+from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.console.target_name import TargetName
 from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.telling.explanations import explanation_lines
@@ -26,18 +27,31 @@ from surgeon.telling.explanations import explanation_lines
     "--target", type=TargetName(), default="ort", show_default=True, help="As for surgeon rewrite."
 )
 @click.option("--ep", metavar="NAME", help="As for surgeon rewrite.")
+@report_option("the misses")
 @click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
 @reading
 def explain(
-    source: str, names: Sequence[str], node: str | None, top: int, target: str, ep: str | None, as_json: bool
+    source: str,
+    names: Sequence[str],
+    node: str | None,
+    top: int,
+    target: str,
+    ep: str | None,
+    report_path: str | None,
+    as_json: bool,
 ) -> None:
     """Say where rules nearly fire in MODEL, nearest misses first, what stands against it, and what would mend it.
 
     Nothing is written.  Example: surgeon explain in.onnx --rules gelu
     """
+    if report_path is not None:
+        require_report_path(report_path, source, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
+    data = {"rules": [item.to_dict() for item in found]}
+    if report_path is not None:
+        write_report(found, report_path, data)
     if as_json:
-        print_json({"rules": [item.to_dict() for item in found]})
+        print_json(data)
     else:
         print_explanations(found, sys.stdout, node)
 

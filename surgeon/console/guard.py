@@ -23,6 +23,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
+TYPED = "surgeon.typed"  # in a context's meta: the command line
 TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
 
 
@@ -59,6 +60,11 @@ class Commands(click.Group):
     def __init__(self, *rest: Any, **named: Any) -> None:
         super().__init__(*rest, **named)
         self.elsewhere: dict[str, str] = {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note what was typed, which pages name."""
+        ctx.meta[TYPED] = " ".join(map(_quoted, ("surgeon", *args)))
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
@@ -122,6 +128,17 @@ class Commands(click.Group):
                 raise
             _leave(ctx, _defect(error), DEFECT)
         return result
+
+
+def typed() -> str:
+    """The command line of the command that runs."""
+    return str(click.get_current_context().meta.get(TYPED, ""))
+
+
+def _quoted(word: str) -> str:
+    from shlex import quote  # not at the top: it imports re, which most commands need anyway, and some do not
+
+    return quote(word)
 
 
 def _defect(error: Exception) -> str:

@@ -15,11 +15,11 @@ from surgeon.telling.rewrites import (
     NOT_COVERED,
     error_words,
     layers_words,
-    node_line,
     outcome_words,
     proof_words,
     rules_text,
     scope_name,
+    site_lines,
     site_words,
     tried_words,
     upgrade_lines,
@@ -66,13 +66,8 @@ def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
         rules = " + ".join(site.rules)
         place = f"@@ {number}/{len(sites)} {rules} at {site.root} ({scope_name(site)}) @@"
         yield click.style(clean(place), fg="cyan")
-        for node in (*site.replaced, *site.swept):
-            yield click.style(clean(f"- {node_line(node)}"), fg="red")
-        for old, new in site.shared.items():
-            yield click.style(clean(f"- initializer {old}"), fg="red")
-            yield click.style(clean(f"+ its readers read {new}"), fg="green")
-        for node in site.added:
-            yield click.style(clean(f"+ {node_line(node)}"), fg="green")
+        for line in site_lines(site):
+            yield click.style(clean(line), fg="green" if line[0] == "+" else "red")
 
 
 def _rules_table(report: Report, silent: frozenset[str]) -> "Table":

@@ -3,10 +3,14 @@
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
+from surgeon.console.guard import typed
+from surgeon.display import FIRST, SUFFIXES
 from surgeon.errors import ModelFileError, UsageError
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
@@ -49,7 +53,8 @@ def _is_report(path: str) -> bool:
     """Whether a file is empty or begins as a report does."""
     with open(path, "rb") as file:
         head = file.read(64)
-    return not head or re.match(rb'\s*\{\s*"source"\s*:', head) is not None
+    is_json = re.match(rb'\s*\{\s*"(source|models?|original|rules)"\s*:', head) is not None
+    return not head or is_json or head.startswith(FIRST.encode())
 
 
 def _is_data_file(path: str, source: str, output: str) -> bool:
@@ -69,14 +74,29 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
     return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
 
 
-def write_report(report: Mapping[str, Any], path: str) -> None:
-    """Write a report, whole or not at all where it goes to a file."""
+def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option of every command that writes what it found to a file.  what: the things."""
+    told = f"Write {what} to a file: a page where its name ends in .html, else JSON."
+    return click.option("--report", "report_path", metavar="FILE", help=told)
+
+
+def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, title: str = "") -> None:
+    """Write what a command found, whole or not at all where it goes to a file.
+
+    data: what JSON has of it, where that is more than its own.  title: of the page.
+    """
     import json
+
+    if path.lower().endswith(SUFFIXES) and not _is_stream(path):
+        from surgeon.pages.showing import page
+
+        page(result, title=title, command=typed()).save(path)
+        return
 
     from surgeon.file.atomic import AtomicFile
     from surgeon.file.copying import write_all
 
-    text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(result.to_dict() if data is None else data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         if _is_stream(path):
             Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")

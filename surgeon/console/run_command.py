@@ -10,7 +10,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import writing
 from surgeon.console.progress import progress
-from surgeon.console.report_file import require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.errors import CheckFailed, ExpectationUnmet
 from surgeon.telling.numbers import seconds_text
 
@@ -47,7 +47,7 @@ class Variable(click.ParamType):  # type: ignore[type-arg]  # generic only from 
 @click.option("--lock", is_flag=True, help="Note beside the recipe what was done.")
 @click.option("--expect-same", is_flag=True, help="Write only if all is done as noted with --lock, else exit 3.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@report_option("the report")
 @writing("auto", "none", layers=False)
 def run(
     recipe: str,
@@ -71,7 +71,7 @@ def run(
 
     def show(report: "RecipeReport") -> None:
         if report_path is not None:
-            write_report(report.to_dict(), report_path)
+            write_report(report, report_path)
         if not quiet:
             print_recipe(report, sys.stdout)
 

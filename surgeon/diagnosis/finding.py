@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from surgeon.display import Displayed
 from surgeon.indexing.scope import Node
 
 SHOWN = 5  # nodes named for one finding
@@ -107,13 +108,20 @@ class RuntimeWord:
         return asdict(self)
 
 
-class Findings(list[Diagnostic]):
+class Findings(Displayed, list[Diagnostic]):
     """What `surgeon.check` found.
 
     runtime: what the target's own runtime said of the model, None where the target has none that can be asked apart.
+    target: the name of what the model is to run on.
     """
 
     runtime: RuntimeWord | None = None
+    target: str = "ort"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the findings as JSON can hold them."""
+        runtime = {} if self.runtime is None else {"runtime": self.runtime.to_dict()}
+        return {"target": self.target, "findings": [item.to_dict() for item in self], **runtime}
 
 
 class Diagnostics:

@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from surgeon.display import Displayed
 from surgeon.errors import ModelFileError
 from surgeon.file.external import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
@@ -55,7 +56,7 @@ class DataFile:
 
 
 @dataclass(slots=True)
-class Inspection:
+class Inspection(Displayed):
     """The facts about one model.
 
     nodes: of all bodies and functions too.  ops: by domain ("" is written ai.onnx), most frequent first.  inputs,
@@ -84,12 +85,31 @@ class Inspection:
         return asdict(self)
 
 
-def inspect_model(path: str | os.PathLike[str]) -> Inspection:
-    """Look at a model file.  Raises ModelFileError when it is none."""
-    with Model.open(path) as model:
+def inspect(source: str | os.PathLike[str] | onnx.ModelProto) -> Inspection:
+    """Tell what is in a model: opsets, ops, custom ops, inputs, outputs and the size of the weights.
+
+    Payloads are not read.
+
+    Args:
+        source: a path or a ModelProto.
+
+    Returns:
+        The facts; a notebook shows them as tables.
+
+    Raises:
+        ModelFileError: it is no model.
+
+    Examples:
+        >>> import surgeon
+        >>> found = surgeon.inspect("models/tiny_distilbert.onnx")
+        >>> found.nodes, found.inputs["input_ids"]
+        (180, 'int64[batch, sequence]')
+    """
+    path = "" if isinstance(source, onnx.ModelProto) else os.fspath(source)
+    with Model.open(source) as model:
         proto = model.skeleton
         found = Inspection(
-            path=str(path),
+            path=path,
             file_size=len(model.data),
             ir_version=int(proto.ir_version),
             producer=" ".join(part for part in (proto.producer_name, proto.producer_version) if part),

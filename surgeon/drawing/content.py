@@ -4,7 +4,7 @@ Constants are no boxes of their own: they are rows of the nodes that read them, 
 input.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -30,7 +30,8 @@ class Box:
     """One node, or one end of the graph.
 
     kind: onnx, runtime (an op that ONNX Runtime adds), function (a local one), foreign (all other domains), or input,
-    output, outside, constant for pills.  hint: the name of the node, which a pointer over it shows.
+    output, outside, constant for pills.  hint: the name of the node, which a pointer over it shows.  is_marked: it
+    stands out, as what is wrong does.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Box:
     domain: str = ""
     rows: tuple[str, ...] = ()
     hint: str = ""
+    is_marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,10 @@ class Diagram:
 
 
 class Reader:
-    """Reads nodes of one scope into boxes and wires."""
+    """Reads nodes of one scope into boxes and wires.  marked: nodes that stand out."""
 
-    def __init__(self, index: Index, scope: Scope) -> None:
-        self.index, self.scope = index, scope
+    def __init__(self, index: Index, scope: Scope, marked: Collection[Node] = ()) -> None:
+        self.index, self.scope, self.marked = index, scope, marked
         self._gone: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has dropped
         self._functions = {item.label.removeprefix("function "): list(item.proto.input) for item in index.functions}
 
@@ -143,7 +145,8 @@ class Reader:
         domain, op = split_op(node.op)
         rows = [row for place, name in enumerate(node.inputs) for row in self._constant_rows(node, place, name)]
         rows += [cut(f"{item.name}={attribute_text(op, item)}") for item in node.proto.attribute]
-        return Box(self._kind(node.op, domain), op, "" if domain in DEFAULT_DOMAINS else domain, tuple(rows), node.name)
+        domain = "" if domain in DEFAULT_DOMAINS else domain
+        return Box(self._kind(node.op, domain), op, domain, tuple(rows), node.name, node in self.marked)
 
     def _kind(self, op: str, domain: str) -> str:
         if op in self._functions:

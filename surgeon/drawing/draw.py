@@ -14,6 +14,7 @@ from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
+from surgeon.matching.match import Match
 from surgeon.rewriting.result import Report, Site
 from surgeon.rewriting.run import indexed
 
@@ -73,6 +74,36 @@ def draw(
     for content in contents:
         _require_few(content.nodes, nodes, around)
     return paint(contents)
+
+
+def of_match(match: Match) -> Picture:
+    """Draw what a pattern found."""
+    return paint([Reader(match.index, match.scope).read(match.nodes, match.outputs, "")])
+
+
+def of_miss(index: Index, scope: str, root: str, at: str, pattern: Diagram | None) -> Picture:
+    """Draw what is near a node that was missed, what is wrong there marked.
+
+    Args:
+        index: the model.
+        scope: the label of the body or function.
+        root: the label of the node.
+        at: the node or tensor that is wrong.
+        pattern: what was looked for, to stand beside it.
+    """
+    home = next(item for item in index.scopes if item.label == scope)
+    ends = [item if isinstance(item, str) else item.name for item in home.proto.output]
+    nodes = _near(home, root, RADIUS)
+    wrong = [node for node in nodes if node.label == at or at in node.outputs]
+    marked = wrong or [node for node in nodes if at in node.inputs] or [node for node in nodes if node.label == root]
+    found = Reader(index, home, marked).read(nodes, _leaving(home, nodes, ends), "the model")
+    _require_few(found.nodes, NODES, root)
+    return paint([found] if pattern is None else [pattern, found])
+
+
+def of_diagrams(diagrams: Sequence[Diagram]) -> Picture:
+    """Draw boxes that were made elsewhere."""
+    return paint(diagrams)
 
 
 def _of_model(

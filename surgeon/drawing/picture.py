@@ -16,6 +16,7 @@ WIDE, NARROW = 0.69, 0.62  # advance of a letter: bold sans, at most; monospace
 HEAD, ROW, PAD, RISE, MARGIN = 24.0, 15.0, 10.0, 52.0, 18.0
 WIDEST = 1000.0  # of panels side by side; wider ones stand one above the other
 PAPER, FRAME, INK, FAINT, LINE = "#fbfcfd", "#d0d7de", "#1f2933", "#5b6875", "#8493a3"
+MARK = "#d1242f"  # around what is wrong
 HEADS = {"onnx": "#41566b", "runtime": "#12708f", "function": "#6b4aa8", "foreign": "#b3500b"}
 PILLS = {  # fill, stroke
     "input": ("#e4f1e7", "#4b8a5d"),
@@ -191,6 +192,10 @@ class _Panel:
             lines += [_text(middle, top + 30, row, FAINT, SMALL, family=MONO) for row in box.rows]
             return "\n".join([*lines, "</g>"])
         colour, head = HEADS[box.kind], _head(box)
+        if box.is_marked:
+            around = f'x="{_number(left - 4)}" y="{_number(top - 4)}" width="{_number(width + 8)}"'
+            size = f'height="{_number(height + 8)}" rx="8"'
+            lines.append(f'<rect {around} {size} fill="none" stroke="{MARK}" stroke-width="3"/>')
         lines.append(f'<rect {shape} height="{_number(height)}" rx="5" fill="#ffffff" stroke="{colour}"/>')
         lines.append(f'<rect {shape} height="{_number(head)}" rx="5" fill="{colour}"/>')
         if box.rows:  # the lower corners of the head are square

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from onnx import ModelProto
 
+from surgeon.display import Displayed
 from surgeon.verdicts.result import CheckResult
 
 
@@ -37,7 +38,7 @@ class Done:
 
 
 @dataclass(slots=True)
-class EditReport:
+class EditReport(Displayed):
     """What edits of a whole model did.
 
     Attributes:

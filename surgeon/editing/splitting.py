@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import onnx
 
+from surgeon.display import Displayed
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.cutting import extract
 from surgeon.editing.draft import ModelDraft
@@ -50,7 +51,7 @@ class SplitPart:
 
 
 @dataclass(slots=True)
-class SplitReport:
+class SplitReport(Displayed):
     """What a split made.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from surgeon.display import Displayed
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
@@ -87,7 +88,7 @@ def _whole(index: Index, rule: Rule) -> str:
 
 
 @dataclass(slots=True)
-class Explanation:
+class Explanation(Displayed):
     """What stands against one rule in one model.
 
     fires: (scope, node) of the sites where it fires.  misses: nearest first.  more: how many different ones are left
@@ -107,6 +108,14 @@ class Explanation:
             "misses": [miss.to_dict() for miss in self.misses],
             "more": self.more,
         }
+
+
+class Mismatches(Displayed, list[Mismatch]):
+    """Misses of several rules."""
+
+
+class Explanations(Displayed, list[Explanation]):
+    """What stands against several rules."""
 
 
 def explain(
@@ -142,7 +151,7 @@ def explain(
         'there is no Sigmoid in the model'
     """
     found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
-    return [miss for explanation in found for miss in explanation.misses]
+    return Mismatches(miss for explanation in found for miss in explanation.misses)
 
 
 def explanations(
@@ -153,7 +162,7 @@ def explanations(
     ep: str | None = None,
     node: str | None = None,
     top: int | None = TOP,
-) -> list[Explanation]:
+) -> Explanations:
     """As `explain`, with where each rule does fire."""
     require_target(target, ep)
     if top is not None and top < 1:
@@ -163,10 +172,11 @@ def explanations(
     with paused_collector(), Model.open(proto) as model:
         index = indexed(model)
         nodes = None if node is None else _named(index, node)
-        found = [_of_rule(index, rule, target, ep, nodes, top) for rule in chosen]
-        if len(chosen) <= NAMED:
-            for explanation in found:
+        found = Explanations(_of_rule(index, rule, target, ep, nodes, top) for rule in chosen)
+        for rule, explanation in zip(chosen, found, strict=True):
+            if len(chosen) <= NAMED:
                 explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
+            explanation.misses = [replace(miss, _seen=(index, rule)) for miss in explanation.misses]
         return found
 
 

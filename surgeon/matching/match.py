@@ -6,6 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from surgeon.display import Displayed
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.algebra import real
@@ -23,7 +24,7 @@ _SLOT = attrgetter("slot")
 
 
 @dataclass(eq=False, slots=True)
-class Match:
+class Match(Displayed):
     """What a pattern found at a site.
 
     `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of

@@ -1,10 +1,11 @@
 """What stands against a match, as data: one finding of one attempt, and the mismatch that a person reads."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from surgeon.display import Displayed
 from surgeon.listing import and_more
 from surgeon.ops.naming import helper_name
 
@@ -89,7 +90,7 @@ class RuleEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Displayed):
     """Why a pattern does not fit somewhere.  It prints as the command line shows it.
 
     Attributes:
@@ -139,6 +140,7 @@ class Mismatch:
     opset: int = 0
     near: bool = False
     edits: tuple[RuleEdit, ...] = ()
+    _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, to draw it by
 
     @property
     def count(self) -> int:
@@ -147,7 +149,9 @@ class Mismatch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mismatch as JSON can hold it."""
-        return {**asdict(self), "others": list(self.others)}
+        edits = [asdict(edit) for edit in self.edits]
+        told = {item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")}
+        return {**told, "others": list(self.others), "edits": edits}
 
     def __str__(self) -> str:
         """What the command line shows of it."""

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from surgeon.display import Displayed
 from surgeon.editing.result import EditReport
 from surgeon.rewriting.result import Report
 
@@ -11,7 +12,7 @@ _WORST = ("failed", "unproved", "unchecked", "proved")
 
 
 @dataclass(slots=True)
-class RecipeReport:
+class RecipeReport(Displayed):
     """What the steps of a recipe did.
 
     Attributes:

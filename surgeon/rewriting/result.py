@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto, NodeProto
 
+from surgeon.display import Displayed
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import plain
 from surgeon.misses.findings import Mismatch
@@ -40,7 +41,7 @@ class NodeInfo(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Site:
+class Site(Displayed):
     """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
     Attributes:
@@ -205,7 +206,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class Report:
+class Report(Displayed):
     """What one rewrite did.
 
     Attributes:

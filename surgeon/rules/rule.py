@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from surgeon.display import Displayed
 from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
 from surgeon.listing import like
 from surgeon.matching.compile import Compiled, compile_pattern, compile_search
@@ -65,7 +66,7 @@ class Plan:
 
 
 @dataclass(eq=False)
-class Rule:
+class Rule(Displayed):
     """One operation.  Made by the `rule` decorator.
 
     Attributes:

@@ -1,6 +1,15 @@
 """What is said of edits of a whole model."""
 
+from collections.abc import Iterator
+
+from onnx import ModelProto
+
+from surgeon.diagnosis.inspection import type_text
 from surgeon.editing.result import EditReport
+from surgeon.file.difference import common, runs
+from surgeon.ops.attributes import dtype_name
+from surgeon.rewriting.result import NodeInfo, attributes_text
+from surgeon.telling.rewrites import node_line
 from surgeon.verdicts.result import CheckResult
 
 
@@ -17,3 +26,27 @@ def check_words(check: CheckResult) -> str:
     """On what models were compared, and why that told nothing or of a difference."""
     runs = f"on {check.runs} set{'s' * (check.runs != 1)} of inputs under {check.oracle}" if check.oracle else ""
     return ": ".join(part for part in (runs, check.reason) if part)
+
+
+def changed_lines(report: EditReport) -> Iterator[str]:
+    """What is listed otherwise in the edited model, before with a minus and after with a plus, in the file's order."""
+    if report.skeletons is None:
+        return
+    before, after = (list(_listed(model)) for model in report.skeletons)
+    for _, gone, come in runs(common(before, after), len(before), len(after)):
+        yield from (f"- {before[place]}" for place in gone)
+        yield from (f"+ {after[place]}" for place in come)
+
+
+def _listed(model: ModelProto) -> Iterator[str]:
+    """What a model holds, a line each."""
+    yield from (f"opset {item.domain or 'ai.onnx'} {item.version}" for item in model.opset_import)
+    yield from (f"metadata {entry.key} = {entry.value}" for entry in model.metadata_props)
+    graph = model.graph
+    for kind, values in (("input", graph.input), ("output", graph.output), ("value_info", graph.value_info)):
+        yield from (f"{kind} {value.name}: {type_text(value.type)}" for value in values)
+    for tensor in graph.initializer:
+        yield f"initializer {tensor.name}: {dtype_name(tensor.data_type)}{list(tensor.dims)}"
+    for node in graph.node:
+        op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        yield node_line(NodeInfo(node.name, op, tuple(node.input), tuple(node.output), attributes_text(node)))

@@ -27,6 +27,15 @@ def node_line(node: NodeInfo) -> str:
     return f"{', '.join(node.outputs)} = {node.op}({inside})  # {node.name}"
 
 
+def site_lines(site: Site) -> Iterator[str]:
+    """The nodes of a site, before with a minus and after with a plus."""
+    yield from (f"- {node_line(node)}" for node in (*site.replaced, *site.swept))
+    for old, new in site.shared.items():
+        yield f"- initializer {old}"
+        yield f"+ its readers read {new}"
+    yield from (f"+ {node_line(node)}" for node in site.added)
+
+
 def scope_name(site: Site) -> str:
     """What to call the scope of a site."""
     return site.scope or "main graph"

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from surgeon.display import Displayed
+
 if TYPE_CHECKING:
     from surgeon.verdicts.compare import OutputError
 
@@ -43,7 +45,7 @@ class Layers:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Displayed):
     """The outcome of comparing two models, with one sentence of reason where it is not plainly proved.
 
     `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`

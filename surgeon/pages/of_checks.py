@@ -1,0 +1,71 @@
+"""What is shown of comparisons, and of what keeps a model from running."""
+
+from collections.abc import Iterable, Iterator
+
+from surgeon.diagnosis.finding import Findings
+from surgeon.pages.bodies import shows
+from surgeon.pages.parts import Cell, Content, Markup, Paper, badge, code, element, facts, joined, section, table
+from surgeon.target import target_of
+from surgeon.telling.findings import by_cause, cause_lines, runtime_lines, summary
+from surgeon.telling.numbers import seconds_text
+from surgeon.telling.rewrites import layers_words, part_text
+from surgeon.verdicts.compare import OutputError
+from surgeon.verdicts.result import CheckResult
+
+
+@shows(CheckResult, "comparison", lambda _: "A comparison")
+def of_check(result: CheckResult, _: Paper) -> Markup:
+    """A comparison of two models: each output, and inner tensors, with where these leave tolerance."""
+    layers = result.layers
+    parts = [
+        element("p", (badge(result.outcome.value), f" {result.reason}")),
+        errors_table(result.outputs, "output", "The worst error of each output"),
+        facts(_facts(result)),
+    ]
+    if layers is not None:
+        first = layers.first_different
+        inner = (element("p", layers_words(layers)), errors_table(layers.errors, "layer", "Inner tensors", first))
+        parts.append(section("Layers", inner))
+    return joined(parts)
+
+
+def errors_table(errors: Iterable[OutputError], what: str, caption: str, first: str = "") -> Markup:
+    """Errors beside what is allowed, in their order.  first: the one that leaves tolerance first."""
+    rows = []
+    for error in errors:
+        word = "equal within tolerance" if error.ok else "differs"
+        told = element("b", f"{word}, the first") if error.name == first else word
+        allowed = Cell(part_text(error.allowed, error.scale), error.allowed)
+        rows.append((code(error.name), error.dtype, _number(error.max_abs), _number(error.max_rel), allowed, told))
+    return table((what, "dtype", "max abs", "max rel", "allowed", "verdict"), rows, caption)
+
+
+def _number(value: float) -> Cell:
+    return Cell(f"{value:.3g}", value)
+
+
+def _facts(result: CheckResult) -> Iterator[tuple[str, Content]]:
+    if result.outputs:
+        yield "ran", f"{result.runs:,} set{'s' * (result.runs != 1)} of inputs under {result.oracle}"
+    yield "tolerance", ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
+    yield "time", seconds_text(result.seconds)
+
+
+@shows(Findings, "check", lambda _: "What keeps a model from running")
+def of_findings(found: Findings, _: Paper) -> Markup:
+    """What stands against a target, a cause a row."""
+    target = target_of(found.target).title
+    rows = []
+    for items in by_cause(found):
+        title, *lines = cause_lines(items)
+        count = sum(item.count for item in items)
+        said = [element("b", title), *(element("div", line.strip()) for line in lines)]
+        rows.append(("stops" if items[0].stops else "advice", items[0].kind, Cell(f"{count:,}", count), said))
+    stopping = sum(row[0] == "stops" for row in rows)
+    words = summary(stopping, target) if stopping else f"{target} has all that this model needs, as far as can be told."
+    heard = runtime_lines(found.runtime, target) if found.runtime is not None else ()
+    return joined((
+        element("p", (badge("failed" if stopping else "fine"), f" {words}")),
+        table(("weight", "about", "nodes", "what is wrong, and what helps"), rows, "What stands against the target"),
+        [element("p", line) for line in heard],
+    ))

@@ -1,0 +1,85 @@
+"""What is shown of edits of whole models, of splits and of recipes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from surgeon.editing.result import EditReport
+from surgeon.editing.splitting import SplitReport
+from surgeon.pages.bodies import shows
+from surgeon.pages.of_checks import of_check
+from surgeon.pages.of_rewrites import of_report
+from surgeon.pages.parts import (
+    Cell,
+    Content,
+    Markup,
+    Paper,
+    badge,
+    changed,
+    code,
+    element,
+    facts,
+    fold,
+    joined,
+    section,
+    table,
+)
+from surgeon.recipes.result import RecipeReport
+from surgeon.telling.edits import changed_lines, outcome_words
+from surgeon.telling.numbers import seconds_text
+
+SO_ALREADY = "it is so already"
+
+
+@shows(EditReport, "edit", lambda report: Path(report.source).name or "An edit")
+def of_edit(report: EditReport, paper: Paper) -> Markup:
+    """All that edits did."""
+    rows = [(code(f"--{done.edit.flag}"), "; ".join(done.said) or SO_ALREADY) for done in report.edits]
+    lines = list(changed_lines(report))
+    return joined((
+        element("p", (badge(report.outcome), f" {outcome_words(report)}")),
+        facts(_head(report)),
+        section("Edits", table(("edit", "what was done"), rows, "What each edit did")),
+        fold(f"{len(lines):,} lines that are listed otherwise", changed(lines)) if lines else "",
+        section("How it was proved", of_check(report.check, paper)) if report.check is not None else "",
+    ))
+
+
+def _head(report: EditReport) -> Iterator[tuple[str, Content]]:
+    yield "model", code(report.source) if report.source else ""
+    yield "nodes", "{:,} → {:,}".format(*report.nodes)
+    yield "bytes", "{:,} copied as they lay, {:,} new".format(*report.bytes) if report.written else ""
+    yield "time", seconds_text(report.seconds)
+    yield "written", code(report.output) if report.written else "nothing"
+
+
+@shows(SplitReport, "split", lambda report: Path(report.source).name or "A split")
+def of_split(report: SplitReport, paper: Paper) -> Markup:
+    """The parts of a model."""
+    rows = [
+        (code(part.name), ", ".join(part.inputs), ", ".join(part.outputs), Cell(f"{part.nodes:,}", part.nodes))
+        for part in report.parts
+    ]
+    return joined((
+        element("p", (badge(report.outcome), f" {len(report.parts):,} parts of {report.source or 'a model'}")),
+        table(("part", "inputs", "outputs", "nodes"), rows, "The parts, in the order in which they run"),
+        of_check(report.check, paper) if report.check is not None else "",
+    ))
+
+
+@shows(RecipeReport, "run", lambda report: Path(report.source).name or "A recipe")
+def of_recipe(report: RecipeReport, paper: Paper) -> Markup:
+    """All steps of a recipe, each as it is shown alone."""
+    parts = []
+    for number, part in enumerate(report.parts, 1):
+        is_edit = isinstance(part, EditReport)
+        title = (badge(part.outcome), f" {number}. {'edits' if is_edit else 'rules'}")
+        inside = of_edit(part, paper) if isinstance(part, EditReport) else of_report(part, paper)
+        parts.append(fold(title, inside, is_open=len(report.parts) == 1))
+    fired = ", ".join(f"{rule} {count:,}" for rule, count in report.counts.items())
+    head: list[tuple[str, Content]] = [
+        ("model", code(report.source) if report.source else ""),
+        ("rules", fired),
+        ("time", seconds_text(report.seconds)),
+        ("written", code(report.output) if report.written else "nothing"),
+    ]
+    return joined((element("p", (badge(report.outcome), f" {len(report.parts):,} parts")), facts(head), *parts))

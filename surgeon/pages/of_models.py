@@ -1,0 +1,50 @@
+"""What is shown of a model: what is in it, counted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from surgeon.diagnosis.inspection import Inspection, size_text
+from surgeon.listing import first_of
+from surgeon.pages.bodies import shows
+from surgeon.pages.parts import Cell, Content, Markup, Paper, code, facts, joined, section, table
+from surgeon.telling.inspections import weights_text
+
+
+@shows(Inspection, "inspect", lambda found: Path(found.path).name or "A model")
+def of_inspection(found: Inspection, _: Paper) -> Markup:
+    """The facts about one model."""
+    signature = [(kind, code(name), text) for kind, values in _sides(found) for name, text in values.items()]
+    ops = [(code(op), domain, Cell(f"{n:,}", n)) for domain, counts in found.ops.items() for op, n in counts.items()]
+    sizes = {name: found.inside.get(name, 0) + found.outside.get(name, 0) for name in {**found.inside, **found.outside}}
+    weights = [(dtype, Cell(size_text(size), size)) for dtype, size in sizes.items()]
+    unknown = [
+        (code(one.op), Cell(f"{one.count:,}", one.count), one.why, first_of(one.places, len(one.places), one.count))
+        for one in found.unknown
+    ]
+    functions = [
+        (code(one.name), Cell(f"{one.nodes:,}", one.nodes), Cell(f"{one.calls:,}", one.calls))
+        for one in found.functions
+    ]
+    return joined((
+        facts(_head(found)),
+        table(("side", "name", "type"), signature, "Inputs and outputs"),
+        section("Nodes", table(("op", "domain", "nodes"), ops, "Nodes by op")),
+        section("Weights", table(("dtype", "size"), weights, "Weights by dtype")),
+        section("Functions", table(("function", "nodes", "calls"), functions, "Local functions")),
+        section("Custom or unknown ops", table(("op", "nodes", "why", "at"), unknown, "Ops that no schema has")),
+    ))
+
+
+def _sides(found: Inspection) -> tuple[tuple[str, dict[str, str]], ...]:
+    return ("input", found.inputs), ("output", found.outputs)
+
+
+def _head(found: Inspection) -> Iterator[tuple[str, Content]]:
+    yield "model", (code(found.path), f" ({size_text(found.file_size)})") if found.path else ""
+    yield "IR", f"version {found.ir_version}{', made by ' + found.producer if found.producer else ''}"
+    yield "opsets", ", ".join(f"{domain} {version}" for domain, version in found.opsets.items()) or "none"
+    yield "nodes", f"{found.nodes:,}"
+    yield "weights", weights_text(found)
+    for item in found.files:
+        state = "MISSING" if item.size is None else size_text(item.size)
+        yield "", f"{item.location}: {size_text(item.used)} used of {state}"

@@ -1,0 +1,26 @@
+"""What is said of latencies."""
+
+from collections.abc import Iterator
+
+from surgeon.benching.result import Bench
+from surgeon.telling.numbers import seconds_text, short_names
+
+SHARES, MEDIAN = (50, 5, 25, 75, 95), 50
+"""The percentiles that are told, and which of them is the median."""
+
+
+def share_title(share: int) -> str:
+    """What a percentile is called."""
+    return "median" if share == MEDIAN else f"p{share}"
+
+
+def bench_lines(found: Bench) -> Iterator[tuple[str, str]]:
+    """On what it was measured: titles and words."""
+    threads = f"{found.threads} thread{'s' * (found.threads != 1)}" if found.threads else "a thread on each core"
+    sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
+    time = "processor time" if found.cpu_time else "time"
+    first = short_names([latency.name for latency in found.models])[0]
+    yield "ratio", f"of the {time} to that of {first} in the same round: median, interval by the sign test"
+    loads = len(found.models[0].loads)
+    yield "rounds", f"{found.rounds} in {loads} loads under ONNX Runtime ({found.ep}), {threads}{sizes}"
+    yield "time", seconds_text(found.seconds)

@@ -1,0 +1,270 @@
+"""Results as HTML: what is on a page of each kind, that names are data, and what stands inside for programs."""
+
+import json
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon.benching.result import Bench, Latency
+from surgeon.errors import UsageError
+from surgeon.explaining.explain import explanations
+from surgeon.pages.bodies import SHOWN
+from surgeon.pages.page import SCHEMA, read
+from surgeon.pages.parts import MOST_PICTURES, element, escaped, table
+from surgeon.pages.showing import fragment
+from surgeon.testing import parse
+from tests.command_line import ROOT, files_in, gelus, one_sentence, run
+
+DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
+HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202e\x07"
+VOID = {"meta", "img", "br", "rect", "path", "line", "circle"}
+
+
+class Outline(HTMLParser):
+    """The elements of a page in order, and whether each is closed where it has to be."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.wrong = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """One result of each kind, by its name in JSON."""
+    out = tmp_path_factory.mktemp("pages")
+    _, report = surgeon.rewrite(DISTILBERT, "gelu,skip_layer_norm", output=out / "fused.onnx")
+    _, edited = surgeon.edit(DISTILBERT, [surgeon.edits.Rename("input_ids", "tokens")], output=out / "edited.onnx")
+    recipe = surgeon.Recipe([surgeon.edits.Rename("input_ids", "tokens"), surgeon.Rules("gelu")])
+    loads = (tuple(1.0 + place / 100 for place in range(20)),)
+    slower = (tuple(1.5 + place / 90 for place in range(20)),)
+    _, split = surgeon.split(DISTILBERT, out / "parts", at=["gelu"], check="none")
+    return {
+        "rewrite": report,
+        "site": report.sites[0],
+        "match": next(iter(surgeon.find(DISTILBERT, "gelu"))),
+        "miss": surgeon.explain(DISTILBERT, "skip_layer_norm")[0],
+        "misses": surgeon.explain(DISTILBERT, "skip_layer_norm,quick_gelu"),
+        "explanation": explanations(DISTILBERT, "skip_layer_norm")[0],
+        "explain": explanations(DISTILBERT, "skip_layer_norm,gelu"),
+        "check": surgeon.check(gelus_with_a_stranger(), load=False),
+        "comparison": surgeon.compare(DISTILBERT, out / "fused.onnx", layers=True),
+        "bench": Bench((Latency("a.onnx", loads), Latency("b.onnx", slower)), {}, 1, "cpu", 1.0),
+        "edit": edited,
+        "run": surgeon.run(recipe, DISTILBERT, out / "ran.onnx")[1],
+        "split": split,
+        "rule": surgeon.patterns.gelu.gelu,
+        "inspect": surgeon.inspect(DISTILBERT),
+    }
+
+
+def gelus_with_a_stranger():
+    return parse("""<ir_version: 8, opset_import: ["" : 18, "acme" : 1]> g (float[4] x) => (float[4] y) {
+        a = Relu (x)  y = acme.blend (a) }""")
+
+
+def outline(text):
+    found = Outline(text)
+    assert (found.open, found.wrong) == ([], [])
+    return found.tags
+
+
+KINDS = sorted(found.kind for found in SHOWN.values())
+
+
+def test_every_kind_of_result_is_tried(results):
+    assert sorted(results) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_notebook_shows_it_without_a_script(results, kind):
+    """A fragment is whole, closed, and nothing in it runs or loads."""
+    text = results[kind]._repr_html_()
+    tags = outline(text)
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in tags}
+    assert not [name for _, given in tags for name in given if name.startswith("on")]
+    sources = [given["src"] for _, given in tags if "src" in given]
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    assert all(given.get("alt") for tag, given in tags if tag == "img")
+    assert len(re.sub(r"<style>.*?</style>|<[^>]+>", "", text, flags=re.DOTALL)) > 30
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_holds_the_same_for_programs(results, kind, tmp_path):
+    """The record has the schema, the versions, the kind, and what `to_dict` has."""
+    path = surgeon.page(results[kind], command="surgeon and so on").save(tmp_path / "page.html")
+    record = read(path)
+    assert (record["schema"], record["command"]) == (SCHEMA, "surgeon and so on")
+    assert set(record["versions"]) == {"python", "surgeon", "onnx", "onnxruntime", "numpy"}
+    assert [one["kind"] for one in record["results"]] == [kind]
+    if hasattr(results[kind], "to_dict"):
+        assert record["results"][0]["result"] == json.loads(json.dumps(results[kind].to_dict()))
+    tags = outline(path.read_text(encoding="utf-8"))
+    assert [given["id"] for tag, given in tags if tag == "script" and "id" in given] == ["surgeon-report"]
+    assert not [given for _, given in tags if "src" in given or "href" in given]
+
+
+def test_a_report_shows_each_kind_of_site_once(results):
+    """Four equal sites are one picture, before and after, with the names of all four."""
+    text = surgeon.page(results["rewrite"]).html
+    assert text.count("</b> × 4 at <code>node_gelu and 3 more</code>") == 1
+    assert text.count("gelu, before</text>") == 1
+    assert text.count("float32[batch,sequence,32]") > 2  # tensors with their dtypes and sizes
+    for name in ("node_gelu_1", "node_gelu_2", "node_gelu_3"):
+        assert f"<li><code>{name}</code></li>" in text
+    assert "8 of 8 sites proved" in text or "10 of 10 sites proved" in text
+    assert "against float64 under ONNX Runtime" in text
+
+
+def test_what_was_rolled_back_is_told_with_its_numbers():
+    @surgeon.rule(patterns=[tripled], target="any")
+    def wrong(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        return g.mul(x, 3.5)
+
+    model = parse('<ir_version: 8, opset_import: ["" : 18]> g (float[n] x) => (float[n] y) <float c = {3.0}> '
+                  "{ y = Mul (x, c) }")
+    with pytest.raises(surgeon.CheckFailed) as failure:
+        surgeon.rewrite(model, wrong)
+    text = failure.value.report._repr_html_()
+    assert "Rolled back" in text
+    assert re.search(r'badge failed">FAILED</span> <b>wrong</b> at <code>y</code>', text)
+    assert "differs by" in text or "off by" in text
+
+
+def tripled(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+    """x times three."""
+    return g.mul(x, 3.0)
+
+
+def test_a_miss_is_marked_beside_the_pattern(results):
+    """In the picture of the model, and in the pattern as it is written."""
+    text = surgeon.page(results["misses"]).html
+    assert text.count('stroke="#d1242f"') >= 1
+    assert ">the model</text>" in text
+    assert "<mark>" in text
+    assert "there is no Sigmoid in the model" in text
+
+
+def test_names_of_a_model_are_data(tmp_path):
+    """They neither end an element nor begin one, and marks of direction are spelled out."""
+    assert escaped(HOSTILE) == "&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;\\u202e\\x07"
+    model = onnx.load(DISTILBERT)
+    for node in model.graph.node:
+        node.name = f"{node.name}</code></script>{HOSTILE}"
+    _, report = surgeon.rewrite(model, "gelu", check="none")
+    misses = explanations(model, "gelu,skip_layer_norm")
+    page = surgeon.page(report, misses, surgeon.inspect(model), title=HOSTILE, command=HOSTILE)
+    for text in (page.html, report._repr_html_(), misses._repr_html_()):
+        tags = outline(text)
+        assert not [given for _, given in tags if "onerror" in given]
+        assert "\u202e" not in text
+        assert "\x07" not in text
+    path = page.save(tmp_path / "page.html")
+    assert read(path)["command"] == HOSTILE
+
+
+def test_five_hundred_sites_are_less_than_a_megabyte(tmp_path):
+    """Equal sites are told once."""
+    count = 500
+    body = " ".join(f"t{n + 1} = Mul (t{n}, c)" for n in range(count))
+    head = '<ir_version: 8, opset_import: ["" : 18]>'
+    model = parse(f"{head} g (float[n] t0) => (float[n] t{count}) <float c = {{3.0}}> {{ {body} }}")
+
+    @surgeon.rule(patterns=[tripled], target="any")
+    def thrice(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
+        return g.add(g.add(x, x), x)
+
+    _, report = surgeon.rewrite(model, thrice, check="none")
+    assert len(report.sites) == count
+    page = surgeon.page(report)
+    assert len(page.html) < 1_000_000
+    assert page.html.count("<svg") == 1
+    assert len(report._repr_html_()) < 200_000
+
+
+def test_pictures_end_where_they_would_be_too_many(monkeypatch, results):
+    monkeypatch.setitem(MOST_PICTURES, True, 0)
+    text = surgeon.page(results["rewrite"]).html
+    assert "<svg" not in text
+    assert "<ins>+ gelu" in text or "<ins>+ " in text  # the nodes stand there instead
+
+
+def test_without_the_library_that_lays_out_the_nodes_are_told(monkeypatch, results):
+    def missing(*_):
+        raise UsageError('Pictures need a library: pip install "surgeon[pictures]".')
+
+    monkeypatch.setattr("surgeon.drawing.picture.arrange", missing)
+    text = results["rewrite"]._repr_html_()
+    assert "No picture: Pictures need a library" in text
+    assert "<img" not in text
+
+
+def test_numbers_sort_by_value():
+    text = str(table(("a",), [(str(one),) for one in range(2)], "all"))
+    assert "data-value" not in text
+    assert element("p", "<", lang=None, class_="a-b") == '<p class="a-b">&lt;</p>'
+
+
+@pytest.mark.parametrize("what", [3, None, "a model", SimpleNamespace(), np.zeros(3)])
+def test_what_no_page_knows_is_refused(what):
+    with pytest.raises(UsageError, match=r"^Nothing is known of how to show \w+: give what surgeon returned\.$"):
+        fragment(what)
+
+
+def test_a_page_is_refused_where_it_could_not_be_one(results, tmp_path):
+    with pytest.raises(UsageError, match="There is nothing to show"):
+        surgeon.page()
+    with pytest.raises(UsageError, match=r"give a name that ends in \.html"):
+        surgeon.page(results["check"]).save(tmp_path / "page.txt")
+    with pytest.raises(surgeon.ModelFileError, match="cannot be written"):
+        surgeon.page(results["check"]).save(tmp_path / "nowhere" / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (("rewrite", "in.onnx", "out.onnx", "--rules", "gelu"), "rewrite"),
+        (("edit", "in.onnx", "out.onnx", "--rename", "x=pixels"), "edit"),
+        (("explain", "in.onnx", "--rules", "quick_gelu"), "explain"),
+        (("check", "in.onnx", "--no-load"), "check"),
+        (("compare", "in.onnx", "in.onnx"), "comparison"),
+        (("bench", "in.onnx", "in.onnx", "--rounds", "6", "--seconds", "0", "--loads", "1"), "bench"),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_commands_write_pages_and_json(command, kind, tmp_path, monkeypatch):
+    """By the ending; the page names what was typed; an older report is replaced, and nothing else is."""
+    monkeypatch.chdir(tmp_path)
+    gelus(tmp_path)
+    assert run(*command, "--report", "page.html").exit_code == 0
+    record = read("page.html")
+    assert record["results"][0]["kind"] == kind
+    assert record["command"].startswith(f"surgeon {command[0]} in.onnx")
+    assert run(*command, "--report", "page.html").exit_code == 0
+    assert run(*command, "--report", "report.json").exit_code == 0
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    own = record["results"][0]["result"]
+    assert set(own) - {"seconds", "check"} <= set(told)
+    assert run(*command, "--report", "report.json").exit_code == 0
+    (tmp_path / "notes.html").write_text("<p>mine</p>", encoding="utf-8")
+    before = files_in(tmp_path)
+    refused = run(*command, "--report", "notes.html")
+    assert "exists and is no report" in one_sentence(refused, 2)
+    assert files_in(tmp_path) == before
