@@ -63,7 +63,7 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note what was typed, which pages name."""
-        ctx.meta[TYPED] = " ".join(map(_quoted, ("surgeon", *args)))
+        ctx.meta[TYPED] = ("surgeon", *args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -132,13 +132,9 @@ class Commands(click.Group):
 
 def typed() -> str:
     """The command line of the command that runs."""
-    return str(click.get_current_context().meta.get(TYPED, ""))
+    import shlex  # not at the top: few runs ask
 
-
-def _quoted(word: str) -> str:
-    from shlex import quote  # not at the top: it imports re, which most commands need anyway, and some do not
-
-    return quote(word)
+    return shlex.join(click.get_current_context().meta.get(TYPED, ()))
 
 
 def _defect(error: Exception) -> str:
