@@ -7,12 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 import onnx
-from onnx import ModelProto, NodeProto, numpy_helper
+from onnx import NodeProto, numpy_helper
 
 from surgeon.editing.cutting import CutRegion, extract, region_of, stored_in
 from surgeon.editing.draft import ModelDraft
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
+from surgeon.file.source import Source, as_written, label
 from surgeon.learning import lessons
 from surgeon.learning.generalise import StructuresDiffer
 from surgeon.learning.lessons import Lesson
@@ -66,7 +67,7 @@ class CapturedRule:
 
 
 def capture(
-    source: str | os.PathLike[str] | ModelProto, froms: Sequence[str], tos: Sequence[str], name: str
+    source: Source, froms: Sequence[str], tos: Sequence[str], name: str
 ) -> CapturedRule:
     """Write a rule whose pattern is what lies between two cuts of a model.
 
@@ -74,7 +75,7 @@ def capture(
     elsewhere, as in its other layers, what differs there is a capture too.
 
     Args:
-        source: a path or a ModelProto.
+        source: a path, a ModelProto or a gs.Graph.
         froms: tensors to begin with; none for the inputs that are needed.
         tos: tensors to end with; none for the outputs that depend on `froms`.
         name: of the rule.
@@ -93,7 +94,7 @@ def capture(
     """
     if identifier(snake_case(name)) != name:
         raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
-    with Model.open(source) as model:
+    with Model.open(as_written(source)) as model:
         draft = ModelDraft(model)
         region = region_of(draft, tuple(froms), tuple(tos))
         if not region.nodes:
@@ -105,7 +106,7 @@ def capture(
         ]
     lesson, compared = _learned(own, alike, name)
     ends = " to ".join(", ".join(cut) or "the inputs" for cut in (region.froms, region.tos))
-    told = Path(os.fspath(source)).name if not isinstance(source, ModelProto) else "a model"
+    told = Path(label(source, "a model")).name
     lesson.about.append(f"Captured from {told}, {ends}.")
     sites = sum(1 for _ in find(source, lesson.rule))
     plural = "s" * (sites != 1)

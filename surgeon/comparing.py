@@ -1,15 +1,14 @@
 """Any two models held against each other: first what they take and give, then what they answer."""
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import GraphProto, ValueInfoProto
 
 from surgeon.file.model import Model
-from surgeon.file.save import as_written
+from surgeon.file.source import Source, as_written
 from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import paths_of, require_run_time
@@ -18,8 +17,8 @@ from surgeon.verdicts.result import CheckResult, Outcome
 
 
 def compare(
-    original: str | os.PathLike[str] | ModelProto,
-    other: str | os.PathLike[str] | ModelProto,
+    original: Source,
+    other: Source,
     *,
     inputs: Sequence[str | Path] = (),
     dims: Mapping[str, int] | None = None,
@@ -36,8 +35,8 @@ def compare(
     is free in the original, it is compared at that size alone.
 
     Args:
-        original: a path or a ModelProto.
-        other: a path or a ModelProto.
+        original: a path, a ModelProto or a gs.Graph.
+        other: another, likewise.
         inputs: .npz files, folders of them, or folders of ONNX test data; without, inputs are made to fit the graph.
         dims: sizes of free dimensions by name, for inputs that are made.
         seed: of the inputs that are made.

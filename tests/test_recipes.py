@@ -1,6 +1,8 @@
 """Recipes: what they do, in which order, what is the same the next time, and where they are wrong."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 import surgeon
 from surgeon.edits import AddOutput, PrependImage, Rename, StripDoc
+from surgeon.file.beside import path_between
 from tests.command_line import files_in, run
 
 MODEL = Path(__file__).resolve().parents[1] / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -161,6 +164,21 @@ def test_what_fails_leaves_nothing(tmp_path):
     with pytest.raises(surgeon.UsageError, match="no tensor 'z'"):
         surgeon.run(recipe, source, tmp_path / "out.onnx")
     assert files_in(tmp_path) == before
+
+
+def test_what_a_killed_run_left_is_swept(tmp_path):
+    """By the next run over the same source; what a run that still lives has there stays."""
+    source = convolution(tmp_path)
+    leave = "import sys; from pathlib import Path; from surgeon.file.beside import path_between as p; "
+    leave += "p(Path(sys.argv[1]).parent, Path(sys.argv[1])).touch()"
+    subprocess.run([sys.executable, "-c", leave, source], check=True)
+    own = path_between(tmp_path, source)
+    assert len([name for name in files_in(tmp_path) if name.startswith(".")]) == 0
+    subprocess.run([sys.executable, "-c", leave, source], check=True)
+    own.touch()
+    steps = [surgeon.Rules("conv_batch_norm"), StripDoc()]
+    surgeon.run(surgeon.Recipe(steps), source, tmp_path / "out.onnx")
+    assert [name for name in files_in(tmp_path) if name.startswith(".")] == [own.name]
 
 
 WRONG = [

@@ -14,7 +14,7 @@ from surgeon.benching.result import Bench, latencies
 from surgeon.benching.rounds import WARM_UP
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.save import as_written
+from surgeon.file.source import Source, as_written, label
 from surgeon.limits import RUN_TIME
 from surgeon.models.options import paths_of, require_run_time
 from surgeon.running.children import WHOLE, Answer, Child, Task, left, taken
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ROUNDS, SECONDS, PRECISION, LOADS = 20, 30.0, 0.01, 3
 MODULE = "surgeon.benching.part"
 _SLACK = 3  # how much longer than its first a run may take: the machine does other things beside it
-Source = str | os.PathLike[str] | ModelProto
 
 
 def bench(
@@ -54,8 +53,8 @@ def bench(
     the models answer is not compared: `compare` does that.
 
     Args:
-        original: a path or a ModelProto.
-        others: paths or ModelProtos.
+        original: a path, a ModelProto or a gs.Graph.
+        others: others, likewise.
         inputs: one .npz file with an array for each input; without, inputs are made to fit the graph.
         dims: sizes of free dimensions by name, for inputs that are made.
         seed: of the inputs that are made, and of the order.
@@ -184,7 +183,4 @@ def _provider(ep: str) -> str:
 
 
 def _names(models: Sequence[Source]) -> list[str]:
-    return [
-        f"model {place + 1}" if isinstance(model, ModelProto) else os.fspath(model)
-        for place, model in enumerate(models)
-    ]
+    return [label(model, f"model {place + 1}") for place, model in enumerate(models)]

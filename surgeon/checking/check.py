@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import onnx
-import onnx_graphsurgeon as gs
-
 from surgeon.checking.remedies import add_rules
 from surgeon.diagnosis.custom_ops import CustomOps
 from surgeon.diagnosis.data import check_data, without_echoes
@@ -18,12 +15,13 @@ from surgeon.diagnosis.provenance import came_from, made_by_torch, torch_op
 from surgeon.diagnosis.structure import check_ends, check_structure
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
+from surgeon.file.source import Source, as_written
 from surgeon.implementations import is_python
 from surgeon.indexing.index import Index
 from surgeon.limits import RUN_TIME
 from surgeon.ops.torch_names import lost
 from surgeon.plugins import without_plugins
-from surgeon.rewriting.rewrite import Source, paused_collector
+from surgeon.rewriting.rewrite import paused_collector
 from surgeon.rewriting.runnable import provider_of
 from surgeon.running.runtime import require_libraries
 from surgeon.shapes.indexed import shapes_of
@@ -85,7 +83,7 @@ def check(
     request = _request(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
     libraries = require_libraries([path for path in custom_ops if str(path) not in own])
     custom = CustomOps(libraries)
-    with Model.open(_exported(source) if isinstance(source, gs.Graph) else source) as model:
+    with Model.open(as_written(source)) as model:
         with paused_collector():
             found = _findings(model, wanted, provider, custom, request)
         is_first = any(one.name == provider for one in wanted.providers[:1])
@@ -199,11 +197,3 @@ def _is_sound(index: Index) -> bool:
     except GraphError:
         return False
     return True
-
-
-def _exported(graph: gs.Graph) -> onnx.ModelProto:
-    try:
-        made: onnx.ModelProto = gs.export_onnx(graph.copy(), do_type_check=False)
-        return made
-    except (AttributeError, TypeError, ValueError) as error:
-        raise UsageError(f"gs cannot export this graph ({error}); give its outputs a dtype, or pass a path.") from error

@@ -12,6 +12,7 @@ from surgeon.drawing.content import Diagram, Reader
 from surgeon.drawing.picture import Picture, paint
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
+from surgeon.file.source import as_written
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.matching.match import Match
@@ -117,8 +118,7 @@ def _of_model(
     """The main graph, a function or a body; all of it or a part."""
     exported = getattr(model, "model", None)  # what surgeon.torch.export returns holds the model
     source = exported if isinstance(exported, onnx.ModelProto) else model
-    proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
-    with Model.open(proto) as opened:
+    with Model.open(as_written(source)) as opened:
         index = indexed(opened)
         scope = index.main if inside is None else _scope(index, inside)
         ends = [item if isinstance(item, str) else item.name for item in scope.proto.output]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import onnx
+import onnx_graphsurgeon as gs
 
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.draft import ModelDraft
@@ -18,7 +19,8 @@ from surgeon.errors import GraphError, UsageError
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, as_written, save
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.source import Source, as_written, is_in_memory, label
 from surgeon.listing import first_of
 from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_held
@@ -58,8 +60,8 @@ class Merging:
 
 
 def merge(
-    first: str | os.PathLike[str] | onnx.ModelProto,
-    second: str | os.PathLike[str] | onnx.ModelProto,
+    first: Source,
+    second: Source,
     *,
     connect: Mapping[str, str | Sequence[str]] | None = None,
     prefix: tuple[str, str] = ("", ""),
@@ -78,7 +80,7 @@ def merge(
     means.  Weights are copied from file to file; data files of both come along.
 
     Args:
-        first: the model that gives, as a path or a ModelProto.
+        first: the model that gives, as a path, a ModelProto or a gs.Graph.
         second: the model that takes, likewise.
         connect: by output of the first, the input of the second that it feeds, or several; by input of the first, that
             of the second that is to be the same.  None connects outputs and inputs of one name.
@@ -92,7 +94,7 @@ def merge(
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The path written, or a ModelProto where both were, and an EditReport.
+        The path written, or a model where both were (a gs.Graph if one of them was), and an EditReport.
 
     Raises:
         UsageError: an output or input is not there, or what is to be connected does not fit.
@@ -109,11 +111,13 @@ def merge(
     asked = options or CheckOptions()
     _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
     started = time.perf_counter()
-    report = EditReport(_label(first), str(output or ""), by_structure=False, other="it is made of two models")
+    report = EditReport(label(first), str(output or ""), by_structure=False, other="it is made of two models")
     run = _Merge(report, check, require_proof, external_data, force, asked)
     try:
         with ExitStack() as stack:
             made = run.go(stack, as_written(first), as_written(second), connect, prefix, output, dry_run)
+            if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
+                made = gs.import_onnx(made)
     finally:
         report.seconds = time.perf_counter() - started
     return made, report
@@ -133,7 +137,7 @@ def _refuse_misuse(
     require_check(check, MERGE_CHECKS, require_proof)
     if len(prefix) != 2:
         raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
-    in_memory = isinstance(first, onnx.ModelProto) and isinstance(second, onnx.ModelProto)
+    in_memory = is_in_memory(first) and is_in_memory(second)
     require_output(in_memory, output, dry_run)
 
 
@@ -169,7 +173,7 @@ class _Merge:
         joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
         draft.index  # noqa: B018  # nor is one made
         told = (f"{source!r} feeds {name!r}" for name, source in by_input.items())
-        asked = Merging(_label(first), _label(second), by_input, prefix)
+        asked = Merging(label(first), label(second), by_input, prefix)
         self.report.edits.append(Done(asked, (*told, *said, *joined.said)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
         self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
@@ -213,10 +217,6 @@ class _Merge:
 def _told(reason: str) -> str:
     """A reason that speaks of the merged model as of the original."""
     return reason.replace("The original", "The merged model").replace("the original", "the merged model")
-
-
-def _label(source: str | os.PathLike[str] | onnx.ModelProto) -> str:
-    return "" if isinstance(source, onnx.ModelProto) else str(source)
 
 
 def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str]] | None) -> dict[str, str]:

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.editing.draft import ModelDraft
@@ -19,14 +18,14 @@ from surgeon.errors import GraphError, UsageError
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, as_written, save
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.source import Source, as_written, exported, is_in_memory, label
 from surgeon.models.options import CheckOptions, require_check, require_output
 from surgeon.models.whole_model import invalidity, require_passed
 from surgeon.verdicts.result import Outcome
 
 Checking: TypeAlias = Literal["auto", "model", "none"]
 CHECKINGS = ("auto", "model", "none")
-Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
 
 def edit(
@@ -73,13 +72,13 @@ def edit(
     wanted = [edits] if isinstance(edits, Edit) else list(edits)
     _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options or CheckOptions())
     if isinstance(source, gs.Graph):
-        proto = gs.export_onnx(source, do_type_check=False)
+        proto = exported(source)
         made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
         return source if dry_run else gs.import_onnx(made), report
     run = _Run(None if output is None else Path(os.fspath(output)), check, require_proof, options or CheckOptions())
     run.data, run.force, run.dry_run = external_data, force, dry_run
     original = as_written(source)
-    run.report = EditReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
+    run.report = EditReport(label(source), str(output or ""))
     started = time.perf_counter()
     try:
         made = run.go(original, wanted)
@@ -107,7 +106,7 @@ def _refuse_misuse(
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
     require_check(check, CHECKINGS, require_proof)
-    in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
+    in_memory = is_in_memory(source)
     require_output(in_memory, output, dry_run)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import onnx
+import onnx_graphsurgeon as gs
 
 from surgeon.display import Displayed
 from surgeon.editing.chained import ChainLink, check_chain
@@ -21,7 +22,8 @@ from surgeon.editing.sameness import why_not_same
 from surgeon.errors import GraphError, ModelFileError, UsageError
 from surgeon.file.atomic import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
-from surgeon.file.save import DataMode, Written, as_written, save
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.source import Source, as_written, is_in_memory, label
 from surgeon.models.options import CheckOptions, require_check
 from surgeon.models.whole_model import invalidity, require_held
 from surgeon.verdicts.result import CheckResult, Outcome
@@ -105,7 +107,7 @@ class SplitReport(Displayed):
 
 
 def split(
-    source: str | os.PathLike[str] | onnx.ModelProto,
+    source: Source,
     output: str | os.PathLike[str] | None = None,
     *,
     at: Sequence[str] = (),
@@ -123,7 +125,7 @@ def split(
     that several parts read are in each of them; of data files a part has those bytes alone that it uses.
 
     Args:
-        source: a path (then `output` names the folder to write) or a ModelProto.
+        source: a path (then `output` names the folder to write), a ModelProto or a gs.Graph.
         output: a folder that is not there yet, or empty; the parts are called NAME-1.onnx, NAME-2.onnx, ...
         at: tensors to cut behind, in any order: a part is what the next of them needs besides what is there already.
         parts: instead of `at`, into how many parts of about as many bytes of weights.
@@ -136,7 +138,7 @@ def split(
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The parts, as paths or ModelProtos, and a report.
+        The parts in the kind that the model was given (a path: the paths written), and a report.
 
     Raises:
         UsageError: a tensor is not there, or does not part the model.
@@ -152,7 +154,7 @@ def split(
     asked = options or CheckOptions()
     _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
     original = as_written(source)
-    report = SplitReport("" if isinstance(source, onnx.ModelProto) else str(source), str(output or ""))
+    report = SplitReport(label(source), str(output or ""))
     started = time.perf_counter()
     try:
         with Model.open(original) as model:
@@ -164,7 +166,8 @@ def split(
                 run.plan(model, original, ends)
                 return [], report
             if output is None:
-                return run.in_memory(model, original, ends), report
+                made = run.in_memory(model, original, ends)
+                return [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made, report
             return run.into_folder(model, original, ends, Path(os.path.abspath(output))), report
     finally:
         report.seconds = time.perf_counter() - started
@@ -187,7 +190,7 @@ def _refuse_misuse(
     if twice is not None:
         raise UsageError(f"{twice!r} is named twice; name it once.")
     require_check(check, SPLIT_CHECKS, require_proof)
-    in_memory = isinstance(source, onnx.ModelProto)
+    in_memory = is_in_memory(source)
     if in_memory and output is not None:
         raise UsageError("A model in memory comes back in parts as it was given; save them yourself, or pass a path.")
     if output is None and not in_memory and not dry_run:

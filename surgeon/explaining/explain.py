@@ -6,12 +6,11 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any
 
-import onnx_graphsurgeon as gs
-
 from surgeon.display import Displayed
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.explaining.rule_edits import is_own, with_edits
 from surgeon.file.model import Model
+from surgeon.file.source import Source, as_written
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import like
@@ -34,7 +33,7 @@ from surgeon.rewriting.near_misses import (
     plans,
     possible_roots,
 )
-from surgeon.rewriting.rewrite import Rules, Source, paused_collector, require_target
+from surgeon.rewriting.rewrite import Rules, paused_collector, require_target
 from surgeon.rewriting.run import indexed
 from surgeon.rules.catalogue import all_rules, flat, resolve
 from surgeon.rules.rule import Plan, Rule
@@ -168,8 +167,7 @@ def explanations(
     if top is not None and top < 1:
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
     chosen = flat(resolve(rules))
-    proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
-    with paused_collector(), Model.open(proto) as model:
+    with paused_collector(), Model.open(as_written(source)) as model:
         index = indexed(model)
         nodes = None if node is None else _named(index, node)
         found = Explanations(_of_rule(index, rule, target, ep, nodes, top) for rule in chosen)

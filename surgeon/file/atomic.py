@@ -148,7 +148,7 @@ def _is_dead(path: Path, pid: int) -> bool:
     """Whether nobody writes this file any more.  The lock settles what a process id seen elsewhere cannot."""
     if sys.platform == "win32":
         return True  # there an open file cannot be removed, so trying is safe
-    if pid != os.getpid() and _is_alive(pid):
+    if pid != os.getpid() and is_alive(pid):
         return False
     import fcntl
 
@@ -169,7 +169,8 @@ def _is_dead(path: Path, pid: int) -> bool:
     return True
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of this id on this machine; not to be asked on Windows, where asking ends it."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

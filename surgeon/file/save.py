@@ -38,11 +38,6 @@ _READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
 _BUFFER = 1 << 20
 
 
-def as_written(source: str | os.PathLike[str] | onnx.ModelProto) -> Written:
-    """A model as a user names it: a path counts from the working folder of now."""
-    return source if isinstance(source, onnx.ModelProto) else Path(os.path.abspath(source))
-
-
 def save(
     model: Model,
     patch: Patch | None,

@@ -2,26 +2,23 @@
 
 import json
 import os
-import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import onnx
-import onnx_graphsurgeon as gs
-
 from surgeon.editing.edit import Edit
 from surgeon.editing.result import EditReport
 from surgeon.editing.run import edit
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError, UsageError
 from surgeon.file import external
+from surgeon.file.beside import home_between, path_between
 from surgeon.file.fresh import NAMED_AFTER
 from surgeon.file.model import Model
 from surgeon.file.save import DataMode
+from surgeon.file.source import is_in_memory, label
 from surgeon.models.options import CheckOptions, require_output
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe, Rules
@@ -85,10 +82,10 @@ def run(
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
         raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
-    in_memory = isinstance(source, (onnx.ModelProto, gs.Graph))
+    in_memory = is_in_memory(source)
     require_output(in_memory, output, dry_run)
     started = time.perf_counter()
-    report = RecipeReport("" if in_memory else str(source), str(output or ""))
+    report = RecipeReport(label(source), str(output or ""))
     how = _How(loaded, check, require_proof, external_data, force, options or CheckOptions(), report)
     how.locked = _read_lock(loaded) if expect_same else None
     out = None if output is None or dry_run else Path(os.fspath(output))
@@ -128,7 +125,7 @@ class _How:
                 self.report,
             )
         between = None
-        if not isinstance(source, (onnx.ModelProto, gs.Graph)):
+        if not is_in_memory(source):
             between = stack.enter_context(_between(Path(os.fspath(source)), out))
         for number, (step, part) in enumerate(parts):
             is_last = number == len(parts) - 1
@@ -142,7 +139,7 @@ class _How:
         common: dict[str, Any] = {
             "output": to,
             "require_proof": self.require_proof,
-            "dry_run": dry_run or (to is None and not isinstance(source, (onnx.ModelProto, gs.Graph))),
+            "dry_run": dry_run or (to is None and not is_in_memory(source)),
             "external_data": data,
             "force": self.force,
             "options": self.options,
@@ -220,13 +217,13 @@ class _How:
 class _Between:
     """The files between the steps of a recipe, which go in the end, with the data that only they have."""
 
-    def __init__(self, folder: Path, stem: str) -> None:
-        self._folder, self._stem = folder, stem
+    def __init__(self, folder: Path, source: Path) -> None:
+        self._folder, self._source = folder, source
         self._made: list[Path] = []
 
     def next(self) -> Path:
         """A path for the next one."""
-        self._made.append(self._folder / f".{self._stem}.{uuid.uuid4().hex[:12]}.onnx")
+        self._made.append(path_between(self._folder, self._source))
         return self._made[-1]
 
     def clear(self, keep: Sequence[Path]) -> None:
@@ -241,12 +238,8 @@ class _Between:
 @contextmanager
 def _between(source: Path, out: Path | None) -> Iterator[_Between]:
     """Where files between steps lie: beside the source, whose data files they share, or in a folder of their own."""
-    with ExitStack() as stack:
-        folder = source.absolute().parent
-        if not os.access(folder, os.W_OK):
-            near = None if out is None else out.absolute().parent
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".surgeon-", dir=near)))
-        found = _Between(folder, source.stem)
+    with home_between(source, out) as (folder, _):
+        found = _Between(folder, source)
         try:
             yield found
         finally:

@@ -16,6 +16,7 @@ from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.save import DataMode, Written, save
+from surgeon.file.source import Source, as_written, exported, is_in_memory
 from surgeon.matching.match import Match
 from surgeon.models.options import CHECKS, Check, CheckOptions, require_check, require_output
 from surgeon.rewriting.checking import Checks, Inspect, check_expected, complaint_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Selection: TypeAlias = dict[str, tuple[Rule, ...]]
 Upgrading: TypeAlias = int | Literal["none", "auto"]
-Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 
 
 def rewrite(
@@ -152,7 +152,7 @@ class _Settings:
         """Raise UsageError for arguments that do not exist or do not fit together."""
         require_target(self.target, self.ep)
         self.options.require()
-        in_memory = isinstance(source, (gs.Graph, onnx.ModelProto))
+        in_memory = is_in_memory(source)
         require_check(self.check, CHECKS, self.require_proof and not self.dry_run)
         if self.check in ("sites", "none") and (self.options.inputs or self.options.layers):
             raise UsageError(
@@ -327,7 +327,7 @@ def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = 
         ['node_gelu', 'node_gelu_1']
     """
     require_target(target, ep)
-    proto = gs.export_onnx(source) if isinstance(source, gs.Graph) else source
+    proto = as_written(source)
     taken: set[Any] = set()
     with Model.open(proto) as model:
         index = indexed(model)
@@ -354,19 +354,13 @@ def paused_collector() -> Iterator[None]:
 
 def _rewrite_graph(source: gs.Graph, rules: Rules, settings: _Settings) -> tuple[gs.Graph, Report]:
     """A gs.Graph goes in and out through gs's own export and import, which keep what gs keeps."""
-    try:
-        proto = gs.export_onnx(source.copy(), do_type_check=False)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"gs cannot export this graph ({error}); give its outputs a dtype and a shape, or pass a path."
-        ) from error
 
     def back(result: Any, report: Report) -> gs.Graph:
         is_same = not report.sites and report.upgrade is None
         return source if settings.dry_run or is_same else gs.import_onnx(result)
 
     try:
-        result, report = _rewrite(proto, rules, settings)
+        result, report = _rewrite(exported(source), rules, settings)
     except CheckFailed as error:
         if error.result is not None and isinstance(error.report, Report):
             error.result = back(error.result, error.report)

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_graphsurgeon as gs
 import onnxruntime as ort
 import pytest
 from hypothesis import given, settings
@@ -172,6 +173,19 @@ def test_parts_that_differ_are_not_written(tmp_path, monkeypatch):
     with pytest.raises(surgeon.CheckFailed, match="The parts differ from the whole"):
         surgeon.split(tmp_path / "m.onnx", tmp_path / "parts", at=["b", "e"])
     assert os.listdir(tmp_path) == ["m.onnx"]
+
+
+def test_graphs_of_graphsurgeon_come_back_as_graphs():
+    """Parted, made one again, held against the whole, and captured from; the graph that was given stays as it is."""
+    text = "chain (float[n, 4] x) => (float[n, 4] y) { a = Abs(x) t = Tanh(a) b = Exp(t) c = Neg(b) y = Sigmoid(c) }"
+    whole = gs.import_onnx(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> {text}'))
+    names = [node.name for node in whole.nodes]
+    parts, report = surgeon.split(whole, at=["b"])
+    again, merged = surgeon.merge(*parts)
+    assert [type(item) for item in (*parts, again)] == [gs.Graph] * 3
+    assert report.outcome == merged.outcome == surgeon.compare(whole, again).outcome.value == "proved"
+    assert "Captured from a model" in surgeon.capture(whole, ["a"], ["b"], "part").text
+    assert [node.name for node in whole.nodes] == names
 
 
 def test_random_numbers_are_drawn_once():

@@ -1,0 +1,39 @@
+"""What a caller hands in, a path or a model in memory, as the file layer takes it."""
+
+import os
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import onnx_graphsurgeon as gs
+from onnx import ModelProto
+
+from surgeon.errors import UsageError
+
+Source: TypeAlias = str | os.PathLike[str] | ModelProto | gs.Graph
+
+
+def as_written(source: Source) -> Path | ModelProto:
+    """A path counts from the working folder of now; a gs.Graph is exported.  Raises UsageError where gs cannot."""
+    if isinstance(source, gs.Graph):
+        return exported(source)
+    return source if isinstance(source, ModelProto) else Path(os.path.abspath(source))
+
+
+def exported(graph: gs.Graph) -> ModelProto:
+    """A graph as gs writes it; the graph itself stays as it is.  Raises UsageError where gs cannot."""
+    try:
+        return cast(ModelProto, gs.export_onnx(graph.copy(), do_type_check=False))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"gs cannot export this graph ({error}); give its outputs a dtype and a shape, or pass a path."
+        ) from error
+
+
+def label(source: Source, unnamed: str = "") -> str:
+    """What to call it: its path as it was given; `unnamed` for a model in memory."""
+    return unnamed if isinstance(source, (ModelProto, gs.Graph)) else os.fspath(source)
+
+
+def is_in_memory(source: object) -> bool:
+    """Whether a source is no path: what comes of it is handed back."""
+    return isinstance(source, (ModelProto, gs.Graph))
