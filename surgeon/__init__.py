@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from surgeon.pages.page import Page as Page
     from surgeon.pages.showing import page as page
     from surgeon.plugins import declare_plugin as declare_plugin
+    from surgeon.precision.convert import convert as convert
+    from surgeon.precision.result import ConvertReport as ConvertReport
     from surgeon.recipes.reading import load_recipe as load_recipe
     from surgeon.recipes.recipe import Recipe as Recipe
     from surgeon.recipes.recipe import Rules as Rules
@@ -110,6 +112,8 @@ _HOMES = {
     "pages.page": ("Page",),
     "pages.showing": ("page",),
     "plugins": ("declare_plugin",),
+    "precision.convert": ("convert",),
+    "precision.result": ("ConvertReport",),
     "rules.expansion": ("emit_body",),
     "explaining.explain": ("explain",),
     "rules.functions": ("LocalFunction", "function"),

@@ -28,7 +28,7 @@ FLOORS = (
     "models splicing searches targets misses",
     "sites rules upgrading benching comparing",
     "rewriting editing",
-    "freeing",
+    "freeing precision",
     "explaining drawing ruleproof learning testing edits",
     "checking torch recipes capturing",
     "telling",

@@ -73,6 +73,9 @@ LISTED = {
     "shapes.making": (RULE, "Upsample"),
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
+    "precision.apply": (BUILT, "Cast"),
+    "precision.typing": (RULE, "If Loop Scan"),
+    "precision.wiring": (FORMAT, "Cast"),
     "opsets.lossless": (
         "versions between which nothing changed that a node could tell",
         "ArgMax ArgMin AveragePool Cast CastLike DepthToSpace DequantizeLinear GRU GatherND LSTM LpPool MaxPool "

@@ -191,6 +191,7 @@ _ELSEWHERE = (
     "capture",
     "check",
     "compare",
+    "convert",
     "draw",
     "edit",
     "explain",

@@ -18,6 +18,7 @@ from google.protobuf.message import Message as ProtoMessage
 from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
 from surgeon.file.payloads import KEY
+from surgeon.file.recasting import CHANGE
 from surgeon.file.wire import is_repeated, write_varint
 
 _INITIALIZER = 5
@@ -71,7 +72,10 @@ class _Differences:
         number, count = field.number, self._model.count(where, field.number)
         before, after = (getattr(message, field.name) for message in (old, new))
         if old.HasField(field.name) and new.HasField(field.name):
-            if before != after:
+            if is_changing(after):
+                self._patch.delete_all(where, number, range(count))
+                self._patch.insert(where, number, count, [self._patch.holder.body(after)])
+            elif before != after:
                 self.compare((*where, (number, 0)), before, after)
         elif new.HasField(field.name):
             self._patch.insert(where, number, count, [self._patch.holder.body(after)])
@@ -108,7 +112,7 @@ class _Differences:
         kept = common(*([message.SerializeToString() for message in messages] for messages in (old, new)))
         gone: list[int] = []
         for at, before, after in runs(kept, len(old), len(new)):
-            pairs = _paired(old, new, before, after)
+            pairs = [pair for pair in _paired(old, new, before, after) if not is_changing(new[pair[1]])]
             for place, row in pairs:
                 self.compare((*where, (number, place)), old[place], new[row])
             for here, left, come in runs([(a - at, b - after.start) for a, b in pairs], len(before), len(after)):
@@ -193,6 +197,11 @@ def _key(message: ProtoMessage) -> Hashable:
     if isinstance(message, onnx.TensorProto):
         return _mark(message) or message.name
     return next((getattr(message, name) for name in _KEYS if name in message.DESCRIPTOR.fields_by_name), "")
+
+
+def is_changing(message: ProtoMessage) -> bool:
+    """Whether it is a tensor whose data turn into another dtype when they are written."""
+    return isinstance(message, onnx.TensorProto) and any(entry.key == CHANGE for entry in message.external_data)
 
 
 def _mark(tensor: onnx.TensorProto) -> str:

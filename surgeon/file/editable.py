@@ -11,11 +11,12 @@ from surgeon.errors import ModelFileError
 from surgeon.file import external
 from surgeon.file.copying import same_content
 from surgeon.file.difference import difference
-from surgeon.file.gathering import gathered
+from surgeon.file.gathering import gathered, settled
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.paths import local
-from surgeon.file.payloads import KEY, Payload, marked
+from surgeon.file.payloads import DATA_FIELDS, KEY, Payload, marked
+from surgeon.file.recasting import CHANGE, Recast
 from surgeon.file.wire import Buffer
 
 
@@ -27,6 +28,7 @@ class Editable(Model):
 
     source  the model as its file has it; it must stay open as long as this one
     files   by location, data files of models that were adopted
+    recasts how data change that turn into another dtype when they are written
     """
 
     def __init__(self, source: Model) -> None:
@@ -35,6 +37,7 @@ class Editable(Model):
         self.source = source
         self.files: dict[str, Path] = {}
         self._owners: dict[int, Model] = {}  # of payloads of other models, by id()
+        self.recasts: list[Recast] = []
         self.skeleton = onnx.ModelProto()
         self.skeleton.CopyFrom(source.skeleton)
 
@@ -55,6 +58,28 @@ class Editable(Model):
     def owner(self, payload: Payload) -> Model:
         """The source, or the model that was adopted with this payload."""
         return self._owners.get(id(payload), self.source)
+
+    def recast(self, tensor: onnx.TensorProto, new: int, *, saturate: bool = False) -> Recast:
+        """Have a tensor of the skeleton be of another dtype, by its `TensorProto.DataType`.
+
+        Of what lies in a file the data are converted when they are written, and `seen` then.
+        """
+        change = Recast(tensor.name, tensor.data_type, new, saturate)
+        if tensor.data_location == external.EXTERNAL:
+            tensor.external_data.add(key=CHANGE, value=str(len(self.recasts)))
+            self.recasts.append(change)
+            tensor.data_type = new
+            return change
+        array = change.array(self.value(tensor))
+        for field in DATA_FIELDS:
+            tensor.ClearField(onnx.TensorProto.DESCRIPTOR.fields_by_number[field].name)
+        tensor.data_type, tensor.raw_data = new, array.tobytes()
+        return change
+
+    def recast_of(self, tensor: onnx.TensorProto) -> Recast | None:
+        """How the data of a tensor change when they are written; None where they stay."""
+        number = next((entry.value for entry in tensor.external_data if entry.key == CHANGE), "")
+        return self.recasts[int(number)] if number else None
 
     def adopt(self, other: Model, out: Path | None = None) -> onnx.ModelProto:
         """A copy of another model's skeleton, any part of which may be put into this one: its data come along.
@@ -85,6 +110,8 @@ class Editable(Model):
         less is used than was, the rest is left behind.
         """
         skeleton, fresh = (self.skeleton, None) if whole or out is None else gathered(self.source, self.skeleton, out)
+        if self.recasts:
+            skeleton, fresh = settled(self.source, skeleton, self.recast_of, out, fresh)
         patch = difference(self.source, skeleton, self)
         patch.fresh, patch.files = fresh, self.files
         return patch

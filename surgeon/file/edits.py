@@ -10,16 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surgeon.errors import ModelFileError, RewriteError
+from surgeon.file.recasting import Recast
 from surgeon.file.wire import MAX_SIZE, Buffer, MessageSpan, write_varint
 
 
 @dataclass(frozen=True)
 class FileSpan:
-    """Bytes `[start, start + size)` of another file."""
+    """Bytes `[start, start + size)` of another file.
+
+    change: what they turn into another dtype by on their way; `size` is that of what is made then.
+    """
 
     path: Path
     start: int
     size: int
+    change: Recast | None = None
 
 
 Span = tuple[int, int]
@@ -128,9 +133,11 @@ def join(data: Buffer, pieces: Iterable[Piece]) -> bytes:
 def read_span(span: FileSpan, size: int | None = None) -> bytes:
     """The bytes of a span, or the first `size` of them.  Raises ModelFileError where the file is no longer whole."""
     wanted = span.size if size is None else size
+    if span.change is not None:
+        wanted = span.change.source_size(wanted)
     with open(span.path, "rb") as file:
         file.seek(span.start)
         data = file.read(wanted)
     if len(data) < wanted:
         raise ModelFileError(f"{span.path} became shorter while it was read: run it again.")
-    return data
+    return data if span.change is None else span.change.data(data)

@@ -90,7 +90,11 @@ class NewData:
                 continue
             source = open_read(data.path)
             try:
-                copy_data(source, data.start, data.size, handle, start)
+                if data.change is None:
+                    copy_data(source, data.start, data.size, handle, start)
+                else:
+                    os.lseek(handle, start, os.SEEK_SET)
+                    data.change.stream(source, data.start, data.size, lambda made: write_all(handle, made))
             finally:
                 os.close(source)
         os.ftruncate(handle, self.size)
@@ -98,6 +102,8 @@ class NewData:
 
 def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
     """The data of a tensor in the span of its record; None where that is not of raw data."""
+    if span.change is not None:
+        return span
     size = 0 if tensor.data_type == STRING else raw_size(tensor)
     header = bytes((RAW << 3 | LEN,)) + write_varint(size)
     is_raw = span.size == size + len(header) and read_span(span, len(header)) == header

@@ -1,15 +1,18 @@
 """Data files of which a model that was edited uses only a part still: what it uses, in a file of its own."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
 
+from surgeon.errors import ModelFileError
 from surgeon.file import external
 from surgeon.file.edits import FileSpan
 from surgeon.file.fresh import NewData, name_beside
 from surgeon.file.model import Model
 from surgeon.file.payloads import KEY
+from surgeon.file.recasting import Recast
 from surgeon.file.values import raw_size
 
 Extents = dict[str, set[external.Extent]]
@@ -42,6 +45,47 @@ def gathered(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.Mod
             size = raw_size(tensor)
             fresh.refer(tensor, fresh.take(FileSpan(path, extent.offset, size)), size)
     return found, fresh
+
+
+def settled(
+    model: Model,
+    edited: onnx.ModelProto,
+    recast_of: Callable[[onnx.TensorProto], Recast | None],
+    out: Path | None,
+    fresh: NewData | None,
+) -> tuple[onnx.ModelProto, NewData | None]:
+    """The skeleton where tensors in data files that turn into another dtype lie in a new one beside `out`.
+
+    fresh: the new data file that there is already.  Raises ModelFileError as `gathered`, and where there is no file to
+    lie beside.
+    """
+    changing = [tensor for tensor in _outside(edited) if recast_of(tensor) is not None]
+    if not changing:
+        return edited, fresh
+    if model.path is None or out is None:
+        raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
+    found = onnx.ModelProto()
+    found.CopyFrom(edited)
+    data = fresh or NewData(name_beside(out, model.external_tensors))
+    for tensor in _outside(found):
+        change = recast_of(tensor)
+        if change is None:
+            continue
+        extent = external.extent_of(_as_it_was(tensor, change))
+        path = external.resolve(model.path.parent, extent.location)
+        external.check_extent(path, extent, tensor.name)
+        external.check_sum(path, extent, tensor.name)
+        del tensor.external_data[:]
+        size = raw_size(tensor)
+        data.refer(tensor, data.take(FileSpan(path, extent.offset, size, change)), size)
+    return found, data
+
+
+def _as_it_was(tensor: onnx.TensorProto, change: Recast) -> onnx.TensorProto:
+    before = onnx.TensorProto()
+    before.CopyFrom(tensor)
+    before.data_type = change.old
+    return before
 
 
 def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:

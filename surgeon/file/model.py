@@ -20,6 +20,7 @@ from surgeon.file.edits import Edits, join
 from surgeon.file.foreign import describe, not_utf8
 from surgeon.file.mapping import close_map, map_whole, span_of, stamp
 from surgeon.file.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
+from surgeon.file.recasting import Recast
 from surgeon.file.values import Array, decode, decode_raw, densify
 from surgeon.file.wire import Buffer, Message, WireError, root
 
@@ -139,7 +140,16 @@ class Model:
 
     def body(self, message: ProtoMessage) -> Body:
         """The same in pieces: what was cut out comes as spans of the file that it lies in."""
-        return refilled(message, self._payload, lambda payload: (self.owner(payload).data, self.owner(payload).path))
+        return refilled(
+            message,
+            self._payload,
+            lambda payload: (self.owner(payload).data, self.owner(payload).path),
+            self.recast_of,
+        )
+
+    def recast_of(self, tensor: onnx.TensorProto) -> Recast | None:
+        """How the data of a tensor change when they are written: not at all."""
+        return None
 
     def owner(self, payload: Payload) -> "Model":
         """The model whose file a payload lies in: this one."""

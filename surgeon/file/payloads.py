@@ -12,12 +12,26 @@ import onnx
 from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.file.edits import Edits, FileSpan
-from surgeon.file.wire import VARINT, Buffer, Message, MessageSpan, read_varint, root, schema_of, walk, write_varint
+from surgeon.file.recasting import CHANGE, Recast
+from surgeon.file.values import decode, dtype_of
+from surgeon.file.wire import (
+    LEN,
+    VARINT,
+    Buffer,
+    Message,
+    MessageSpan,
+    read_varint,
+    root,
+    schema_of,
+    walk,
+    write_varint,
+)
 
 Body: TypeAlias = tuple[bytes | FileSpan, ...]
 """A serialised message in pieces, some of which lie in files."""
 KEY = "surgeon.payload"
 MARK = b"\x0a\x0f" + KEY.encode()  # the key as it lies in a StringStringEntryProto
+_CHANGE_MARK = bytes((0x0A, len(CHANGE))) + CHANGE.encode()
 
 _MAPPED = 1 << 12  # bytes up to which data are taken from the map
 
@@ -142,10 +156,12 @@ def refilled(
     message: ProtoMessage,
     payload_of: Callable[[onnx.TensorProto], Payload | None],
     home_of: Callable[[Payload], tuple[Buffer, Path | None]],
+    recast_of: Callable[[onnx.TensorProto], Recast | None],
 ) -> Body:
     """A message serialised with the data of its marked tensors back in it, which are copied from file to file.
 
-    home_of: the bytes that a payload lies in, and their file, None for bytes in memory.
+    home_of: the bytes that a payload lies in, and their file, None for bytes in memory.  recast_of: how the data of a
+    tensor change on the way; None where they stay.
     """
     data: bytes = message.SerializeToString()
     if MARK not in data:
@@ -153,21 +169,45 @@ def refilled(
     edits = Edits(len(data))
     for tensor in tensors_in(root(data, type(message)), -1):
         entries = [tensor.child(EXTERNAL_DATA, place).bytes() for place in range(len(tensor.records(EXTERNAL_DATA)))]
-        marks = [place for place, entry in enumerate(entries) if entry.startswith(MARK)]
-        payload = payload_of(onnx.TensorProto.FromString(tensor.bytes())) if marks else None
+        marks = [place for place, entry in enumerate(entries) if entry.startswith((MARK, _CHANGE_MARK))]
+        own = onnx.TensorProto.FromString(tensor.bytes()) if marks else onnx.TensorProto()
+        payload = payload_of(own) if marks else None
         if payload is None:
             continue
+        change = recast_of(own)
         for number, places in ((EXTERNAL_DATA, marks), (LOCATION, range(len(tensor.records(LOCATION))))):
             records = tensor.records(number)
             for place in places:
                 edits.cut(tensor.frame_at(records.starts[place]), records.starts[place], records.ends[place])
         last, (home, path) = tensor.frames[-1], home_of(payload)
+        if change is not None:
+            for part in _recast(payload, home, path, change):
+                edits.insert(last, last.end, part)
+            continue
         for _, start, end in payload.spans:
             new = FileSpan(path, start, end - start) if path is not None and end - start > _MAPPED else home[start:end]
             edits.insert(last, last.end, new)
         if payload.is_external:
             edits.insert(last, last.end, bytes((LOCATION << 3 | VARINT, onnx.TensorProto.EXTERNAL)))
     return tuple(data[piece[0] : piece[1]] if isinstance(piece, tuple) else piece for piece in edits.pieces())
+
+
+def _recast(payload: Payload, home: Buffer, path: Path | None, change: Recast) -> Body:
+    """The record of a tensor's data in another dtype: of raw ones in a file as a span, of others at once."""
+    if payload.raw is not None and path is not None:
+        start, end = payload.raw
+        size = (end - start) // dtype_of(change.old).itemsize * dtype_of(change.new).itemsize
+        return (_raw_header(size), FileSpan(path, start, size, change))
+    if payload.raw is not None:
+        data = change.data(bytes(home[payload.raw[0] : payload.raw[1]]))
+    else:
+        frames = b"".join(home[frame.start : frame.end] for frame in payload.tensor.frames)
+        data = change.array(decode(onnx.TensorProto.FromString(frames))).tobytes()
+    return (_raw_header(len(data)) + data,)
+
+
+def _raw_header(size: int) -> bytes:
+    return bytes((RAW << 3 | LEN,)) + write_varint(size)
 
 
 def size_of(pieces: Body) -> int:

@@ -172,7 +172,11 @@ class _Writer:
                 self._flush()
                 if piece.path not in self._others:
                     self._others[piece.path] = open_read(piece.path)
-                copy_span(self._others[piece.path], piece.start, piece.size, self._handle)
+                source = self._others[piece.path]
+                if piece.change is None:
+                    copy_span(source, piece.start, piece.size, self._handle)
+                else:
+                    piece.change.stream(source, piece.start, piece.size, lambda data: write_all(self._handle, data))
             else:
                 self._span(*piece)
         self._flush()

@@ -57,6 +57,11 @@ _FIELD_TYPES = {
 }
 
 
+def dtype_of(number: int) -> np.dtype[Any]:
+    """The dtype of arrays, by its `TensorProto.DataType`; one that has a raw form."""
+    return _TYPES[number][0]
+
+
 def raw_size(tensor: onnx.TensorProto) -> int:
     """Bytes that the elements of `tensor` take where they are stored raw.
 

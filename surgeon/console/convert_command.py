@@ -1,0 +1,123 @@
+"""The command `surgeon convert`: a model in another precision."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from surgeon.console.clean import clean
+from surgeon.console.console import LOUD, console_for, seconds_text, titled
+from surgeon.console.edit_command import tell
+from surgeon.console.guard import reading, writing
+from surgeon.listing import first_of
+
+if TYPE_CHECKING:
+    from surgeon.models.options import CheckOptions
+    from surgeon.precision.result import ConvertReport
+
+_SHOWN = 3  # nodes named of those that are kept for one reason
+_DTYPES = ("float16", "bfloat16", "float32", "int32")
+
+
+@click.command(short_help="Convert a model to float16, bfloat16 or another precision.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--to", type=click.Choice(_DTYPES), default="float16", show_default=True, help="The new dtype.")
+@click.option("--from", "from_", metavar="DTYPE", help="The old one.  [default: float32, or what --to is made of]")
+@click.option(
+    "--io",
+    type=click.Choice(["keep", "convert"]),
+    default="keep",
+    show_default=True,
+    help="Leave inputs and outputs of the model as they are, or have them of the new dtype too.",
+)
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="WHAT",
+    help="What keeps its dtype, with commas: op:Softmax, name:*/norm/*, rule:layer_norm; auto: what runs and known "
+    "formulas say.  [default: auto]",
+)
+@click.option(
+    "--max-error",
+    type=float,
+    default=1e-2,
+    show_default=True,
+    metavar="X",
+    help="How far an output may move, as a part of its largest number.",
+)
+@click.option("--clamp", is_flag=True, help="Have weights that are too large saturate, instead of keeping them.")
+@click.option("--rules", "-r", multiple=True, metavar="NAMES", help="Rules to run first, as for surgeon rewrite.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
+@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@writing("model", "none", layers=False)
+@reading
+def convert(
+    source: str,
+    output: str,
+    keep: Sequence[str],
+    rules: Sequence[str],
+    report_path: str | None,
+    quiet: bool,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Convert IN to another precision, the fewest nodes and Casts beside, and write OUT.
+
+    What half precision does not hold is found by runs of IN and kept, each node with its reason; the result is held
+    against IN.  IN and OUT may be the same file.  Example: surgeon convert in.onnx half.onnx --to float16
+    """
+    from surgeon.precision.convert import convert as run
+
+    kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
+    names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
+    tell(
+        lambda: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
+        lambda report: print_conversion(report, sys.stdout),
+        (source, output),
+        report_path,
+        quiet,
+    )
+
+
+def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
+    """Print what was converted and what was kept, how far the outputs move, and what was written."""
+    console = console_for(stream)
+    line = titled(console)
+    line("convert", f"{report.change[0]} to {report.change[1]}: {counted(report.converted, 'node')}")
+    for name, count in report.rules.items():
+        line("rule", f"{name} x{count:,}")
+    reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for item in report.kept:
+        reasons[item.reason, item.op].append(item.node)
+    for (reason, op), nodes in reasons.items():
+        line("kept", f"{clean(op)} {clean(first_of(nodes, _SHOWN))}: {clean(reason)}")
+    if report.followers:
+        line("", f"and {counted(report.followers, 'node')} between these, which round nothing")
+    for sentence in report.told:
+        line("weights", clean(sentence))
+    line("casts", f"{report.casts:,}")
+    before, after = (size / 1e6 for size in report.bytes)
+    line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")
+    line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
+    line("time", seconds_text(report.seconds))
+    line("written", report.output if report.written else "nothing")
+
+
+def outcome_words(report: "ConvertReport") -> str:
+    """What stands behind the outcome: how far outputs move, or why nothing is known of that."""
+    from surgeon.precision.result import ORDER
+
+    if report.outcome == "unchanged":
+        return f"nothing in it is {report.change[0]}"
+    if report.error is None or report.reason:
+        return report.reason
+    runs = f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
+    return f"outputs move by {report.error:.2g} of their scale at most, {runs}. {ORDER}"
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something."""
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,65 @@
+"""Where the dtype of an input or output is not its type variable's: what schemas allow and a change of dtype must not.
+
+A schema lets Resize's scales be of float16, and says nothing of what becomes of the sizes then; that the dtype of a
+random tensor is an attribute, it says in words alone.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from onnx import TensorProto
+
+from surgeon.ops.record import Slots
+
+STAYING_INPUTS: Mapping[str, Slots] = MappingProxyType(
+    {
+        "Resize": (1, 2),  # regions and scales are of what they are measured in, not of the pictures
+        "Upsample": (1,),
+        "Dropout": (1,),
+    }
+)
+"""Slots of inputs that stay as they are, whatever becomes of the others."""
+STAYING_OUTPUTS: Mapping[str, Slots] = MappingProxyType(
+    {
+        "LayerNormalization": (1, 2),  # of the dtype that its stash_type says
+        "SimplifiedLayerNormalization": (1,),
+        "com.microsoft::SkipLayerNormalization": (1, 2),
+        "com.microsoft::SkipSimplifiedLayerNormalization": (1, 2),
+    }
+)
+"""Slots of outputs that are of a dtype of their own."""
+DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = MappingProxyType(
+    {
+        "Cast": ("to", None),
+        "ConstantOfShape": ("value", TensorProto.FLOAT),
+        "EyeLike": ("dtype", None),
+        "RandomNormal": ("dtype", TensorProto.FLOAT),
+        "RandomUniform": ("dtype", TensorProto.FLOAT),
+        "RandomNormalLike": ("dtype", None),
+        "RandomUniformLike": ("dtype", None),
+        "Bernoulli": ("dtype", None),
+        "BlackmanWindow": ("output_datatype", TensorProto.FLOAT),
+        "HammingWindow": ("output_datatype", TensorProto.FLOAT),
+        "HannWindow": ("output_datatype", TensorProto.FLOAT),
+        "MelWeightMatrix": ("output_datatype", TensorProto.FLOAT),
+        "DequantizeLinear": ("output_dtype", None),
+    }
+)
+"""The attribute that says of which dtype the output is, and what it is where that is left out; None: an input's."""
+
+
+def follows_input(op: str) -> bool:
+    """Whether an operator whose attribute is left out makes what it was given, also once that is of another dtype."""
+    return op == "DequantizeLinear"
+
+
+OF_LISTS = frozenset(("SequenceMap",))
+"""Those whose bodies are given elements of sequences."""
+TURNING = frozenset(("Cos", "Sin", "Tan"))
+"""Those whose results turn round by the size of what they read, so that its rounding is their error."""
+ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
+"""Those that make much of what is close to zero."""
+STEEP = frozenset(("Reciprocal", "Log"))
+"""Those of them that do so at once, where of a root only a division does."""
+BOUNDING: Mapping[str, Slots] = MappingProxyType({"Clip": (1, 2), "Max": (0, 1, 2, 3), "Min": (0, 1, 2, 3)})
+"""Slots of bounds: one beyond all numbers of a dtype bounds nothing there."""

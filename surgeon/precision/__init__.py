@@ -1,0 +1,1 @@
+"""Models in another precision: one dtype for each tensor, the fewest Casts between, and why a node keeps its own."""

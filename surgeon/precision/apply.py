@@ -1,0 +1,284 @@
+"""A plan written into a model: Casts, attributes, stored values and what graphs state of dtypes."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from surgeon.editing.draft import ModelDraft, graphs_below, names_in
+from surgeon.file.payloads import KEY
+from surgeon.file.recasting import recast
+from surgeon.file.values import raw_size
+from surgeon.indexing.scope import Scope
+from surgeon.ops.attributes import dtype_name
+from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, follows_input
+from surgeon.ops.walking import graphs_of, imports_of
+from surgeon.precision.plan import DtypePlan
+from surgeon.precision.wiring import STORED, Key, Typed
+
+_TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
+
+
+class Writer:
+    """One plan on its way into the draft that its wiring was made of.
+
+    rounded: write no new dtypes, but a Cast there and back wherever a tensor would be of the new one: the same
+    roundings for a runtime that has few kernels for it.  saturate: of weights, what is too large.
+    """
+
+    def __init__(self, plan: DtypePlan, *, rounded: bool = False, saturate: bool = False) -> None:
+        self.plan, self.rounded, self.saturate = plan, rounded, saturate
+        self.draft: ModelDraft = plan.wiring.draft
+        self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
+        self.casts = 0
+        self.fills: dict[Key, tuple[float, float]] = {}  # stored numbers that saturate: before and after
+        self._dtypes: dict[Key, int] = {}
+        self._names: dict[tuple[Scope, str, bool], str] = {}
+        self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
+        self._taken = _taken(self.draft)
+
+    def write(self) -> None:
+        """Retyping the draft's skeleton; its index is of no use any more."""
+        others = {id(wire): new for wire, new in self.plan.casts()}
+        for wire in self.plan.wiring.wires.values():
+            self._settle(wire, others.get(id(wire)))
+        self._redirect()
+        self._retype_nodes()
+        self._retype_values()
+        self._insert()
+        self.draft.changed()
+
+    # Tensors
+
+    def _settle(self, wire: Typed, other: bool | None) -> None:
+        """Name a tensor in each dtype that it is wanted in.  other: whether the second is the new one; None for one."""
+        is_new = self.plan.made_new(wire)
+        made = wire.name
+        if wire.maker == STORED:
+            if is_new:
+                self._convert(wire, wire.home.initializers.get(wire.name))
+            elif other:
+                self._names[wire.home, wire.name, True] = self._second(wire)
+            self._names[wire.home, wire.name, is_new] = made
+            self._dtypes[wire.home, made] = self._of(is_new)
+            return
+        slot = -1 if wire.node is None else wire.node.slot
+        if self.rounded and is_new:
+            made = self._pair(wire, slot)
+        elif other is not None and self._is_end(wire, other):
+            made = self._fresh(f"{wire.name}_{dtype_name(self._of(is_new))}")
+            self._rename_made(wire, made)
+        self._names[wire.home, wire.name, is_new] = made
+        self._dtypes[wire.home, made] = self._of(is_new)
+        if other is not None:
+            name = wire.name if made != wire.name and not self.rounded else self._cast_name(wire, other)
+            self._names[wire.home, wire.name, other] = name
+            self._dtypes[wire.home, name] = self._of(other)
+            self._cast(wire.home, slot, made, name, other)
+
+    def _is_end(self, wire: Typed, other: bool) -> bool:
+        """Whether a tensor is an output of the model that is wanted in the other dtype: it keeps its name there."""
+        ends = [use for use in wire.uses if use.node is None and use.scope is self.plan.wiring.index.main]
+        return wire.node is not None and any(self.plan.is_new(use.item) == other for use in ends)
+
+    def _cast_name(self, wire: Typed, new: bool) -> str:
+        return self._fresh(f"{wire.name}_{dtype_name(self.new if new else self.old)}")
+
+    def _pair(self, wire: Typed, slot: int) -> str:
+        """Round a tensor behind the node that makes it; it keeps its name, and what the node makes gets another."""
+        half = self._fresh(f"{wire.name}_rounded")
+        if wire.node is None:
+            back = self._fresh(f"{wire.name}_back")
+            self._put(wire.home, slot, wire.name, half, self.new)
+            self._put(wire.home, slot, half, back, self.old)
+            return back
+        made = self._fresh(f"{wire.name}_exact")
+        self._rename_made(wire, made)
+        self._put(wire.home, slot, made, half, self.new)
+        self._put(wire.home, slot, half, wire.name, self.old)
+        return wire.name
+
+    def _rename_made(self, wire: Typed, name: str) -> None:
+        assert wire.node is not None
+        proto = wire.node.proto
+        proto.output[list(proto.output).index(wire.name)] = name
+
+    def _cast(self, scope: Scope, slot: int, source: str, name: str, new: bool) -> None:
+        self.casts += 1
+        if self.rounded and new:
+            half = self._fresh(f"{name}_rounded")
+            self._put(scope, slot, source, half, self.new)
+            self._put(scope, slot, half, name, self.old)
+        elif self.rounded:
+            self._put(scope, slot, source, name, self.old)
+        else:
+            self._put(scope, slot, source, name, self._of(new))
+
+    def _put(self, scope: Scope, slot: int, source: str, name: str, dtype: int) -> None:
+        label = self._fresh(f"{name}/cast")
+        self._behind[scope][slot].append(helper.make_node("Cast", [source], [name], label, to=dtype))
+
+    def _of(self, new: bool) -> int:
+        return self.new if new and not self.rounded else self.old
+
+    def _fresh(self, name: str) -> str:
+        found, number = name, 1
+        while found in self._taken:
+            found, number = f"{name}_{number}", number + 1
+        self._taken.add(found)
+        return found
+
+    # Stored values
+
+    def _second(self, wire: Typed) -> str:
+        """A stored tensor of the old dtype in the new one too: as another, or by a Cast where it is large."""
+        tensor = wire.home.initializers.get(wire.name)
+        name = self._fresh(f"{wire.name}_{dtype_name(self.new)}")
+        is_large = tensor is not None and (raw_size(tensor) > _TWICE or tensor.data_location == TensorProto.EXTERNAL)
+        if tensor is None or is_large:
+            self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name, True)
+            self._dtypes[wire.home, name] = self._of(True)
+            return name
+        proto: Any = wire.home.proto
+        copy = proto.initializer.add()
+        copy.CopyFrom(tensor)
+        copy.name = name
+        self._convert(wire, copy)
+        self._dtypes[wire.home, name] = self._of(True)
+        return name
+
+    def _convert(self, wire: Typed, tensor: TensorProto | None) -> None:
+        """Have a stored tensor be of the new dtype, or rounded to it."""
+        if tensor is None:
+            assert wire.node is not None
+            tensor = as_tensor(wire.node.proto)
+        if tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data):
+            if not self.rounded:
+                self.draft.recast(tensor, self.new, saturate=self.saturate)
+            return
+        values = self.draft.value(tensor)
+        made = self._saturated(wire, values)
+        if self.rounded:
+            rounded = recast(made, self.new).astype(values.dtype)
+            _set(tensor, rounded)
+            return
+        _set(tensor, made)
+        self.draft.recast(tensor, self.new, saturate=self.saturate)
+
+    def _saturated(self, wire: Typed, values: Any) -> Any:
+        """Fills of masks and bounds that are beyond the new dtype, as the nearest that do the same there."""
+        fill = self.fills.get((wire.home, wire.name))
+        if fill is None:
+            return values
+        low, high = fill
+        return np.where(np.isinf(values), values, np.clip(values, low, high)).astype(values.dtype)
+
+    # Nodes
+
+    def _redirect(self) -> None:
+        """Have each reader read the tensor in its dtype."""
+        for wire in self.plan.wiring.wires.values():
+            for use in wire.uses:
+                name = self._names.get((wire.home, wire.name, self.plan.is_new(use.item)))
+                if name is None or name == wire.name:
+                    continue
+                if use.node is not None:
+                    use.node.proto.input[use.place] = name
+                elif use.scope.is_function:
+                    proto: Any = use.scope.proto
+                    proto.output[use.place] = name
+                elif use.scope.parent is not None:
+                    proto = use.scope.proto
+                    proto.output[use.place].name = name
+
+    def _retype_nodes(self) -> None:
+        """Have nodes whose attributes say a dtype say the new one."""
+        if self.rounded:
+            return
+        for node, ports in self.plan.wiring.ports.items():
+            told = DTYPE_ATTRIBUTES.get(node.op)
+            if told is None or not ports.makes or not self.plan.is_new(self.plan.wiring.items[node]):
+                continue
+            proto, key = node.proto, told[0]
+            item = node.attribute(key)
+            if key == "value":
+                tensor = as_tensor(proto) if item is not None else _zero(proto, key)
+                self.draft.recast(tensor, self.new, saturate=True)
+            elif item is not None and item.i:
+                item.i = self.new
+            elif not follows_input(node.op):
+                proto.attribute.append(helper.make_attribute(key, self.new))
+
+    def _retype_values(self) -> None:
+        """Have graphs state what tensors are now."""
+        for scope in self.plan.wiring.scopes:
+            proto: Any = scope.proto
+            values = [*proto.value_info]
+            if not scope.is_function:
+                values += [*proto.input, *proto.output]
+            for value in values:
+                dtype = self._dtypes.get((scope, value.name))
+                if dtype is None and (home := scope.home(value.name)) is not None:
+                    dtype = self._dtypes.get((home, value.name))
+                if dtype is not None and value.type.HasField("tensor_type"):
+                    value.type.tensor_type.elem_type = dtype
+
+    def _insert(self) -> None:
+        """Put the Casts behind the nodes that make what they read."""
+        inner_first = sorted(self._behind.items(), key=lambda item: len(item[0].address), reverse=True)
+        for scope, behind in inner_first:
+            proto: Any = scope.proto
+            nodes = [*behind.get(-1, ())]
+            for slot, node in enumerate(proto.node):
+                copy = NodeProto()
+                copy.CopyFrom(node)
+                nodes += [copy, *behind.get(slot, ())]
+            del proto.node[:]
+            proto.node.extend(nodes)
+            if scope.is_function and not any(item.domain in ("", "ai.onnx") for item in proto.opset_import):
+                imports = imports_of(self.draft.skeleton.opset_import)
+                proto.opset_import.add(domain="", version=imports[""])
+
+
+def as_tensor(node: NodeProto) -> TensorProto:
+    """The tensor of a node that states a value, which is written as one where it is a number or several."""
+    tensor: TensorProto
+    for item in node.attribute:
+        if item.name == "value":
+            tensor = item.t
+            return tensor
+        if item.name in ("value_float", "value_floats"):
+            values = np.asarray(helper.get_attribute_value(item), np.float32)
+            item.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
+            tensor = item.t
+            return tensor
+    raise ValueError(f"{node.op_type} states no float")
+
+
+def _zero(node: NodeProto, key: str) -> TensorProto:
+    node.attribute.append(helper.make_attribute(key, numpy_helper.from_array(np.zeros(1, np.float32))))
+    tensor: TensorProto = node.attribute[-1].t
+    return tensor
+
+
+def _set(tensor: TensorProto, values: Any) -> None:
+    name = tensor.name
+    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name))
+
+
+def _taken(draft: ModelDraft) -> set[str]:
+    """All names of tensors and nodes in a model."""
+    found: set[str] = set()
+    for graph in graphs_below(draft.graph):
+        found.update(names_in(graph))
+        found.update(node.name for node in graph.node)
+    for function in draft.skeleton.functions:
+        found.update((*function.input, *function.output))
+        for node in function.node:
+            found.update((*node.input, *node.output, node.name))
+            for body in graphs_of(node):
+                for graph in graphs_below(body):
+                    found.update(names_in(graph))
+    return found
+

@@ -1,0 +1,81 @@
+"""Converted copies of one model: which nodes keep their dtype is said by place, so that each copy is made anew."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.file.beside import written_beside
+from surgeon.file.model import Model
+from surgeon.file.patch import Patch
+from surgeon.file.save import Written
+from surgeon.indexing.scope import Node
+from surgeon.precision.apply import Writer
+from surgeon.precision.choices import Retyping
+from surgeon.precision.fills import Fills
+from surgeon.precision.keeping import Place, place_of
+from surgeon.precision.plan import DtypePlan, planned
+from surgeon.precision.wiring import Key, Wiring
+
+Io = Literal["keep", "convert"]
+
+
+@dataclass
+class Built:
+    """A converted model that is not written yet."""
+
+    draft: ModelDraft
+    plan: DtypePlan
+    writer: Writer
+
+    def patch(self, output: Path | None) -> Patch:
+        """The edits that make it of its source."""
+        return self.draft.patch(output)
+
+
+class Builder:
+    """One model, and how it is to be converted.  saturate: of weights, what is too large."""
+
+    def __init__(self, model: Model, change: Retyping, io: Io, *, saturate: bool, output: Path | None) -> None:
+        self._model, self._change, self._io = model, change, io
+        self._saturate, self._output = saturate, output
+
+    def wiring(self) -> Wiring:
+        """Who makes and who reads each tensor, in a draft of its own."""
+        return Wiring(ModelDraft(self._model), self._change, self._io)
+
+    def build(self, pins: Mapping[Place, str], unfit: Mapping[str, str], *, rounded: bool = False) -> Built:
+        """Convert a copy.  unfit: weights, by name, that keep the old dtype, with the reason."""
+        wiring = self.wiring()
+        fills = Fills(wiring)
+        by_node = {node: pins[place] for node in wiring.nodes() if (place := place_of(node)) in pins}
+        by_node.update(self._unfit(wiring, fills.unfit, unfit))
+        plan = planned(wiring, by_node)
+        writer = Writer(plan, rounded=rounded, saturate=self._saturate)
+        writer.fills = fills.found
+        writer.write()
+        return Built(wiring.draft, plan, writer)
+
+    def _unfit(self, wiring: Wiring, small: Mapping[Key, str], large: Mapping[str, str]) -> dict[Node, str]:
+        found: dict[Node, str] = {}
+        if self._saturate:
+            small = {}
+        reasons = {**small, **{(wiring.index.main, name): reason for name, reason in large.items()}}
+        for key, reason in reasons.items():
+            wire = wiring.wires.get(key)
+            for use in wire.uses if wire is not None else ():
+                if use.node is not None:
+                    found.setdefault(use.node, reason)
+        return found
+
+    @contextmanager
+    def made(self, built: Built) -> Iterator[Written]:
+        """A converted copy as a runtime reads it: as a file beside the source where that is one."""
+        patch = built.patch(self._output)
+        if self._model.path is None:
+            yield patch.to_proto()
+            return
+        with written_beside(self._model, patch, self._output) as path:
+            yield path

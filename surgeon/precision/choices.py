@@ -1,0 +1,176 @@
+"""What each node lets one choose: which of its inputs and outputs follow a new dtype, and which are fixed.
+
+By its schema, at the model's own opset; by what words of its specification say beside that (`ops.dtypes_told`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx import NodeProto, TensorProto
+
+from surgeon.indexing.scope import Node, split_op
+from surgeon.ops.attributes import dtype_name
+from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, OF_LISTS, STAYING_INPUTS, STAYING_OUTPUTS
+from surgeon.ops.node_check import owner_of
+from surgeon.ops.records import WITH_BODIES, record
+from surgeon.ops.schema_tables import Formal, Schema, history, schema, spelled_domain
+from surgeon.ops.schemas import type_string
+
+Dtype = Callable[[str], int | None]
+HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
+
+
+@dataclass(frozen=True, slots=True)
+class Retyping:
+    """From one dtype to another, as `TensorProto.DataType`."""
+
+    old: int
+    new: int
+
+    @property
+    def narrows(self) -> bool:
+        """Whether numbers lose digits by it."""
+        return self.new in HALVES or (self.old, self.new) == (TensorProto.DOUBLE, TensorProto.FLOAT)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both as people spell them."""
+        return dtype_name(self.old), dtype_name(self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The inputs and outputs of a node that are of the old dtype, by their places.
+
+    takes, makes: which have the dtype of the node, whichever that is.  stays, fixed: inputs and outputs that keep the
+    old one.  The other inputs may be of either.  pinned: why the node keeps the old dtype; empty where it need not.
+    wants: whether the new one is worth a Cast; else it takes what is around it.
+    """
+
+    takes: tuple[int, ...] = ()
+    makes: tuple[int, ...] = ()
+    stays: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
+    pinned: str = ""
+    wants: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether anything of the node hangs on the choice."""
+        return bool(self.takes or self.makes or self.stays or self.fixed)
+
+
+def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = False) -> Ports:
+    """The ports of a node.  dtype: of the tensors around it.  is_call: whether it calls a local function."""
+    own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
+    made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
+    if not own and not made:
+        return Ports()
+    if node.op in WITH_BODIES - OF_LISTS or is_call:
+        return Ports(takes=tuple(own), makes=tuple(made))
+    if DTYPE_ATTRIBUTES.get(node.op, ("",))[0] == "to":  # a Cast reads either
+        return Ports(makes=tuple(made)) if not _refers(node) else Ports(fixed=tuple(made), pinned="its call says so")
+    proto = node.proto
+    if node.op == "Constant":
+        is_sparse = any(item.name == "sparse_value" or item.ref_attr_name for item in proto.attribute)
+        return Ports(fixed=tuple(made)) if is_sparse else Ports(makes=tuple(made))
+    domain, name = split_op(node.op)
+    opset = node.scope.versions.get(domain, 1)
+    version = schema(domain, name, opset)
+    if version is None:
+        return _without_schema(node, proto, dtype, change, own, made, opset)
+    return _by_schema(node, version, dtype, change, own, made)
+
+
+def _by_schema(
+    node: Node, version: Schema, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int]
+) -> Ports:
+    facts, text = record(node.op), type_string(change.new)
+    takes: list[int] = []
+    makes: list[int] = []
+    stays: list[int] = []
+    fixed: list[int] = []
+    staying, told = STAYING_INPUTS.get(node.op, ()), STAYING_OUTPUTS.get(node.op, ())
+    tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
+    for place in own:
+        formal = version.input_at(place)
+        if formal is not None and ((place == 0 and facts.reads_shape) or facts.sizes):
+            continue
+        follows = formal is not None and place not in staying and text in version.allowed(formal)
+        (takes if follows else stays).append(place)
+    for place in made:
+        formal = version.output_at(place)
+        says = node.op in DTYPE_ATTRIBUTES or (formal is not None and formal.type in tied)
+        follows = formal is not None and place not in told and text in version.allowed(formal) and says
+        (makes if follows else fixed).append(place)
+    ports = Ports(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
+    if _handles_lists(node, version):
+        return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
+    if not takes and not makes:
+        return _pinned(ports, _untaken(version, change)) if fixed or set(stays) - set(staying) else ports
+    if _refers(node):
+        return _pinned(ports, "an attribute of the function's call says its dtype")
+    if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
+        return _pinned(ports, "the dtype of what it reads cannot be told")
+    exact = facts.exact or facts.compares or facts.truths or facts.reduces == "pick" or bool(facts.moves)
+    return Ports(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
+
+
+def _handles_lists(node: Node, version: Schema) -> bool:
+    """Whether an input or output can be no tensor at all."""
+    sides = ((node.inputs, version.input_at), (node.outputs, version.output_at))
+    formals = [at(place) for names, at in sides for place, name in enumerate(names) if name]
+    return any(
+        formal is not None and not any(text.startswith("tensor(") for text in version.allowed(formal))
+        for formal in formals
+    )
+
+
+def _refers(node: Node) -> bool:
+    told = DTYPE_ATTRIBUTES.get(node.op)
+    item = None if told is None else node.attribute(told[0])
+    return item is not None and bool(item.ref_attr_name)
+
+
+def _formals(node: Node, version: Schema) -> Iterator[tuple[str, Formal]]:
+    for place, name in enumerate(node.inputs):
+        formal = version.input_at(place)
+        if name and formal is not None:
+            yield name, formal
+
+
+def _is_untold(name: str, formal: Formal, version: Schema, tied: set[str], dtype: Dtype) -> bool:
+    """Whether an input that must be of one type with others is of a dtype that nothing tells."""
+    return formal.type in tied and formal.type in version.types and formal.homogeneous and dtype(name) is None
+
+
+def _pinned(ports: Ports, why: str) -> Ports:
+    return Ports((), (), (*ports.takes, *ports.stays), (*ports.makes, *ports.fixed), why)
+
+
+def _untaken(version: Schema, change: Retyping) -> str:
+    """Why a node cannot be of the new dtype: at this opset, or at all."""
+    new, text = change.names[1], type_string(change.new)
+    for later in history(version.domain, version.name):
+        if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
+            where = spelled_domain(version.domain)
+            return f"{version.name} takes {new} from opset {later.since_version} of {where} on: raise it first"
+    return f"{version.name} takes no {new}"
+
+
+def _without_schema(
+    node: Node, proto: NodeProto, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int], opset: int
+) -> Ports:
+    """A node of a domain that nothing is known of, or a target's own, of which the target tells."""
+    kept = Ports((), (), tuple(own), tuple(made), f"nothing tells which dtypes {proto.op_type} takes")
+    target = owner_of(proto.domain, proto.op_type)
+    if target is None or target.ops is None:
+        return kept
+    names = {name for name in (*node.inputs, *node.outputs) if name}
+    before = {name: dtype(name) for name in names}
+    after = {name: change.new if found == change.old else found for name, found in before.items()}
+    has_said = set(target.ops.check(proto, opset, before.get, False))
+    says = set(target.ops.check(proto, opset, after.get, False)) - has_said
+    if not target.ops.has(proto.domain, proto.op_type) or says:
+        return _pinned(kept, f"{proto.op_type} is not known to take {change.names[1]}")
+    return Ports(tuple(own), tuple(made), wants=True)

@@ -1,0 +1,165 @@
+"""What must not be of half precision, by what runs of the original showed, and by formulas that lose there.
+
+Each reason has the number that it rests on.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from surgeon.file.recasting import limits, smallest
+from surgeon.indexing.scope import Node, Scope
+from surgeon.ops.dtypes_told import ROOTS, STEEP, TURNING
+from surgeon.ops.records import record
+from surgeon.precision.fills import Fills
+from surgeon.precision.keeping import Place, place_of
+from surgeon.precision.trying import FAR, Magnitudes
+from surgeon.precision.wiring import STORED, Typed, Wiring
+
+HEADROOM = 2.0
+"""How often what was seen has to fit: other inputs make larger numbers."""
+LONG_SOFTMAX = 2048
+"""Sums of so many parts of one lose digits in half precision."""
+_ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
+
+
+class Evidence:
+    """Nodes to keep, each with the kind of its reason and the reason.
+
+    ranges: of tensors of the main graph, by name; without any only what the graph itself tells is found.
+    """
+
+    def __init__(self, wiring: Wiring, fills: Fills, ranges: Mapping[str, Magnitudes]) -> None:
+        self._wiring, self._fills, self._ranges = wiring, fills, ranges
+        self._high = limits(wiring.change.new)[1]
+        self._named = wiring.change.names[1]
+        self.found: dict[Place, tuple[str, str]] = {}
+        if not wiring.change.narrows:
+            return
+        self._stored()
+        for (scope, name), wire in wiring.wires.items():
+            noted = ranges.get(name) if scope is wiring.index.main else None
+            if noted is not None:
+                self._look_at(wire, noted)
+        for node in wiring.nodes():
+            if not wiring.ports[node].pinned:
+                self._look_at_node(node)
+
+    def _keep(self, node: Node | None, kind: str, reason: str) -> None:
+        if node is not None and self._wiring.ports[node].any:
+            self.found.setdefault(place_of(node), (kind, reason))
+
+    def _range(self, scope: Scope, name: str) -> Magnitudes | None:
+        return self._ranges.get(name) if scope.home(name) is self._wiring.index.main else None
+
+    def _stored(self) -> None:
+        for key, reason in self._fills.unfit.items():
+            for use in self._wiring.wires[key].uses:
+                self._keep(use.node, "weight", reason)
+
+    def _look_at(self, wire: Typed, noted: Magnitudes) -> None:
+        """Keep who makes and who reads what is too large."""
+        most = noted.above if self._fills.only_masks(wire) else noted.most
+        if wire.maker == STORED or most * HEADROOM <= self._high:
+            return
+        reason = f"{wire.name!r} reaches {most:,.6g}, and {self._named} ends at {self._high:,.6g}"
+        self._keep(wire.node, "range", reason)
+        for use in wire.uses:
+            self._keep(use.node, "range", reason)
+
+    def _look_at_node(self, node: Node) -> None:
+        facts, scope = record(node.op), node.scope
+        for place in (*facts.divisors, *((0,) if node.op in ROOTS else ())):
+            if place < len(node.inputs):
+                self._near_zero(node, node.inputs[place])
+        noted = self._range(scope, node.inputs[0]) if node.inputs else None
+        if noted is not None and facts.reduces == "sum":
+            self._sum(node, noted)
+        if noted is not None and facts.softmax and noted.shape:
+            axis = node.attribute("axis")
+            length = noted.shape[axis.i if axis is not None else -1] if len(noted.shape) else 0
+            if length > LONG_SOFTMAX:
+                reason = f"a softmax over {length:,}, and {self._named} adds up {LONG_SOFTMAX:,} at most"
+                self._keep(node, "sum", reason)
+        if node.op in TURNING and noted is not None and noted.most > _ANGLE:
+            reason = f"an angle of {noted.most:,.4g}, of which {self._named} keeps too little"
+            for one in (node, *self._makers(scope, node.inputs[0])):
+                self._keep(one, "range", reason)
+        if facts.reduces == "sum":
+            self._variance(node)
+
+    def _near_zero(self, node: Node, name: str) -> None:
+        """Keep a division by what half precision takes for zero, or nearly so."""
+        noted, tiny = self._range(node.scope, name), smallest(self._wiring.change.new)
+        wire = self._wiring.wire(node.scope, name)
+        if noted is None or wire is None or wire.maker == STORED or noted.least >= tiny or noted.least == FAR:
+            return
+        if noted.most == 0:
+            return
+        if node.op in ROOTS and not self._divides(node):
+            return
+        reason = f"{name!r} comes down to {noted.least:.3g}, and {self._named} has all digits from {tiny:.3g} on"
+        for one in (node, *self._makers(node.scope, name)):
+            self._keep(one, "range", reason)
+
+    def _divides(self, node: Node) -> bool:
+        """Whether what a node makes is divided by, at once or behind a bound or another root."""
+        for name in node.outputs:
+            for reader in node.scope.readers(name):
+                facts = record(reader.op)
+                if any(place < len(reader.inputs) and reader.inputs[place] == name for place in facts.divisors):
+                    return True
+        return node.op in STEEP
+
+    def _sum(self, node: Node, noted: Magnitudes) -> None:
+        """Keep a sum whose terms are in range together are not."""
+        made = self._range(node.scope, node.outputs[0])
+        count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
+        mean = noted.square if record(node.op).squares else noted.mean
+        if count * mean * HEADROOM > self._high:
+            total = f"it adds up {count:,.0f} numbers to {count * mean:,.4g}"
+            self._keep(node, "sum", f"{total}, and {self._named} ends at {self._high:,.6g}")
+
+    def _makers(self, scope: Scope, name: str) -> Iterator[Node]:
+        """The nodes that a tensor is made by, back to those that round."""
+        waiting, seen = [(scope, name)], set[tuple[Scope, str]]()
+        while waiting:
+            key = waiting.pop()
+            wire = self._wiring.wire(*key)
+            node = None if wire is None else wire.node
+            if key in seen or wire is None or node is None or wire.maker == STORED:
+                continue
+            seen.add(key)
+            yield node
+            if not self._wiring.ports[node].wants:
+                ports = self._wiring.ports[node]
+                waiting += [(node.scope, node.inputs[place]) for place in ports.takes]
+
+    def _variance(self, node: Node) -> None:
+        """Keep a mean of squares that a root is taken of: where numbers are small or many, half precision loses it."""
+        scope = node.scope
+        square = self._only_maker(scope, node.inputs[0])
+        own = record(node.op).squares
+        if not own and (square is None or not _squares(square)):
+            return
+        chain = [node]
+        while len(chain) < 4:
+            readers = list(scope.readers(chain[-1].outputs[0]))
+            if len(readers) != 1 or not (record(readers[0].op).family == "sum" or readers[0].op in ROOTS):
+                break
+            chain.append(readers[0])
+            if chain[-1].op in ROOTS - STEEP:
+                break
+        if not any(one.op in ROOTS for one in chain):
+            return
+        reason = f"a root of a mean of squares by hand, whose squares leave {self._named} at both ends"
+        for one in (*(() if own or square is None else (square,)), *chain):
+            self._keep(one, "formula", reason)
+
+    def _only_maker(self, scope: Scope, name: str) -> Node | None:
+        return scope.producers.get(name)
+
+
+def _squares(node: Node) -> bool:
+    """Whether a node multiplies numbers by themselves."""
+    facts = record(node.op)
+    return facts.squares or (facts.family == "product" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1])

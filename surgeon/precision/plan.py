@@ -1,0 +1,120 @@
+"""One dtype for each tensor: what keeps the old one, what takes the new one, with the fewest Casts between.
+
+Nodes that round nothing (a Reshape, a Max) are of whichever dtype needs fewer Casts: a least cut finds it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from onnx import TensorProto
+
+from surgeon.indexing.scope import Node
+from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network
+from surgeon.precision.wiring import STORED, Key, Typed, Wiring
+
+_DOWN, _UP = 16, 17  # what Casts cost: one that narrows loses nothing that its readers could have had
+_WEIGHT = 1024  # bytes of a stored tensor from which on it is worth to be of the new dtype
+
+
+@dataclass(slots=True)
+class DtypePlan:
+    """What is to be of which dtype.
+
+    old: the items that keep the old one.  kept: why nodes do, though they could be of the new one; `followers` do
+    because what is around them does.
+    """
+
+    wiring: Wiring
+    old: set[int]
+    kept: dict[Node, str] = field(default_factory=dict)
+    followers: set[Node] = field(default_factory=set)
+
+    def is_new(self, item: int) -> bool:
+        """Whether an item is of the new dtype."""
+        return item not in self.old
+
+    def made_new(self, wire: Typed) -> bool:
+        """Whether a tensor is made in the new dtype: a stored one where all that read it want it so."""
+        if wire.maker != STORED:
+            return self.is_new(wire.maker)
+        return bool(wire.uses) and all(self.is_new(use.item) for use in wire.uses)
+
+    def casts(self) -> Iterable[tuple[Typed, bool]]:
+        """The tensors that are wanted in both dtypes, or in the other one; with whether that is the new one."""
+        for wire in self.wiring.wires.values():
+            is_new = self.made_new(wire)
+            if any(self.is_new(use.item) != is_new for use in wire.uses):
+                yield wire, not is_new
+
+    @property
+    def changed(self) -> list[Node]:
+        """The nodes that are of the new dtype."""
+        items, ports = self.wiring.items, self.wiring.ports
+        return [node for node, item in items.items() if self.is_new(item) and (ports[node].takes or ports[node].makes)]
+
+
+def planned(wiring: Wiring, pins: Mapping[Node, str], forced: Iterable[Key] = ()) -> DtypePlan:
+    """The plan for a model.
+
+    pins: nodes that are to keep the old dtype, with the reason.  forced: stored tensors that must.
+    """
+    why = dict(wiring.pinned)
+    for node, reason in pins.items():
+        why.setdefault(wiring.items[node], reason)
+    for key in forced:
+        for use in wiring.wires[key].uses:
+            why.setdefault(use.item, f"the weight {key[1]!r} has no place in {wiring.change.names[1]}")
+    old = _cut(wiring, {item for item in why if item not in (SOURCE, SINK)})
+    plan = DtypePlan(wiring, old)
+    for node, item in wiring.items.items():
+        ports = wiring.ports[node]
+        if ports.pinned:
+            plan.kept[node] = ports.pinned
+        elif item in why and (ports.takes or ports.makes) and not _is_free(wiring, node):
+            plan.kept[node] = why[item]
+        elif item in old and ports.takes:
+            plan.followers.add(node)
+    return plan
+
+
+def _is_free(wiring: Wiring, node: Node) -> bool:
+    """Whether a node is but a stored value, which is of whichever dtype it is read in."""
+    return all((wire := wiring.wires.get((node.scope, name))) and wire.maker == STORED for name in node.outputs if name)
+
+
+def _cut(wiring: Wiring, pinned: set[int]) -> set[int]:
+    """The items that are to keep the old dtype."""
+    network, names = Network(), {SOURCE: SOURCE, SINK: SINK}
+    wanted = wiring.wanted | _storing(wiring)
+    for item in range(2, wiring.count):
+        names[item] = SOURCE if item in pinned else SINK if item in wanted else network.item()
+    for wire in wiring.wires.values():
+        if wire.maker == STORED:
+            continue
+        maker, users = names[wire.maker], {names[use.item] for use in wire.uses}
+        if users <= {maker}:
+            continue
+        narrowed, widened = network.item(), network.item()
+        network.edge(maker, narrowed, _DOWN)
+        network.edge(widened, maker, _UP)
+        for user in users - {maker}:
+            network.edge(narrowed, user, ALWAYS)
+            network.edge(user, widened, ALWAYS)
+    old = network.cut()
+    return {item for item, name in names.items() if name in old}
+
+
+def _storing(wiring: Wiring) -> set[int]:
+    """Items that round nothing, but read weights: what they store takes half the place in the new dtype."""
+    found: set[int] = set()
+    for (scope, name), wire in wiring.wires.items():
+        tensor = scope.initializers.get(name)
+        if tensor is not None and wire.maker == STORED and _bytes(tensor) >= _WEIGHT:
+            found.update(use.item for use in wire.uses if use.node is not None)
+    return found - {SOURCE, SINK}
+
+
+def _bytes(tensor: TensorProto) -> int:
+    return int(prod(tensor.dims)) * 4
+

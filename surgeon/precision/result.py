@@ -1,0 +1,124 @@
+"""What a conversion did: which nodes keep their dtype and why, how many Casts it took, how far outputs moved."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.verdicts.compare import jsonable
+
+ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A node that keeps the old dtype.
+
+    Attributes:
+        node: its name, or without one that of its first output.
+        op: its operator.
+        reason: why, with the number that says so.
+        kind: "asked" (by `keep`), "schema", "range", "weight", "sum", "formula", "error" (of the whole model), or
+            "model" (its own Casts have it so).
+    """
+
+    node: str
+    op: str
+    reason: str
+    kind: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {"node": self.node, "op": self.op, "reason": self.reason, "kind": self.kind}
+
+
+@dataclass(slots=True)
+class ConvertReport:
+    """What a conversion did.
+
+    Attributes:
+        source: the model that was read, by its path; empty for one in memory.
+        output: the file that was to be written, likewise.
+        change: the old dtype and the new one.
+        converted: how many nodes compute in the new dtype.
+        kept: the nodes that keep the old one, each with its reason.
+        followers: how many more do because what is around them does, and they round nothing.
+        casts: how many Casts were put in.
+        told: of weights that saturate or stay, a sentence each.
+        bytes: of tensors stored before and after.
+        error: how far the outputs move at most, as a part of the largest number in the output; None where nothing ran.
+        max_error: how far they may.
+        runs: how many sets of inputs were compared.
+        oracle: what ran the converted model.
+        reason: why nothing ran, or what is wrong; empty where all is well.
+        rules: how often each rule fired before the conversion.
+        checked: whether the models were to be compared.
+        written: whether a file was.
+        seconds: how long it took.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.convert("models/tiny_distilbert.onnx", output="half.onnx")
+        >>> report.outcome, report.change
+        ('proved', ('float32', 'float16'))
+    """
+
+    source: str
+    output: str
+    change: tuple[str, str]
+    converted: int = 0
+    kept: Sequence[Kept] = ()
+    followers: int = 0
+    casts: int = 0
+    told: list[str] = field(default_factory=list)
+    bytes: tuple[int, int] = (0, 0)
+    error: float | None = None
+    max_error: float = 0.0
+    runs: int = 0
+    oracle: str = ""
+    reason: str = ""
+    rules: dict[str, int] = field(default_factory=dict)
+    checked: bool = True
+    written: bool = False
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved, unchecked, or unchanged where nothing is of the old dtype."""
+        if not self.converted and not self.casts and not self.bytes[0] > self.bytes[1]:
+            return "unchanged"
+        if not self.checked:
+            return "unchecked"
+        if self.error is None:
+            return "unproved"
+        return "proved" if self.error <= self.max_error else "failed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it."""
+        return {
+            "source": self.source,
+            "output": self.output,
+            "outcome": self.outcome,
+            "from": self.change[0],
+            "to": self.change[1],
+            "converted": self.converted,
+            "kept": [item.to_dict() for item in self.kept],
+            "followers": self.followers,
+            "casts": self.casts,
+            "told": list(self.told),
+            "bytes": list(self.bytes),
+            "error": None if self.error is None else jsonable(self.error),
+            "max_error": self.max_error,
+            "runs": self.runs,
+            "oracle": self.oracle,
+            "reason": self.reason,
+            "rules": dict(self.rules),
+            "written": self.written,
+            "seconds": round(self.seconds, 4),
+        }
+
+    def __repr__(self) -> str:
+        moved = "" if self.error is None else f", outputs move by {self.error:.2g}"
+        return (
+            f"<ConvertReport {self.change[0]} to {self.change[1]}: {self.converted} nodes, {len(self.kept)} kept, "
+            f"{self.casts} Casts{moved}; {self.outcome}>"
+        )

@@ -1,0 +1,199 @@
+"""Who makes and who reads each tensor of the dtype that is to change, in all graphs, bodies and functions of a model.
+
+What must be of one dtype is one item: the inputs and outputs of a node, those of an If, Loop or Scan with what its
+bodies take and give, those of a local function with all of its calls.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from onnx import TensorProto
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.precision.choices import HALVES, Ports, Retyping, ports_of
+from surgeon.precision.cut import SINK, SOURCE
+from surgeon.shapes.shapes import Shapes
+
+Key = tuple[Scope, str]
+STORED = -1
+"""In the place of who makes a tensor: it is stored, in whichever dtype it is asked for."""
+
+
+class Use(NamedTuple):
+    """One reader of a tensor.
+
+    item: which has to have its dtype.  node: that reads it, None where it is an output of `scope`.  place: among the
+    node's inputs, or the outputs.
+    """
+
+    item: int
+    scope: Scope
+    node: Node | None
+    place: int
+
+
+@dataclass(slots=True)
+class Typed:
+    """A tensor.  maker: the item whose dtype it has, or STORED.  node: that makes it, if one does."""
+
+    home: Scope
+    name: str
+    maker: int
+    node: Node | None = None
+    uses: list[Use] = field(default_factory=list)
+
+
+class Wiring:
+    """All tensors of the old dtype.
+
+    wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
+    dtype is worth a Cast.  pinned: why items keep the old one.
+    """
+
+    def __init__(self, draft: ModelDraft, change: Retyping, io: Literal["keep", "convert"]) -> None:
+        self.draft, self.change, self.index = draft, change, draft.index
+        self.wires: dict[Key, Typed] = {}
+        self.ports: dict[Node, Ports] = {}
+        self.items: dict[Node, int] = {}
+        self.count = 2
+        self.wanted: set[int] = set()
+        self.pinned: dict[int, str] = {}
+        self._io = SOURCE if io == "keep" else SINK
+        self._inner: dict[Scope | None, Shapes] = {None: draft.shapes}
+        self._items_of_functions: dict[Scope, int] = {}
+        self._functions = {
+            (qualified(proto.domain, proto.name), proto.overload): scope
+            for scope in self.index.functions
+            if (proto := _function(scope))
+        }
+        self._look_into(None)
+        self.scopes = [scope for scope in self.index.scopes if scope.function in self._inner]
+        for scope in self.scopes:
+            self._add_makers(scope)
+        self._find_islands()
+        for scope in self.scopes:
+            self._add_uses(scope)
+
+    def dtype(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a tensor as the model has it now."""
+        home = scope.home(name)
+        shapes = self._inner.get(scope.function)
+        return None if home is None or shapes is None else shapes.facts(home, name).dtype
+
+    def wire(self, scope: Scope, name: str) -> Typed | None:
+        """The tensor that a name means in a scope, None where it is of another dtype."""
+        home = scope.home(name) if name else None
+        return None if home is None else self.wires.get((home, name))
+
+    def called(self, node: Node) -> Scope | None:
+        """The local function that a node calls."""
+        return self._functions.get((node.op, node.proto.overload)) if self._functions else None
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, those of functions that nobody calls left out."""
+        for scope in self.scopes:
+            yield from scope.nodes
+
+    def _item(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _look_into(self, function: Scope | None) -> None:
+        """Find what the inputs of each function are, from its first call; pin those that are called with others."""
+        shapes = self._inner[function]
+        for scope in self.index.scopes:
+            if scope.function is not function:
+                continue
+            for node in scope.nodes:
+                called = self.called(node)
+                inner = None if called is None else shapes.inside(node)
+                if called is None or inner is None:
+                    continue
+                if called not in self._inner:
+                    self._inner[called] = inner
+                    self._items_of_functions[called] = self._item()
+                    self._look_into(called)
+                elif _given(inner, called) != _given(self._inner[called], called):
+                    self.pinned[self._items_of_functions[called]] = "it calls a function that is called with two dtypes"
+
+    def _add_makers(self, scope: Scope) -> None:
+        owner = scope.owner
+        around = self._io if scope.parent is None else self.items.get(owner, SOURCE) if owner else SOURCE
+        if scope.is_function:
+            around = self._items_of_functions[scope]
+        for name in scope.inputs:
+            self._make(scope, name, around)
+        for name in scope.initializers:
+            if name not in scope.inputs:
+                self._make(scope, name, STORED)
+        for name in scope.sparse:
+            self._make(scope, name, SOURCE)
+        for node in scope.nodes:
+            self._add_node(scope, node)
+
+    def _add_node(self, scope: Scope, node: Node) -> None:
+        called = self.called(node)
+        ports = ports_of(node, lambda name: self.dtype(scope, name), self.change, is_call=called is not None)
+        self.ports[node] = ports
+        shared = self._items_of_functions.get(called) if called is not None else None
+        item = self.items[node] = self._item() if shared is None else shared
+        if called is not None and shared is None:
+            self.pinned[item] = "nothing tells what the function that it calls is given"
+        elif ports.pinned:
+            self.pinned[item] = ports.pinned
+        elif ports.wants:
+            self.wanted.add(item)
+        is_stored = node.op == "Constant" and not ports.pinned
+        for place in ports.makes:
+            self._make(scope, node.outputs[place], STORED if is_stored else item, node)
+        for place in ports.fixed:
+            self._make(scope, node.outputs[place], SOURCE, node)
+
+    def _make(self, scope: Scope, name: str, maker: int, node: Node | None = None) -> None:
+        if self.dtype(scope, name) == self.change.old:
+            self.wires[scope, name] = Typed(scope, name, maker, node)
+
+    def _add_uses(self, scope: Scope) -> None:
+        for node in scope.nodes:
+            ports, item = self.ports[node], self.items[node]
+            for places, user in ((ports.takes, item), (ports.stays, SOURCE)):
+                for place in places:
+                    self._use(scope, node.inputs[place], Use(user, scope, node, place))
+        end = self._io
+        if scope.parent is not None:
+            end = self.items.get(scope.owner, SOURCE) if scope.owner is not None else SOURCE
+        elif scope.is_function:
+            end = self._items_of_functions[scope]
+        proto: Any = scope.proto
+        for place, output in enumerate(proto.output):
+            name = output if isinstance(output, str) else output.name
+            self._use(scope, name, Use(end, scope, None, place))
+
+    def _use(self, scope: Scope, name: str, use: Use) -> None:
+        wire = self.wire(scope, name)
+        if wire is not None:
+            wire.uses.append(use)
+
+    def _find_islands(self) -> None:
+        """Pin what a model that is partly of half precision already computes in the old dtype by Casts of its own."""
+        if self.change.new not in HALVES or self.change.old != TensorProto.FLOAT:
+            return
+        lifted: set[Key] = set()
+        for node in self.nodes():
+            scope, ports = node.scope, self.ports[node]
+            homes = [(home, name) for name in node.inputs if name and (home := scope.home(name)) is not None]
+            is_up = node.op == "Cast" and any(self.dtype(*home) in HALVES for home in homes)
+            if (is_up or any(home in lifted for home in homes)) and (ports.makes or ports.takes):
+                self.pinned.setdefault(self.items[node], "a Cast of the model's own has it in float32")
+                lifted.update((scope, node.outputs[place]) for place in (*ports.makes, *ports.fixed))
+
+
+def _function(scope: Scope) -> Any:
+    return scope.proto
+
+
+def _given(shapes: Shapes, function: Scope) -> list[int | None]:
+    """The dtypes that a call gives a function."""
+    return [shapes.facts(function, name).dtype for name in _function(function).input]

@@ -1,0 +1,372 @@
+"""Conversions to another precision: dtypes, Casts, what is kept and why, weights from file to file, and bad input."""
+
+import json
+from itertools import product
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import surgeon
+from surgeon.errors import CheckFailed, UsageError
+from surgeon.file.model import Model
+from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network
+from surgeon.precision.typing import mistypings
+from surgeon.testing import parse
+from tests.command_line import files_in, run
+
+HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
+HEAD = "(float[N, 4] x) => (float[N, 4] y)"
+
+
+def model(body, head=HEAD, opset=18, more="", weights="", functions=""):
+    """A model from ONNX text."""
+    return parse(f"{HEADER.format(opset=opset, more=more)}{head} {weights} {{ {body} }} {functions}")
+
+
+def converted(made, **settings):
+    """The model and the report, the result well typed, passed by the checker and loaded by ONNX Runtime."""
+    result, report = surgeon.convert(made, **settings)
+    onnx.checker.check_model(result, full_check=True)
+    with Model.open(result) as opened:
+        assert mistypings(opened) == []
+    if settings.get("to", "float16") != "bfloat16":
+        ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [name for node in result.graph.node for name in node.output]
+    assert len(names) == len(set(names))
+    return result, report
+
+
+def ops(made):
+    """The ops of the main graph in order."""
+    return [node.op_type for node in made.graph.node]
+
+
+def kept(report):
+    """The ops that are kept, each with the kind of its reason."""
+    return sorted((item.op, item.kind) for item in report.kept)
+
+
+def test_casts_stand_only_at_the_ends():
+    made, report = converted(model("a = Relu(x) b = Mul(a, a) y = Transpose(b)", "(float[4, 4] x) => (float[4, 4] y)"))
+    assert (report.outcome, report.casts, report.converted) == ("proved", 2, 3)
+    assert ops(made) == ["Cast", "Relu", "Mul", "Transpose", "Cast"]
+
+
+def test_inputs_and_outputs_are_converted_where_asked():
+    made, report = converted(model("a = Mul(x, x) y = Relu(a)"), io="convert")
+    types = [value.type.tensor_type.elem_type for value in (*made.graph.input, *made.graph.output)]
+    assert (types, report.casts, report.outcome) == ([TensorProto.FLOAT16] * 2, 0, "proved")
+
+
+def test_what_rounds_nothing_is_of_the_dtype_around_it():
+    body = "a = Exp(x) b = Reshape(a, s) c = Exp(b) y = Mul(c, c)"
+    made, report = converted(model(body, weights="<int64[2] s = {0, -1}>"), keep=["op:Exp"])
+    assert report.casts == 2
+    assert report.followers == 1
+    assert {item.reason for item in report.kept} == {"asked for by op:Exp"}
+    assert ops(made) == ["Exp", "Reshape", "Exp", "Cast", "Mul", "Cast"]
+
+
+def test_a_tensor_is_cast_once_for_all_who_read_it():
+    body = "a = Mul(x, x) b = Exp(a) c = Exp(a) d = Erf(a) e = Add(b, c) y = Add(e, d)"
+    made, report = converted(model(body), keep=["op:Exp"])
+    assert ops(made).count("Cast") == report.casts == 5  # x, a, b, c, y
+    nothing_follows = {node.output[0]: node for node in made.graph.node if node.op_type == "Cast"}
+    assert not any(node.input[0] in nothing_follows for node in nothing_follows.values())
+
+
+def test_nodes_without_a_choice():
+    """Shapes, indices, conditions, scales of a Resize, a Range: nothing of them changes, and no Cast stands there."""
+    body = """
+        s = Shape(x) r = Resize<mode = "nearest">(x, , scales) i = ArgMax<axis = -1>(r) c = Cast<to = 1>(i)
+        m = Less(x, zero) w = Where(m, x, zero) k = ConstantOfShape<value = float[1] {0.5}>(s)
+        e = Mul(w, k) y = Add(e, half)
+    """
+    weights = "<float[4] scales = {1.0, 1.0, 1.0, 1.0}, float zero = {0}, float half = {0.5}>"
+    made, report = converted(model(body, "(float[1, 1, 4, 4] x) => (float[1, 1, 4, 4] y, float[1, 1, 4, 1] c)",
+                                   weights=weights))
+    assert report.outcome == "proved"
+    stored = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    assert stored == {"scales": 1, "zero": 10, "half": 10}
+    assert report.casts == 2  # x and y; c is made in float32 by the Cast that was there
+
+
+LOOP = """
+    a = Mul(x, x) n = Constant<value_int = 3>() go = Constant<value = bool {1}>()
+    s = Loop(n, go, a) <body = step (int64 i, bool more, float[N, 4] before) => (bool more_, float[N, 4] after) {
+        more_ = Identity(more)
+        t = Exp(b)
+        after = Add(before, t)
+    }>
+    y = Tanh(s)
+"""
+
+
+@pytest.mark.parametrize("keep", ["op:Exp", "op:Tanh", "op:Add", "op:Mul", "auto"])
+def test_loops_carry_one_dtype_and_capture_the_right_one(keep):
+    made, report = converted(model(LOOP, weights="<float[4] b = {1, 2, 0.5, 0}>"), keep=[keep])
+    assert report.outcome == "proved"
+    loop = next(node for node in made.graph.node if node.op_type == "Loop")
+    body = loop.attribute[0].g
+    assert body.input[2].type.tensor_type.elem_type == body.output[1].type.tensor_type.elem_type
+
+
+BRANCHES = """
+    a = Mul(x, w)
+    e = If(c) <then_branch = yes () => (float[N, 4] e1) { t = Mul(a, w) e1 = Exp(t) },
+               else_branch = no () => (float[N, 4] e2) { e2 = Sub(a, x) }>
+    y = Relu(e)
+"""
+
+
+@pytest.mark.parametrize("keep", ["op:Exp", "op:Sub", "op:Relu", "name:a", "auto"])
+def test_branches_agree(keep):
+    weights = "<float[4] w = {1.0, 2.0, -1.0, 0.5}>"
+    made = model(BRANCHES, "(float[N, 4] x, bool c) => (float[N, 4] y)", weights=weights)
+    assert converted(made, keep=[keep])[1].outcome == "proved"
+
+
+FUNCTIONS = """
+<domain: "local", opset_import: ["" : 18, "local" : 1]> half (x) => (y)
+    { h = Constant <value_float = 0.5> () z = local.times (x, h) y = Exp(z) }
+<domain: "local", opset_import: ["" : 18]> times (x, k) => (y) { y = Mul (x, k) }
+"""
+
+
+@pytest.mark.parametrize("keep", ["op:Exp", "op:half", "op:Mul", "auto"])
+def test_functions_are_converted_with_their_calls(keep):
+    made = model("a = local.half(x) b = local.half(a) y = Tanh(b)", more=', "local" : 1', functions=FUNCTIONS)
+    result, report = converted(made, keep=[keep])
+    assert report.outcome == "proved"
+    constant = result.functions[0].node[0].attribute[0]
+    is_half = constant.name == "value" and constant.t.data_type == TensorProto.FLOAT16
+    assert is_half == (keep not in ("op:half", "op:Mul"))
+
+
+def test_a_function_that_is_called_with_two_dtypes_stays():
+    functions = '<domain: "local", opset_import: ["" : 18]> twice (x) => (y) { y = Add (x, x) }'
+    body = "a = local.twice(x) i = Cast<to = 7>(x) j = local.twice(i) k = Cast<to = 1>(j) y = Mul(a, k)"
+    result, report = converted(model(body, more=', "local" : 1', functions=functions))
+    assert report.outcome == "proved"
+    assert len(result.functions) == 1
+
+
+def test_sequences_keep_their_dtype():
+    body = "a = Mul(x, x) s = SequenceConstruct(a, x) i = Constant<value_int = 0>() b = SequenceAt(s, i) y = Exp(b)"
+    _, report = converted(model(body))
+    assert report.outcome == "proved"
+    assert {item.op for item in report.kept} == {"SequenceConstruct", "Exp"}
+
+
+def test_what_the_opset_lacks_is_told():
+    body = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Mul(d, d)"
+    weights = "<float s = {0.1}, uint8 z = {128}>"
+    _, report = converted(model(body, opset=13, weights=weights), max_error=0.1)
+    assert {item.op for item in report.kept} == {"QuantizeLinear", "DequantizeLinear"}
+    assert all("from opset 19 of ai.onnx on" in item.reason for item in report.kept)
+    _, report = converted(model(body, opset=19, weights=weights), max_error=0.1)
+    assert report.kept == []
+
+
+def test_a_node_of_a_domain_that_nobody_knows_keeps_its_dtypes():
+    made = model("a = Mul(x, x) b = foo.Bar(a) y = Mul(b, b)", more=', "foo" : 1')
+    made.graph.value_info.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, ["N", 4]))
+    result, report = surgeon.convert(made)
+    assert (report.outcome, [item.reason for item in report.kept]) == ("unproved", [
+        "nothing tells which dtypes Bar takes"
+    ])
+    assert ops(result) == ["Cast", "Mul", "Cast", "Bar", "Cast", "Mul", "Cast"]
+
+
+# What runs show
+
+
+def planted(size=1e5):
+    """A network with one activation of 1e5, scaled back by the node behind it."""
+    body = "a = MatMul(x, w) b = Relu(a) c = Mul(b, big) d = Mul(c, small) e = Add(d, x) y = Tanh(e)"
+    made = model(body)
+    rng = np.random.default_rng(0)
+    values = {"w": rng.normal(size=(4, 4)), "big": np.array(size), "small": np.array(1 / size)}
+    tensors = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in values.items()]
+    made.graph.initializer.extend(tensors)
+    return made
+
+
+def test_a_large_activation_is_found_and_kept():
+    _, report = converted(planted(2e4))
+    assert kept(report) == [("Mul", "range"), ("Mul", "range")]
+    assert report.outcome == "proved"
+    assert "'c' reaches" in report.kept[0].reason
+
+
+def test_without_auto_the_outputs_tell():
+    with pytest.raises(CheckFailed, match="An output moves by"):
+        converted(planted(6e4), keep=["op:Tanh"])
+
+
+def test_bfloat16_has_the_range():
+    _, report = converted(planted(2e4), to="bfloat16", max_error=0.05)
+    assert (report.outcome, kept(report)) == ("proved", [])
+
+
+def test_a_variance_by_hand_is_kept_and_an_op_is_not():
+    weights = """<int64[1] axes = {-1}, float two = {2.0}, float eps = {0.00001}, float[4] w = {1.0, 1.0, 2.0, 1.0},
+                  float[4] b = {0.0, 0.0, 1.0, 0.0}>"""
+    body = """m = ReduceMean(x, axes) d = Sub(x, m) p = Pow(d, two) v = ReduceMean(p, axes) e = Add(v, eps)
+              s = Sqrt(e) n = Div(d, s) k = Mul(n, w) y = Add(k, b)"""
+    made = model(body, weights=weights)
+    _, report = converted(made)
+    assert {item.op for item in report.kept if item.kind == "formula"} == {"Pow", "ReduceMean", "Add", "Sqrt"}
+    _, fused = converted(made, rules="layer_norm")
+    assert (fused.rules, list(fused.kept), fused.casts) == ({"layer_norm": 1}, [], 2)
+
+
+def test_fills_of_masks_stay_finite_and_rows_that_are_all_masked_too():
+    body = "f = Where(m, zero, low) a = Add(x, f) b = Add(a, f) y = Softmax(b)"
+    made = model(body, "(float[N, 4] x, bool[N, 4] m) => (float[N, 4] y)",
+                 weights="<float zero = {0}, float low = {-3.4028234663852886e38}>")
+    result, report = converted(made)
+    assert (report.outcome, kept(report)) == ("proved", [])
+    session = ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+    answer = session.run(None, {"x": np.ones((1, 4), np.float32), "m": np.zeros((1, 4), bool)})[0]
+    assert np.allclose(answer, 0.25)
+
+
+def test_a_small_number_that_half_precision_loses_is_kept():
+    _, report = converted(model("a = Add(x, tiny) y = Mul(a, a)", weights="<float tiny = {0.00000001}>"))
+    assert [(item.op, item.kind) for item in report.kept] == [("Add", "weight")]
+    assert "holds 1e-08" in report.kept[0].reason
+
+
+def test_what_moves_the_outputs_most_is_kept():
+    """A difference of numbers that are nearly one: nothing is out of range, and half precision keeps nothing of it."""
+    body = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) e = Mul(d, big) f = Relu(x) g = Mul(f, f) y = Add(e, g)"
+    weights = "<float small = {0.001}, float k = {100}, float big = {1000}>"
+    _, report = converted(model(body, weights=weights))
+    assert report.outcome == "proved"
+    assert {item.kind for item in report.kept} == {"error"}
+    assert len(report.kept) < 5
+
+
+# Weights
+
+
+def test_large_weights_are_converted_from_file_to_file(tmp_path):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(64, 64)).astype(np.float32)
+    for external in (False, True):
+        made = model("a = MatMul(x, w) b = MatMul(a, w) y = Tanh(b)", "(float[N, 64] x) => (float[N, 64] y)")
+        made.graph.initializer.append(numpy_helper.from_array(weight / 16, "w"))
+        source, output = tmp_path / f"in{external}.onnx", tmp_path / f"out{external}.onnx"
+        onnx.save(made, source, save_as_external_data=external, location=f"in{external}.bin", size_threshold=0)
+        path, report = surgeon.convert(source, output=output)
+        assert (report.outcome, report.bytes) == ("proved", (4 * 64 * 64, 2 * 64 * 64))
+        result = onnx.load(path)
+        assert np.array_equal(numpy_helper.to_array(result.graph.initializer[0]), (weight / 16).astype(np.float16))
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_weight_beyond_half_precision_stays_or_saturates(tmp_path, external):
+    weight = np.ones((64, 64), np.float32)
+    weight[3, 4] = 1e6
+    made = model("a = MatMul(x, w) b = Mul(a, k) y = Tanh(b)", "(float[N, 64] x) => (float[N, 64] y)",
+                 weights="<float k = {0.0001}>")
+    made.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(made, tmp_path / "in.onnx", save_as_external_data=external, location="in.bin", size_threshold=0)
+    _, report = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", keep="op:Mul")
+    assert report.outcome == "proved"
+    assert "'w' reaches 1e+06" in report.told[0]
+    assert any(item.op == "MatMul" for item in report.kept)
+    _, report = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", clamp=True, check="none")
+    assert "'w' saturates at 65,504" in report.told[0]
+    stored = {tensor.name: tensor for tensor in onnx.load(tmp_path / "out.onnx").graph.initializer}
+    assert numpy_helper.to_array(stored["w"]).max() == 65504
+    assert files_in(tmp_path) == {"in.onnx", "out.onnx"} | ({"in.bin", "out.onnx.data"} if external else set())
+
+
+# Other pairs, bad input, the command line
+
+
+@pytest.mark.parametrize(("to", "from_"), [("float32", "float64"), ("float32", "float16"), ("bfloat16", "float16")])
+def test_other_pairs(to, from_):
+    made = model("a = MatMul(x, w) b = Exp(a) y = Add(b, x)")
+    made.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    source = surgeon.convert(made, "float16", io="convert")[0] if from_ == "float16" else double(made)
+    result, report = converted(source, to=to, from_=from_, max_error=0.05)
+    assert (report.outcome, report.change) == ("proved", (from_, to))
+    assert report.casts == 2
+
+
+def double(made):
+    """A model of float32 in float64."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(made)
+    for value in (*wide.graph.input, *wide.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for tensor in wide.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+    return wide
+
+
+def test_a_model_that_is_half_already_is_the_same_bytes(tmp_path):
+    made = model("a = Mul(x, x) y = Relu(a)", "(float16[N, 4] x) => (float16[N, 4] y)")
+    onnx.save(made, tmp_path / "in.onnx")
+    _, report = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx")
+    assert report.outcome == "unchanged"
+    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
+
+
+def test_what_a_model_casts_up_itself_stays_so():
+    body = "a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) y = Mul(d, x)"
+    _, report = converted(model(body, "(float16[N, 4] x) => (float16[N, 4] y)"))
+    assert report.outcome == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"keep": ["op:Nonesuch"]}, "'op:Nonesuch' names no node"),
+        ({"keep": ["nothing"]}, "keeps nothing"),
+        ({"to": "int8"}, "Nothing converts to 'int8'"),
+        ({"to": "float16", "from_": "int64"}, "Nothing converts from 'int64'"),
+        ({"max_error": 0.0}, "give a number above 0"),
+        ({"io": "half"}, "choose keep or convert"),
+    ],
+)
+def test_bad_input(settings, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        surgeon.convert(planted(), **settings)
+
+
+def test_the_command_line(tmp_path):
+    onnx.save(planted(2e4), tmp_path / "in.onnx")
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
+    assert told.exit_code == 0, told.output
+    for words in ("float32 to float16", "'c' reaches", "PROVED", "Dtypes and ranges are proved"):
+        assert words in told.output.replace("\n", " ")
+    assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "proved"
+    bad = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Foo")
+    assert (bad.exit_code, (tmp_path / "bad.onnx").exists()) == (2, False)
+    failed = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Tanh", "--max-error", "1e-9")
+    assert (failed.exit_code, (tmp_path / "bad.onnx").exists()) == (1, False)
+
+
+def test_the_least_cut_is_the_least():
+    """Against all ways there are, on small networks drawn at random."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        count = int(rng.integers(2, 6))
+        network = Network()
+        items = [SOURCE, SINK, *(network.item() for _ in range(count))]
+        edges = [(int(a), int(b), int(rng.integers(1, 9))) for a, b in rng.choice(items, (12, 2)) if a != b]
+        for edge in edges:
+            network.edge(*edge)
+        costs = {}
+        for sides in product((0, 1), repeat=count):
+            side = {SOURCE: 0, SINK: 1, **dict(zip(items[2:], sides, strict=True))}
+            costs[frozenset(i for i in items if not side[i])] = sum(c for a, b, c in edges if side[a] < side[b])
+        assert costs[frozenset(network.cut())] == min(costs.values())
+    assert ALWAYS > 1 << 30
