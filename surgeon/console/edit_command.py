@@ -182,7 +182,7 @@ def tell(
 
 def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
     """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
-    from surgeon.telling.edits import changed_lines, outcome_words
+    from surgeon.telling.edits import changed_lines, done_words, outcome_words
 
     if diff:
         colours = {"-": "red", "+": "green"}
@@ -192,7 +192,7 @@ def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
     line = titled(console)
 
     for done in report.edits:
-        for place, sentence in enumerate(done.said or ("it is so already",)):
+        for place, sentence in enumerate(done_words(done)):
             line("" if place else done.edit.flag, f" {clean(sentence)}")
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
     line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")

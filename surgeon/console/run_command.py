@@ -89,6 +89,7 @@ def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
     """Print what each step did, and the outcome of all."""
 
     from surgeon.editing.result import EditReport
+    from surgeon.telling.edits import done_words
 
     console = console_for(stream)
     line = titled(console)
@@ -96,7 +97,7 @@ def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
     for part in report.parts:
         if isinstance(part, EditReport):
             for done in part.edits:
-                line(done.edit.flag, f" {clean('; '.join(done.said) or 'it is so already')}")
+                line(done.edit.flag, f" {clean('; '.join(done_words(done)))}")
         else:
             fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
             gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""

@@ -10,11 +10,14 @@ from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.edit_command import tell
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
+from surgeon.listing import first_of
 from surgeon.telling.edits import check_words
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.editing.splitting import SplitReport
+
+SHOWN = 8  # tensors that a part takes or gives
 
 
 @click.command(short_help="Cut a model into parts that follow each other.")
@@ -62,7 +65,7 @@ def print_split(report: "SplitReport", stream: TextIO) -> None:
     line = titled(console)
 
     for place, part in enumerate(report.parts):
-        takes, gives = (clean(", ".join(names)) or "nothing" for names in (part.inputs, part.outputs))
+        takes, gives = (clean(first_of(names, SHOWN)) or "nothing" for names in (part.inputs, part.outputs))
         line("" if place else "parts", f" {clean(part.name)}: {part.nodes:,} nodes, {takes} -> {gives}")
     words = check_words(report.check) if report.check is not None else ""
     if report.check is None and report.by_structure:

@@ -24,16 +24,14 @@ from surgeon.pages.parts import (
     table,
 )
 from surgeon.recipes.result import RecipeReport
-from surgeon.telling.edits import changed_lines, outcome_words
+from surgeon.telling.edits import changed_lines, done_words, outcome_words
 from surgeon.telling.numbers import seconds_text
-
-SO_ALREADY = "it is so already"
 
 
 @shows(EditReport, "edit", lambda report: Path(report.source).name or "An edit")
 def of_edit(report: EditReport, paper: Paper) -> Markup:
     """All that edits did."""
-    rows = [(code(f"--{done.edit.flag}"), "; ".join(done.said) or SO_ALREADY) for done in report.edits]
+    rows = [(code(f"--{done.edit.flag}"), "; ".join(done_words(done))) for done in report.edits]
     lines = list(changed_lines(report))
     return joined((
         element("p", (badge(report.outcome), f" {outcome_words(report)}")),

@@ -5,12 +5,21 @@ from collections.abc import Iterator
 from onnx import ModelProto
 
 from surgeon.diagnosis.inspection import type_text
-from surgeon.editing.result import EditReport
+from surgeon.editing.result import Done, EditReport
 from surgeon.file.difference import common, runs
+from surgeon.listing import and_more
 from surgeon.ops.attributes import dtype_name
 from surgeon.rewriting.result import NodeInfo, attributes_text
 from surgeon.telling.rewrites import node_line
 from surgeon.verdicts.result import CheckResult
+
+SAID = 12  # sentences of one edit
+
+
+def done_words(done: Done) -> list[str]:
+    """What an edit did, the first few sentences of many."""
+    more = and_more(len(done.said) - SAID).strip()
+    return [*done.said[:SAID], *([more] if more else ())] or ["it is so already"]
 
 
 def outcome_words(report: EditReport) -> str:

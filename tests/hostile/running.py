@@ -6,6 +6,7 @@ What ends badly in a fork is run once more, as people run it, and judged by that
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -216,14 +217,15 @@ def _judged(item: _Going, status: int) -> tuple[str, str]:
         return "no sentence", f"exit code {code}: {said}{told[-500:]}"
     if _is_raw(said) or _is_raw(told) or told.count("\n") > MOST_LINES:
         return "no sentence", f"raw: {(said + told)[:2000]!r}"
-    written = item.folder / "out.onnx"
+    written = [*item.folder.glob("out.onnx"), *item.folder.glob(f"{PARTS}/*")]
     left = sorted(path.name for path in item.folder.iterdir() if path.name not in _KNOWN)
-    if left or (written.exists() and not _is_whole(written)):
+    if left or not all(map(_is_whole, written)):
         return "half-written", f"exit code {code}: {left} {said}"
     return (FINE if code in (0, 1) else REFUSED), said
 
 
-_KNOWN = frozenset(("in.onnx", "out.onnx", "out.txt", "err.txt", "out.svg"))
+PARTS = "parts"  # a folder that a command writes
+_KNOWN = frozenset(("in.onnx", "out.onnx", "out.txt", "err.txt", "out.svg", "out.py", PARTS))
 
 
 def _is_one_error(said: str) -> bool:
@@ -249,9 +251,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _clean(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
 
 
 def counted(found: Iterable[Ending], note: Callable[[Ending], None]) -> Counter[tuple[str, str]]:
@@ -269,7 +269,7 @@ def is_bad(ending: Ending) -> bool:
 
 
 def commands() -> Sequence[tuple[str, ...]]:
-    """What files are read by: each command, as people call it."""
+    """What files are read by: commands that name no tensors, as people call them."""
     return (
         ("rewrite", "in.onnx", "out.onnx", "--rules", "ort,onnx,transformers,placeholders", "--check", "none"),
         ("rewrite", "in.onnx", "out.onnx", "--rules", "ort", "--check", "none"),
@@ -296,4 +296,33 @@ def commands() -> Sequence[tuple[str, ...]]:
         ("compare", "in.onnx", "in.onnx", "--run-time", "9"),
         ("bench", "in.onnx", "in.onnx", "--rounds", "2", "--loads", "1", "--seconds", "1", "--run-time", "9"),
         ("rewrite", "in.onnx", "out.onnx", "--inline", "all", "--rules", "gelu", "--check", "none"),
+    )
+
+
+def naming_commands(data: bytes) -> Sequence[tuple[str, ...]]:
+    """The commands that name tensors, with names of this file where it has any that can be read."""
+    try:
+        graph = onnx.load_from_string(data).graph
+    except (DecodeError, UnicodeDecodeError):
+        graph = onnx.GraphProto()
+    made = [name for node in graph.node for name in node.output if name]
+    taken = graph.input[0].name if graph.input else "x"
+    given = graph.output[0].name if graph.output else "y"
+    middle = made[len(made) // 2] if made else "y"
+    seconds = ("--run-time", "9")
+    return (
+        ("extract", "in.onnx", "out.onnx", "--to", middle, *seconds),
+        ("extract", "in.onnx", "out.onnx", "--from", middle, "--check", "auto", *seconds),
+        ("split", "in.onnx", PARTS, "--parts", "2", *seconds),
+        ("split", "in.onnx", PARTS, "--at", middle, "--check", "none"),
+        ("merge", "in.onnx", "in.onnx", "out.onnx", "--connect", f"{taken}={taken}", *seconds),
+        ("merge", "in.onnx", "in.onnx", "out.onnx", "--connect", f"{given}={taken}", *seconds),
+        ("insert", "in.onnx", "out.onnx", "--between", taken, "--and", middle, "--op", "acme::Part"),
+        ("append", "in.onnx", "out.onnx", "argmax", "--output", given, *seconds),
+        ("append", "in.onnx", "out.onnx", "in.onnx", "--output", given, *seconds),
+        ("prepend", "in.onnx", "out.onnx", "image", "--input", taken, "--mean", "0.5", *seconds),
+        ("capture", "in.onnx", "--to", middle, "--name", "part", "-o", "out.py"),
+        ("edit", "in.onnx", "out.onnx", "--free", "0=batch", *seconds),
+        ("edit", "in.onnx", "out.onnx", "--add-output", middle, "--rename", f"{taken}=renamed", *seconds),
+        ("edit", "in.onnx", "out.onnx", "--shapes", "infer", "--retype", f"{taken}=float64:cast", *seconds),
     )
