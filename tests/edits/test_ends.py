@@ -155,6 +155,36 @@ def test_detections_are_suppressed_inside(shape, scores, settings):
     assert all(array.size == 0 for array in answer(made, ones(made)).values()) == (settings.get("least") == 1.0)
 
 
+def half_detector():
+    """A head of float16 whose last node rounds what is written, and not what ONNX Runtime reads of it."""
+    weight = numpy_helper.from_array((RNG.standard_normal((20, 3, 3, 3)) / 3).astype(np.float16), "w")
+    nodes = [
+        helper.make_node("Conv", ["images", "w"], ["c"], strides=[2, 2]),
+        helper.make_node("Reshape", ["c", "flat"], ["f"]),
+        helper.make_node("Sigmoid", ["f"], ["out"]),
+    ]
+    inputs = [helper.make_tensor_value_info("images", TensorProto.FLOAT16, [1, 3, 32, 32])]
+    outputs = [helper.make_tensor_value_info("out", TensorProto.FLOAT16, [1, 20, 225])]
+    flat = numpy_helper.from_array(np.array([1, 20, -1], np.int64), "flat")
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [weight, flat])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_detections_behind_half_precision_are_held_against_what_the_head_writes(monkeypatch):
+    """Which boxes stay hangs on the last bit, and the runtime keeps more between nodes; what is wrong still fails."""
+    _, report = surgeon.edit(half_detector(), AppendNms("out"))
+    assert report.outcome == "proved"
+    assert report.check.reason.startswith("The added nodes were run by themselves on what the original gives")
+    found = AppendNms._found
+
+    def wrong(self, boxes, scores):
+        return [array[1:] for array in found(self, boxes, scores)]
+
+    monkeypatch.setattr(AppendNms, "_found", wrong)
+    with pytest.raises(surgeon.CheckFailed, match="Output 'boxes' has shape"):
+        surgeon.edit(half_detector(), AppendNms("out"))
+
+
 @pytest.mark.parametrize(("shape", "scores", "settings"), NMS[:5], ids=str)
 def test_detections_of_the_plugin_are_padded(shape, scores, settings):
     edit = AppendEfficientNms("out", **settings)

@@ -317,7 +317,7 @@ def naming_commands(data: bytes) -> Sequence[tuple[str, ...]]:
         ("split", "in.onnx", PARTS, "--at", middle, "--check", "none"),
         ("merge", "in.onnx", "in.onnx", "out.onnx", "--connect", f"{taken}={taken}", *seconds),
         ("merge", "in.onnx", "in.onnx", "out.onnx", "--connect", f"{given}={taken}", *seconds),
-        ("insert", "in.onnx", "out.onnx", "--between", taken, "--and", middle, "--op", "acme::Part"),
+        ("insert", "in.onnx", "out.onnx", "--between", taken, "--and", middle, "--op", "acme::Part", *seconds),
         ("append", "in.onnx", "out.onnx", "argmax", "--output", given, *seconds),
         ("append", "in.onnx", "out.onnx", "in.onnx", "--output", given, *seconds),
         ("prepend", "in.onnx", "out.onnx", "image", "--input", taken, "--mean", "0.5", *seconds),
