@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, seconds_text, titled
+from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.edit_command import tell
 from surgeon.console.guard import reading, writing
+from surgeon.console.report_file import report_option
 from surgeon.listing import first_of
+from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions
@@ -51,7 +53,7 @@ _DTYPES = ("float16", "bfloat16", "float32", "int32")
 @click.option("--clamp", is_flag=True, help="Have weights that are too large saturate, instead of keeping them.")
 @click.option("--rules", "-r", multiple=True, metavar="NAMES", help="Rules to run first, as for surgeon rewrite.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
+@report_option("the report")
 @writing("model", "none", layers=False)
 @reading
 def convert(

@@ -176,8 +176,9 @@ def tell(
         tell_of(error.report)
         raise
     tell_of(report)
-    if quiet and report.outcome == "unproved" and report.check is not None:
-        click.echo(clean(f"UNPROVED: {report.check.reason}"), err=True)
+    check = getattr(report, "check", report)  # a conversion says itself what came of it
+    if quiet and report.outcome == "unproved" and check is not None:
+        click.echo(clean(f"UNPROVED: {check.reason}"), err=True)
 
 
 def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:

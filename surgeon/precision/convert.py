@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -14,7 +14,8 @@ from surgeon.editing.draft import holders
 from surgeon.errors import CheckFailed, GraphError, RuleError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.recasting import limits, smallest
-from surgeon.file.save import DataMode, Written, as_written, save
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.source import Source, as_written, is_in_memory, label
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import Node
 from surgeon.models.options import CheckOptions, require_check, require_output
@@ -32,7 +33,6 @@ from surgeon.precision.typing import mistypings
 from surgeon.rewriting.rewrite import Rules, rewrite
 from surgeon.running.runtime import SessionError
 
-Source: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph"
 PAIRS = {
     "float16": ("float32", "float64"),
     "bfloat16": ("float32", "float16", "float64"),
@@ -99,21 +99,19 @@ def convert(
     options = options or CheckOptions()
     options.require()
     require_check(check, CHECKS, require_proof)
-    require_output(isinstance(source, (gs.Graph, onnx.ModelProto)), output, dry_run)
+    require_output(is_in_memory(source), output, dry_run)
     if io not in ("keep", "convert"):
         raise UsageError(f"io={io!r} is unknown; choose keep or convert.")
     if not max_error > 0:
         raise UsageError(f"Outputs cannot move by {max_error:g} at most; give a number above 0, as in 0.01.")
-    proto = gs.export_onnx(source, do_type_check=False) if isinstance(source, gs.Graph) else source
     run = _Conversion(change, io, (keep,) if isinstance(keep, str) else keep, max_error, options)
     run.clamp, run.check, run.require_proof, run.dry_run = clamp, check == "model", require_proof, dry_run
     run.output = None if output is None else Path(os.fspath(output))
     run.data, run.force = external_data, force
-    told = "" if isinstance(proto, onnx.ModelProto) else str(proto)
-    run.report = ConvertReport(told, str(output or ""), change.names, max_error=max_error, checked=run.check)
+    run.report = ConvertReport(label(source), str(output or ""), change.names, max_error=max_error, checked=run.check)
     started = time.perf_counter()
     try:
-        with _fused(as_written(proto), rules, run, options) as original:
+        with _fused(as_written(source), rules, run, options) as original:
             made = run.go(original)
     finally:
         run.report.seconds = time.perf_counter() - started
