@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from surgeon.errors import UsageError as UsageError
     from surgeon.errors import require as require
     from surgeon.explaining.explain import explain as explain
+    from surgeon.fleet.result import Fleet as Fleet
+    from surgeon.fleet.rows import FleetRow as FleetRow
+    from surgeon.fleet.run import run_many as run_many
     from surgeon.graph import Constant as Constant
     from surgeon.graph import Graph as Graph
     from surgeon.graph import Tensor as Tensor
@@ -102,6 +105,9 @@ _HOMES = {
         "UsageError",
         "require",
     ),
+    "fleet.result": ("Fleet",),
+    "fleet.rows": ("FleetRow",),
+    "fleet.run": ("run_many",),
     "graph": ("Constant", "Graph", "Tensor"),
     "implementations": ("implements",),
     "matching.match": ("Match",),

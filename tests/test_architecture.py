@@ -31,6 +31,7 @@ FLOORS = (
     "freeing precision",
     "explaining drawing ruleproof learning testing edits",
     "checking torch recipes capturing",
+    "fleet",
     "telling",
     "pages",
     "console",

@@ -53,7 +53,7 @@ def _is_report(path: str) -> bool:
     """Whether a file is empty or begins as a report does."""
     with open(path, "rb") as file:
         head = file.read(64)
-    is_json = re.match(rb'\s*\{\s*"(source|models?|original|rules)"\s*:', head) is not None
+    is_json = re.match(rb'\s*\{\s*"(source|to|models?|original|rules)"\s*:', head) is not None
     return not head or is_json or head.startswith(FIRST.encode())
 
 

@@ -8,6 +8,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
+from surgeon.console.fleet_options import fleet_options, run_fleet
 from surgeon.console.guard import writing
 from surgeon.console.progress import progress
 from surgeon.console.report_file import report_option, require_report_path, write_report
@@ -41,13 +42,14 @@ class Variable(click.ParamType):  # type: ignore[type-arg]  # generic only from 
 
 @click.command(short_help="Run a recipe: edits and rules in order.")
 @click.argument("recipe", metavar="RECIPE")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
+@click.argument("source", metavar="IN", required=False)
+@click.argument("output", metavar="OUT", required=False)
 @click.option("--set", "variables", type=Variable(), multiple=True, help="A variable of the recipe; repeatable.")
 @click.option("--lock", is_flag=True, help="Note beside the recipe what was done.")
 @click.option("--expect-same", is_flag=True, help="Write only if all is done as noted with --lock, else exit 3.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
 @report_option("the report")
+@fleet_options
 @writing("auto", "none", layers=False)
 def run(
     recipe: str,
@@ -57,13 +59,21 @@ def run(
     report_path: str | None,
     quiet: bool,
     options: "CheckOptions",
+    fleet: dict[str, Any] | None,
     **settings: Any,
 ) -> None:
     """Do to IN what RECIPE says, step by step, each proved, and write OUT once.
 
     A recipe is a TOML file; `surgeon record` writes one from a command line.
     Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4 --expect-same
+
+    With --over, the same is done to many models, each in a process of its own; the exit code is 1 where one is wrong.
+    Example: surgeon run deploy.toml --over 'zoo/**/*.onnx' --to fused --jobs 4 --resume
     """
+    if fleet is not None:
+        settings |= {"variables": dict(variables), "options": options}
+        run_fleet(recipe, fleet, settings, report_path=report_path, quiet=quiet)
+        return
     from surgeon.recipes.run import run as go
 
     if report_path is not None:

@@ -45,13 +45,16 @@ Why = Literal["time", "clock", "memory", "crash", "end"]
 class Task:
     """A call of a function, "module:name", in a child; see `child`.
 
-    seconds: of processor time that it may take.  share: of the machine's memory that it may have.
+    seconds: of processor time that it may take.  share: of the machine's memory that it may have.  clock: seconds by
+    the clock, where they are not to follow from those of processor time.  memory: bytes, where not from the share.
     """
 
     function: str
     argument: Any
     seconds: float
     share: float = PART
+    clock: float | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +158,10 @@ class Child:
     def run(self, task: Task) -> Result:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
-        header = {"function": task.function, "seconds": task.seconds, "memory": memory_limit(task.share)}
-        alarm = threading.Timer(by_the_clock(task.seconds) + START * self._is_new, self.kill)
+        memory = memory_limit(task.share) if task.memory is None else task.memory
+        header = {"function": task.function, "seconds": task.seconds, "memory": memory}
+        clock = by_the_clock(task.seconds) if task.clock is None else task.clock
+        alarm = threading.Timer(clock + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()
         try:

@@ -1,0 +1,51 @@
+"""What works on the models: this process, one after another, or Dask, which schedules, retries and ships."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from surgeon.fleet.orders import Job
+from surgeon.fleet.rows import FleetRow, row_of
+from surgeon.fleet.storage import StorageBusy
+from surgeon.fleet.task import attempt
+
+
+class FleetEngine(Protocol):
+    """What works on models."""
+
+    def rows(self, jobs: Iterable[Job]) -> Iterator[FleetRow]:
+        """Their rows, as they are done."""
+        ...
+
+    def busy(self) -> Sequence[tuple[str, float]]:
+        """The models that are worked on now, with the seconds that they have taken."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was started for it."""
+        ...
+
+
+class OneByOne:
+    """This process: one model after another, each in a process of its own.  tell: called with each that begins."""
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        self._tell = tell
+
+    def rows(self, jobs: Iterable[Job]) -> Iterator[FleetRow]:
+        """Their rows, in order."""
+        for job in jobs:
+            if self._tell is not None:
+                self._tell(job.name)
+            try:
+                row: Any = attempt(job)
+            except StorageBusy as error:
+                yield job.row("unwritten", str(error))
+                continue
+            yield row_of(row)
+
+    def busy(self) -> Sequence[tuple[str, float]]:
+        """What is worked on is told as it begins."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing was started but the process of the last model, which the next run may need."""

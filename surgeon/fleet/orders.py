@@ -1,0 +1,134 @@
+"""What is to be done to all models of a fleet, and to one: values that go to the process that does it."""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from surgeon.errors import UsageError
+from surgeon.fleet.rows import FleetRow
+from surgeon.fleet.storage import storage_of
+from surgeon.models.options import CheckOptions
+from surgeon.recipes.recipe import Recipe, Rules
+from surgeon.rules.catalogue import resolve
+
+MODEL_TIME = 600.0
+"""Seconds by the clock that one model may take where nothing else is said."""
+PACKAGES = ("surgeon", "onnx", "onnxruntime", "numpy")
+
+
+@lru_cache(maxsize=1)
+def versions() -> Mapping[str, str]:
+    """The versions that a result hangs on."""
+    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What is the same for all models of a run.
+
+    to: the target's URL.  model_time: seconds by the clock.  model_memory: bytes, None for a part of the machine's.
+    shares_proofs: whether proofs are shared with other models.  key: what results hang on, apart from the model.
+    """
+
+    recipe: Recipe
+    to: str
+    check: str = "auto"
+    require_proof: bool = False
+    external_data: str = "auto"
+    options: CheckOptions = field(default_factory=CheckOptions)
+    model_time: float = MODEL_TIME
+    model_memory: int | None = None
+    dry_run: bool = False
+    shares_proofs: bool = True
+    key: str = ""
+
+    def require(self) -> None:
+        """Raise UsageError for settings that mean nothing."""
+        self.options.require()
+        if not 0 < self.model_time < float("inf"):
+            raise UsageError(f"A model cannot take {self.model_time:g} s; give it some, as in --model-time 600.")
+        if self.model_memory is not None and self.model_memory < 1 << 28:
+            raise UsageError("A model needs 256 MB of memory and more; give it some, as in --model-memory 4GB.")
+        if self.external_data == "share":
+            raise UsageError("Models of a fleet go to another folder, so their data files are not shared; use copy.")
+        for step in self.recipe.steps:
+            if isinstance(step, Rules):
+                resolve(step.rules, approximate=step.approximate)
+
+    def keyed(self) -> "Orders":
+        """The same with its key."""
+        told = asdict(self.options)
+        told.pop("jobs")
+        content = {
+            "recipe": self.recipe.text(),
+            "files": {str(path): _digest(path) for path in self.files()},
+            "check": [self.check, self.require_proof, self.external_data],
+            "options": json.loads(json.dumps(told, default=str)),
+            "versions": dict(versions()),
+        }
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+        return replace(self, key=hashlib.sha256(text.encode()).hexdigest()[:32])
+
+    @property
+    def limits(self) -> list[float]:
+        """What one model may take, as a row says it."""
+        return [self.model_time, self.model_memory or 0]
+
+    def files(self) -> list[Path]:
+        """The files of rules and of ops that are read where a model is worked on."""
+        named = [part.strip().removeprefix("-") for step in self.recipe.steps if isinstance(step, Rules)
+                 for part in step.rules.split(",")]
+        rules = [name.partition(".py")[0] + ".py" for name in named if ".py" in name and "/" in name]
+        return [Path(os.path.abspath(path)) for path in dict.fromkeys([*rules, *map(str, self.options.custom_ops)])]
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model.
+
+    name: below the target.  source: its URL.  size, token: of its file.  stage: a folder to work in.  memory: bytes
+    that its process may have.
+    """
+
+    name: str
+    source: str
+    size: int
+    token: str
+    orders: Orders
+    stage: Path = Path()
+    memory: int = 0
+
+    def row(self, outcome: str = "", why: str = "") -> FleetRow:
+        """A row on it, as far as it is known before anything is done."""
+        storage, root = storage_of(self.orders.to)
+        return FleetRow(
+            self.name,
+            self.source,
+            storage.url(storage.join(root, self.name)),
+            outcome,
+            why,
+            size=self.size,
+            key=self.orders.key,
+            files={"": self.token},
+            limits=self.orders.limits,
+            versions=dict(versions()),
+        )

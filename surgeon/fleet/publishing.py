@@ -1,0 +1,65 @@
+"""A result on its way to its target: under a temporary name first, its data before it, and its row last."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from surgeon.file import external
+from surgeon.file.copying import same_content
+from surgeon.file.model import Model
+from surgeon.fleet.reading import Taken
+from surgeon.fleet.rows import FleetRow
+from surgeon.fleet.storage import OWN, Storage, temporary
+
+ROWS = f"{OWN}/rows"
+"""Rows of models that are done, one a file, until a run ends."""
+
+
+class Publishing:
+    """What one model's target takes.  root: the target of all.  name: of the model below it."""
+
+    def __init__(self, storage: Storage, root: str, name: str) -> None:
+        self._storage, self._root, self._name = storage, root, name
+        self._path = storage.join(root, name)
+
+    def publish(self, out: Path, taken: Taken) -> tuple[dict[str, str], int]:
+        """Put a model and its data files there; their states by location, and the bytes that were written.
+
+        What is there already, byte by byte, is left as it is.
+        """
+        with Model.open(out) as model:
+            found = external.files(out.parent, model.external_tensors)
+        home = self._path.rpartition("/")[0]
+        places = [(location, file, self._storage.join(home, location)) for location, file in found.items()]
+        places.append(("", out, self._path))
+        waiting: list[tuple[str, str]] = []
+        written = 0
+        for location, file, to in places:
+            if not self._is_there(file, to):
+                written += os.path.getsize(file)
+                waiting.append((self._send(location, file, taken), to))
+        for before, to in waiting:
+            self._storage.move(before, to)
+        states = {location: self._storage.stored(to) for location, _, to in places}
+        return {location: file.token for location, file in states.items() if file is not None}, written
+
+    def _is_there(self, file: Path, to: str) -> bool:
+        return self._storage.is_local and os.path.exists(to) and same_content(file, Path(to))
+
+    def _send(self, location: str, file: Path, taken: Taken) -> str:
+        """Put a file under a temporary name; that name.  Where the storage has it already, it copies by itself."""
+        if self._storage.is_local:
+            return str(file)  # the stage lies there already
+        mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
+        to = temporary(self._storage, self._root, f"{mark}-{os.getpid()}")
+        source = taken.data.get(location)
+        if source is not None and source.size == os.path.getsize(file) and self._storage.is_same(taken.storage):
+            self._storage.copy(source.path, to)
+        else:
+            self._storage.send(file, to)
+        return to
+
+    def note(self, row: FleetRow) -> None:
+        """Put the row of a model there, by which another run knows that it is done."""
+        mark = hashlib.sha256(self._name.encode()).hexdigest()[:32]
+        self._storage.write_text(self._storage.join(self._root, f"{ROWS}/{mark}.json"), row.line())

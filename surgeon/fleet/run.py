@@ -1,0 +1,200 @@
+"""The one function: a recipe over many models."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from surgeon.errors import UsageError
+from surgeon.fleet.baseline import changes, load_baseline
+from surgeon.fleet.book import Book
+from surgeon.fleet.engine import FleetEngine, OneByOne
+from surgeon.fleet.ledger import Ledger, kept
+from surgeon.fleet.orders import MODEL_TIME, Job, Orders
+from surgeon.fleet.result import Fleet
+from surgeon.fleet.rows import FleetRow
+from surgeon.fleet.sources import FoundModels, Sources, find_models
+from surgeon.fleet.storage import storage_of
+from surgeon.fleet.tables import require_table, write_parquet
+from surgeon.models.options import CheckOptions
+from surgeon.recipes.reading import load_recipe
+from surgeon.recipes.recipe import Recipe
+
+Tell = Callable[[FleetRow, int, int], None]
+Begins = Callable[[str], None]
+
+
+def run_many(
+    recipe: Recipe | str | os.PathLike[str],
+    sources: Sources,
+    *,
+    to: str | os.PathLike[str],
+    variables: Mapping[str, str | int | float] | None = None,
+    engine: str = "local",
+    jobs: int = 1,
+    client: Any = None,
+    resume: bool = False,
+    baseline: str | os.PathLike[str] | None = None,
+    rows: str | os.PathLike[str] | None = None,
+    own_proofs: bool = False,
+    model_time: float = MODEL_TIME,
+    model_memory: int | None = None,
+    check: Literal["auto", "none"] = "auto",
+    require_proof: bool = False,
+    external_data: Literal["auto", "copy", "inline"] = "auto",
+    dry_run: bool = False,
+    options: CheckOptions | None = None,
+    progress: Tell | None = None,
+    begins: Begins | None = None,
+) -> Fleet:
+    """Run a recipe on many models, each in a process of its own with limits, and say what came of each.
+
+    Whatever one model does, its row says so and the rest goes on.
+
+    Args:
+        recipe: the recipe, or the path of its file.
+        sources: a pattern ("zoo/**/*.onnx", "s3://zoo/*.onnx"), a table of models (.txt, .jsonl, .parquet), a model, or
+            several of these.
+        to: the folder or the store for the results; each is called as its source below the fixed part of the pattern.
+        variables: values for `${name}` in the recipe's file.
+        engine: "local", "dask" (the scheduler that Dask's configuration names) or "dask://HOST:PORT".
+        jobs: how many models are worked on at once by "local".
+        client: a Dask client, in place of an engine.
+        resume: leave alone what is done already and has not changed since.
+        baseline: rows of another run (.jsonl, .parquet) to hold those of this one against.
+        rows: a file for the rows: .jsonl grows while it runs, .parquet is written in the end.
+        own_proofs: prove each model by itself, also what was proved for another.
+        model_time: seconds by the clock that one model may take.
+        model_memory: bytes that its process may have; None for those of the machine.
+        check: "auto" proves every site of rules and what edits claim, "none" nothing.
+        require_proof: treat what cannot be proved as failed.
+        external_data: what becomes of data files: "auto", "copy" or "inline".
+        dry_run: say what would be done, write nothing.
+        options: seeds, sizes, tolerances and limits of the checks.
+        progress: called with each row, how many are done and how many there are.
+        begins: called with the name of each model that is begun.
+
+    Returns:
+        A Fleet, which is iterable: a FleetRow for each model.
+
+    Raises:
+        SurgeonError: what is asked for cannot begin; nothing was done.
+
+    Examples:
+        >>> import surgeon
+        >>> recipe = surgeon.Recipe([surgeon.Rules("gelu")])
+        >>> fleet = surgeon.run_many(recipe, "models/*.onnx", to="fused")
+        >>> [(row.model, row.outcome, row.counts) for row in fleet]
+        [('tiny_distilbert.onnx', 'proved', {'gelu': 4})]
+    """
+    loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
+    if isinstance(recipe, Recipe) and variables:
+        raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
+    orders = Orders(
+        loaded,
+        _whole_url(to),
+        check,
+        require_proof,
+        external_data,
+        options or CheckOptions(),
+        model_time,
+        model_memory,
+        dry_run,
+        not own_proofs,
+    )
+    orders.require()
+    table = None if rows is None else os.fspath(rows)
+    if table is not None:
+        require_table(table)
+    started = time.perf_counter()
+    run = _FleetRun(orders.keyed(), table, progress)
+    then = None if baseline is None else load_baseline(os.fspath(baseline))
+    found = find_models(sources, orders.to, run.book)
+    worker = _engine(engine, jobs, client, begins)
+    fleet = Fleet(orders.to, run.book, has_baseline=then is not None)
+    try:
+        run.go(found, worker, resume=resume)
+    finally:
+        worker.close()
+    if then is not None:
+        fleet.changes = changes(run.book, then)
+        then.close()
+    fleet.seconds = time.perf_counter() - started
+    return fleet
+
+
+def _whole_url(to: str | os.PathLike[str]) -> str:
+    storage, path = storage_of(to)
+    return storage.url(path).rstrip("/")
+
+
+def _engine(engine: str, jobs: int, client: Any, begins: Begins | None) -> FleetEngine:
+    if jobs < 1:
+        raise UsageError(f"There cannot be {jobs} models at once; give one or more, as in --jobs 2.")
+    if client is None and engine == "local" and jobs == 1:
+        return OneByOne(begins)
+    raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
+
+
+@dataclass
+class _FleetRun:
+    """One run.  table: a file for its rows."""
+
+    orders: Orders
+    table: str | None
+    progress: Tell | None
+
+    def __post_init__(self) -> None:
+        self.book = Book()
+        self._storage, self._root = storage_of(self.orders.to)
+        self._ledger = Ledger(self._storage, self._root, self.orders)
+
+    def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> None:
+        """Work on all models that are not done."""
+        if not self.orders.dry_run:
+            self._ledger.begin()
+        if resume:
+            self._look(found)
+        total, done = self.book.count, 0
+        is_growing = self.table is not None and self.table.endswith(".jsonl")
+        with open(self.table if is_growing and self.table else os.devnull, "w", encoding="utf-8") as lines:
+            for row in self._rows(worker, resume=resume):
+                done += 1
+                self.book.add(row)
+                lines.write(row.line() + "\n")
+                lines.flush()
+                if self.progress is not None:
+                    self.progress(row, done, total)
+        if not self.orders.dry_run:
+            self._ledger.end(self.book)
+        if self.table is not None and not is_growing:
+            write_parquet(self.book.rows(), self.table)
+
+    def _look(self, found: FoundModels) -> None:
+        """See what there is, and what is known of it."""
+        self.book.remember(self._ledger.before())
+        for storage, folder in (*found.folders, (self._storage, self._root)):
+            self.book.saw((storage.url(file.path), file.token) for file in storage.find(folder))
+
+    def _rows(self, worker: FleetEngine, *, resume: bool) -> Iterator[FleetRow]:
+        waiting: list[str] = []
+        for model in self.book.planned():
+            job = Job(model.name, model.source, model.size, model.token, self.orders)
+            row = kept(job, self.book, storage_of(model.source)[0], self._storage) if resume else None
+            if row is None:
+                waiting.append(model.name)
+            else:
+                yield row
+        for row in worker.rows(self._jobs(waiting)):
+            if not self.orders.dry_run:
+                self._ledger.add(row)
+            yield row
+
+    def _jobs(self, waiting: list[str]) -> Iterator[Job]:
+        names = set(waiting)
+        for model in self.book.planned(largest_first=True):
+            if model.name in names:
+                yield Job(model.name, model.source, model.size, model.token, self.orders)
+
+

@@ -1,0 +1,103 @@
+"""One model in a process with limits, seen from outside: whatever becomes of that process, there is a row."""
+
+import atexit
+import shutil
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from surgeon.errors import ModelFileError, UsageError
+from surgeon.fleet.orders import Job
+from surgeon.fleet.rows import FleetRow, row_of
+from surgeon.fleet.storage import StorageBusy, stage_in, storage_of
+from surgeon.running.children import WHOLE, Answer, Child, Failure, Task, memory_limit
+
+_MODULE = "surgeon.fleet.work"
+_READY = 120.0  # seconds that a process may take to load what it needs
+_GRACE = 30.0  # seconds by the clock that a process may take to note that it is at its end
+
+_Kind = tuple[str, int]
+_idle: list[tuple[_Kind, Child]] = []  # what each was asked for: it may have loaded rules, and keeps its limit
+_lock = threading.Lock()
+
+
+def attempt(job: Job) -> dict[str, Any]:
+    """Work on one model; its row.  Raises StorageBusy where another try may do, and for nothing else."""
+    started = time.perf_counter()
+    row: FleetRow | None = None
+    stage = None
+    try:
+        stage = stage_in(*storage_of(job.orders.to))
+        answer = _asked(replace(job, stage=stage))
+        if isinstance(answer, Answer):
+            if answer.value.get("busy"):
+                raise StorageBusy(answer.value["why"])
+            row = row_of(answer.value)
+        else:
+            row = _ended(job, answer)
+    except StorageBusy:
+        raise
+    except (ModelFileError, UsageError) as error:
+        row = job.row("unwritten" if stage is None else "refused", str(error))
+    except RuntimeError as error:  # a fault of ours in the process: the others go on
+        row = job.row("crashed", " ".join(str(error).split("\n", 1)[0].split()))
+    finally:
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+    row.seconds = time.perf_counter() - started
+    return row.to_dict()
+
+
+def _ended(job: Job, failure: Failure) -> FleetRow:
+    """The row of a model whose process gave no answer."""
+    noted = failure.noted if isinstance(failure.noted, dict) else {}
+    at = f" while {noted['at']}" if noted.get("at") else ""
+    if failure.why in ("clock", "time"):
+        why = f"It took more than {job.orders.model_time:g} s{at}; give it more with --model-time."
+        return job.row("late", why)
+    if failure.why == "memory":
+        why = f"It took more than {job.memory / 1e9:.1f} GB of memory{at}; give it more with --model-memory."
+        return job.row("memory", why)
+    how = f" with {failure.how}" if failure.how else ""
+    return job.row("crashed", f"It ended the process that worked on it{how}{at}.")
+
+
+def _asked(job: Job) -> Any:
+    job = replace(job, memory=job.orders.model_memory or memory_limit(WHOLE))
+    kind = job.orders.key, job.memory
+    child = _taken(kind)
+    task = Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory)
+    try:
+        return child.run(task)
+    finally:
+        _left(kind, child)
+
+
+def _taken(kind: _Kind) -> Child:
+    """A process that has loaded what it needs, so that the time of a model is its own."""
+    with _lock:
+        while _idle:
+            known, child = _idle.pop()
+            if known == kind and child.lives:
+                return child
+            child.end()
+    child = Child()
+    child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(WHOLE)))
+    return child
+
+
+def _left(kind: _Kind, child: Child) -> None:
+    if not child.lives:
+        child.end()
+        return
+    with _lock:
+        _idle.append((kind, child))
+
+
+@atexit.register
+def dismiss() -> None:
+    """End the processes that wait for models."""
+    with _lock:
+        while _idle:
+            _idle.pop()[1].end()

@@ -1,0 +1,163 @@
+"""One model, inside the process that is given for it: read, run the recipe, publish, and say what came of it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from surgeon.editing.result import EditReport
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError
+from surgeon.file import external
+from surgeon.file.model import Model
+from surgeon.fleet.orders import Job
+from surgeon.fleet.publishing import Publishing
+from surgeon.fleet.reading import Taken, take
+from surgeon.fleet.rows import FleetRow
+from surgeon.fleet.storage import StorageBusy, storage_of
+from surgeon.recipes.result import RecipeReport
+from surgeon.recipes.run import run
+from surgeon.running.child import Note
+
+
+def ready(_: None, note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
+    """Load what work needs, which importing this module does."""
+    note({})
+    return {}, []
+
+
+def work(job: Job, note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
+    """Work on one model; its row, or `busy` where a store did not do what it was asked and another try may help."""
+    _keep_limit(job.memory)
+    row = job.row()
+    try:
+        _ModelWork(job, row, note).go()
+    except StorageBusy as error:
+        return {"busy": True, "why": str(error)}, []
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one model cannot end the run: its row says what a defect came to
+        row.outcome, row.why = "crashed", f"This is a defect of surgeon: {type(error).__name__}: {error}."
+    return row.to_dict(), []
+
+
+def _keep_limit(size: int) -> None:
+    """Hold the processes that this one starts to the same limit."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard < 0 or size < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (min(soft, size) if soft >= 0 else size, size))
+
+
+class _ModelWork:
+    """The way of one model."""
+
+    def __init__(self, job: Job, row: FleetRow, note: Note) -> None:
+        self.job, self.row, self._note = job, row, note
+        self._to, root = storage_of(job.orders.to)
+        self._publishing = Publishing(self._to, root, job.name)
+
+    def go(self) -> None:
+        row = self.row
+        self._note({"at": "it was read"})
+        try:
+            taken = take(self.job)
+        except StorageBusy:
+            raise
+        except SurgeonError as error:
+            row.outcome, row.why = "refused", str(error)
+            return
+        # beside what was fetched, whose data files it then shares; never beside a source
+        out = (self.job.stage / "out" if taken.storage.is_local else taken.path.parent) / Path(self.job.name).name
+        out.parent.mkdir(exist_ok=True)
+        self._note({"at": "the recipe ran"})
+        report = self._run(taken, out)
+        row.read, row.files, row.size = taken.read, taken.files, taken.size
+        if report is not None:
+            self._tell(report)
+        if row.outcome in ("refused", "unexpected") or self.job.orders.dry_run:
+            return
+        self._note({"at": "its result was written"})
+        self._publish(taken, out)
+
+    def _run(self, taken: Taken, out: Path) -> RecipeReport | None:
+        """Run the recipe; what it refuses is in the row."""
+        row, orders = self.row, self.job.orders
+        try:
+            row.graph = graph_of(taken.path)
+            _, report = run(
+                orders.recipe,
+                taken.path,
+                None if orders.dry_run else out,
+                check="none" if orders.check == "none" else "auto",
+                require_proof=orders.require_proof,
+                dry_run=orders.dry_run,
+                external_data="inline" if orders.external_data == "inline" else "auto",
+                options=orders.options,
+            )
+        except CheckFailed as error:
+            row.outcome, row.why = "failed", taken.named(str(error))
+            return error.report if isinstance(error.report, RecipeReport) else None
+        except ExpectationUnmet as error:
+            row.outcome, row.why = "unexpected", taken.named(str(error))
+            return error.report if isinstance(error.report, RecipeReport) else None
+        except SurgeonError as error:
+            if isinstance(error.__cause__ or error.__context__, MemoryError):  # in a rule's own code
+                raise MemoryError from error
+            row.outcome, row.why = "refused", taken.named(str(error))
+            return None
+        row.outcome = report.outcome
+        return report
+
+    def _tell(self, report: RecipeReport) -> None:
+        """Put what the recipe did into the row."""
+        row = self.row
+        row.counts = report.counts
+        proofs: Counter[str] = Counter()
+        for part in report.parts:
+            if isinstance(part, EditReport):
+                row.edits += [sentence for done in part.edits for sentence in done.said]
+                before, after = part.nodes
+            else:
+                before, after = part.nodes_before, part.nodes_after
+                proofs.update(site.outcome for site in part.sites)
+                row.rolled_back += len(part.rolled_back)
+            row.nodes = (row.nodes[0] or before, after)
+        row.proofs = dict(proofs)
+        if not row.why and row.outcome == "unproved":
+            row.why = next((doubt for part in report.parts for doubt in _doubts(part)), "")
+
+    def _publish(self, taken: Taken, out: Path) -> None:
+        """Put the result where it is to be, and the row with it; a store that does not take it is told in the row."""
+        row = self.row
+        try:
+            if out.exists():
+                row.made, row.written = self._publishing.publish(out, taken)
+            self._publishing.note(row)
+        except StorageBusy:
+            raise
+        except (ModelFileError, OSError) as error:
+            row.outcome, row.why, row.made = "unwritten", str(error), {}
+
+
+def _doubts(part: Any) -> list[str]:
+    if isinstance(part, EditReport):
+        return [part.check.reason] if part.check is not None else []
+    return list(part.doubts)
+
+
+def graph_of(path: Path) -> str:
+    """What tells one export from another: all of a model's bytes but the data of its tensors.
+
+    Raises ModelFileError for a file that is no model.
+    """
+    with Model.open(path) as model:
+        found = hashlib.sha256(model.skeleton.SerializeToString(deterministic=True))
+        for tensor in model.external_tensors:
+            extent = external.extent_of(tensor)
+            found.update(f"{extent.offset}+{extent.size}".encode())
+    return found.hexdigest()[: 2 * 8]
+

@@ -1,0 +1,53 @@
+"""What is shown of a fleet: outcomes, what is wrong, what is otherwise than before, rules, and what took long."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from surgeon.fleet.result import Fleet
+from surgeon.fleet.rows import FleetRow
+from surgeon.pages.bodies import shows
+from surgeon.pages.parts import Cell, Content, Markup, Paper, badge, code, element, facts, joined, section, table
+from surgeon.telling.numbers import seconds_text
+
+MOST = 200  # rows of one table
+
+
+@shows(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
+def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
+    """All models that a recipe ran over."""
+    told = f" {len(fleet):,} models"
+    head: list[tuple[str, Content]] = [
+        ("outcomes", ", ".join(f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items())),
+        ("kept", f"{fleet.kept:,} were done already" if fleet.kept else ""),
+        ("ended", fleet.ended),
+        ("time", seconds_text(fleet.seconds)),
+        ("written", code(fleet.to)),
+    ]
+    changes = [
+        ("worse" if change.is_regression else "other", code(change.model), change.what)
+        for change in fleet.changes[:MOST]
+    ]
+    fired = [(code(rule), Cell(f"{count:,}", count)) for rule, count in fleet.counts.items()]
+    every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
+    return joined((
+        element("p", (badge("proved" if fleet.ok else "failed"), told)),
+        facts(pair for pair in head if pair[1]),
+        section("Otherwise than in the baseline", _table(("", "model", "what"), changes, "Changes")),
+        section("Wrong", _table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
+        section("Rules", _table(("rule", "sites"), fired, "How often each rule fired, over all models")),
+        section("Slowest", _table(every, map(_cells, fleet.slowest), "The models that took longest")),
+        section("Models", _table(every, map(_cells, islice(fleet, MOST)), f"The first {MOST:,} models, by name")),
+    ))
+
+
+def _table(heads: Sequence[str], rows: "Iterable[Sequence[Content | Cell]]", caption: str) -> Markup:
+    found = list(rows)
+    return table(heads, found, caption) if found else Markup("")
+
+
+def _cells(row: FleetRow) -> "Sequence[Content | Cell]":
+    fired = ", ".join(f"{rule} {count:,}" for rule, count in row.counts.items())
+    sites = sum(row.proofs.values())
+    nodes = "{:,} → {:,}".format(*row.nodes) if row.nodes[0] else ""
+    seconds = Cell(seconds_text(row.seconds), row.seconds)
+    return code(row.model), badge(row.outcome), fired, Cell(f"{sites:,}", sites), nodes, seconds, row.why

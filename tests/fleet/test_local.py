@@ -1,0 +1,225 @@
+"""A recipe over folders of this machine, one model after another: rows, limits, resuming, refusals, exit codes."""
+
+import json
+import shutil
+
+import onnx
+import pytest
+
+import surgeon
+from surgeon.fleet.tables import table_rows
+from tests.command_line import files_in, run
+from tests.fleet import zoo
+
+GELU = surgeon.Recipe([surgeon.Rules("gelu")])
+TROUBLE = surgeon.Recipe([surgeon.Rules(zoo.RULES)])
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """A run over the small zoo: its root, and what came of it."""
+    root = tmp_path_factory.mktemp("fleet")
+    zoo.small_zoo(root / "zoo")
+    return root, surgeon.run_many(TROUBLE, str(root / "zoo/**/*.onnx"), to=root / "out", rows=root / "rows.jsonl")
+
+
+@pytest.fixture
+def models(tmp_path):
+    """Three small models that are right."""
+    for name in "abc":
+        zoo.gelus(tmp_path / "zoo" / f"{name}.onnx")
+    (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n', encoding="utf-8")
+    return tmp_path
+
+
+def everything(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and ".surgeon" not in path.parts}
+
+
+def test_each_model_has_its_row_whatever_the_others_do(fleet):
+    """Crashes, files that are no models and lost data are told where they are; all else is done."""
+    root, found = fleet
+    assert {row.model: row.outcome for row in found} == zoo.EXPECTED
+    assert found["a/g3.onnx"].counts == {"gelu": 3}
+    assert found["a/g3.onnx"].nodes == (18, 6)
+    assert "SIGSEGV" in found["bad/crash.onnx"].why
+    assert "ZeroDivisionError" in found["bad/defect.onnx"].why
+    assert "lost.weights" in found["bad/lost.onnx"].why
+    assert not found.ok
+
+
+def test_only_what_is_done_lies_in_the_target(fleet):
+    """With its data, and nothing that is on its way; the sources are as they were."""
+    root, found = fleet
+    done = {"a/g1.onnx", "a/g2.onnx", "a/g3.onnx", "b/relu.onnx", "b/large.onnx", "b/large.weights"}
+    assert everything(root / "out") == done
+    assert files_in(root / "out" / ".surgeon") == {"run.json", "rows.jsonl"}
+    assert (root / "out/b/large.weights").stat().st_size == 1 << 26
+    assert (root / "out/b/relu.onnx").read_bytes() == (root / "zoo/b/relu.onnx").read_bytes()
+    assert [node.op_type for node in onnx.load(root / "out/a/g1.onnx").graph.node] == ["MatMul", "Gelu"]
+    assert everything(root / "zoo/bad") == {"text.onnx", "lost.onnx", "crash.onnx", "defect.onnx"}
+
+
+def test_rows_are_written_as_lines(fleet):
+    root, found = fleet
+    rows = [json.loads(line) for line in (root / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {row["model"]: row["outcome"] for row in rows} == zoo.EXPECTED
+    assert all(row["versions"]["surgeon"] for row in rows)
+
+
+def test_the_same_again_touches_nothing(fleet):
+    """What could not be done is known as well."""
+    root, found = fleet
+    before = {path: path.stat().st_mtime_ns for path in (root / "out").rglob("*.onnx")}
+    again = surgeon.run_many(TROUBLE, str(root / "zoo/**/*.onnx"), to=root / "out", resume=True)
+    assert again.kept == len(again) == len(zoo.EXPECTED)
+    assert [row.outcome for row in again] == [row.outcome for row in found]
+    assert {path: path.stat().st_mtime_ns for path in (root / "out").rglob("*.onnx")} == before
+    assert again.seconds < 1
+
+
+@pytest.mark.parametrize("change", ["model", "recipe", "result", "settings", "lost result"])
+def test_what_has_changed_is_done_again(models, change):
+    """And that alone."""
+    surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out")
+    recipe, settings = GELU, {}
+    if change == "model":
+        zoo.gelus(models / "zoo/b.onnx", 2)
+    elif change == "result":
+        (models / "out/b.onnx").write_bytes(b"something else")
+    elif change == "lost result":
+        (models / "out/b.onnx").unlink()
+    elif change == "recipe":
+        recipe = surgeon.Recipe([surgeon.Rules("gelu,layer_norm")])
+    else:
+        settings = {"require_proof": True}
+    again = surgeon.run_many(recipe, str(models / "zoo/*.onnx"), to=models / "out", resume=True, **settings)
+    every = change in ("recipe", "settings")
+    assert {row.model for row in again if not row.kept} == ({"a.onnx", "b.onnx", "c.onnx"} if every else {"b.onnx"})
+    assert onnx.load(models / "out/b.onnx").graph.node[-1].op_type == "Gelu"
+    assert again.ok
+
+
+def test_a_model_that_hangs_ends_by_the_clock(tmp_path):
+    """And takes no more than it may of the memory; the next is done as if nothing were."""
+    zoo.troubled(tmp_path / "zoo/a.onnx", zoo.HANG)
+    zoo.troubled(tmp_path / "zoo/b.onnx", zoo.MEMORY)
+    zoo.gelus(tmp_path / "zoo/c.onnx")
+    settings = {"model_time": 2.0, "model_memory": 1 << 29}
+    found = surgeon.run_many(TROUBLE, str(tmp_path / "zoo/*.onnx"), to=tmp_path / "out", **settings)
+    assert [row.outcome for row in found] == ["late", "memory", "proved"]
+    assert found["a.onnx"].why == "It took more than 2 s while the recipe ran; give it more with --model-time."
+    again = surgeon.run_many(TROUBLE, str(tmp_path / "zoo/*.onnx"), to=tmp_path / "out", resume=True, **settings)
+    assert again.kept == 3
+    assert files_in(tmp_path / "out/.surgeon") == {"run.json", "rows.jsonl"}
+
+
+def test_rows_of_parquet_are_those_of_lines(models):
+    pytest.importorskip("pyarrow")
+    for name in ("rows.parquet", "rows.jsonl"):
+        surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out", rows=models / name, resume=True)
+    names = ("rows.parquet", "rows.jsonl")
+    one, other = (sorted(table_rows(str(models / name)), key=lambda row: row["model"]) for name in names)
+    assert [row["counts"] for row in one] == [{"gelu": 1}] * 3
+    for row in (*one, *other):
+        del row["kept"], row["written"]
+    assert one == other
+
+
+def test_models_come_from_tables_too(models):
+    """By paths that count from the table; a column may say what a result is called."""
+    (models / "list.txt").write_text("# right ones\nzoo/a.onnx\nzoo/b.onnx\n", encoding="utf-8")
+    found = surgeon.run_many(GELU, models / "list.txt", to=models / "out")
+    assert [row.model for row in found] == ["a.onnx", "b.onnx"]
+    lines = [{"source": "zoo/a.onnx", "model": "x/one.onnx"}, {"source": "zoo/c.onnx", "model": "two.onnx"}]
+    (models / "list.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    found = surgeon.run_many(GELU, models / "list.jsonl", to=models / "named")
+    assert everything(models / "named") == {"x/one.onnx", "two.onnx"}
+    assert found.ok
+
+
+def refusals():
+    yield "no model fits", ["--over", "{0}/nothing/*.onnx", "--to", "{0}/out"], "No model fits"
+    yield "no target", ["--over", "{0}/zoo/*.onnx"], "--to"
+    yield "a model beside", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--over", "{0}/zoo/*.onnx"], "beside --over"
+    yield "target inside", ["--over", "{0}/**/*.onnx", "--to", "{0}/out"], "would fit"
+    yield "over itself", ["--over", "{0}/zoo/a.onnx", "--to", "{0}/zoo"], "over itself"
+    yield "one name", ["--over", "{0}/zoo/*.onnx", "--over", "{0}/zoo/a.onnx", "--to", "{0}/out"], "one name"
+    yield "a folder", ["--over", "{0}/zoo", "--to", "{0}/out"], "**/*.onnx"
+    yield "an engine", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--engine", "slurm"], "no engine 'slurm'"
+    yield "no time", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--model-time", "0"], "cannot take 0 s"
+    yield "little memory", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--model-memory", "1MB"], "256 MB"
+    yield "no table", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--rows", "rows.csv"], ".jsonl or .parquet"
+    yield "no baseline", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--baseline", "gone.jsonl"], "table gone.jsonl"
+    yield "a store unknown", ["--over", "nosuch://zoo/*.onnx", "--to", "{0}/out"], "nosuch"
+    yield "a lock", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--lock"], "--lock is for one model"
+    yield "alone", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--resume"], "--resume is for many models"
+
+
+@pytest.mark.parametrize(("arguments", "told"), [case[1:] for case in refusals()], ids=[case[0] for case in refusals()])
+def test_what_cannot_begin_is_one_sentence_and_nothing_is_written(models, arguments, told):
+    before = files_in(models)
+    ran = run("run", models / "r.toml", *[item.format(models) for item in arguments])
+    assert ran.exit_code == 2
+    assert told in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert files_in(models) == before
+
+
+def test_a_recipe_that_is_wrong_begins_nothing(models):
+    (models / "r.toml").write_text('[[step]]\nrules = "gellu"\n', encoding="utf-8")
+    ran = run("run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out")
+    assert (ran.exit_code, "gellu" in ran.stderr) == (2, True)
+    assert not (models / "out").exists()
+
+
+def test_the_command_says_what_came_of_it(models):
+    """Exit code 1 where a model is wrong, and a report that can be written over."""
+    arguments = ["run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out"]
+    arguments += ["--report", models / "fleet.json"]
+    ran = run(*arguments)
+    assert ran.exit_code == 0, ran.stderr
+    assert "models    3: 3 proved\n" in ran.stdout
+    zoo.broken(models / "zoo/bad.onnx", "text")
+    ran = run(*arguments, "--resume")
+    assert ran.exit_code == 1
+    assert "3 were done already" in ran.stdout
+    assert "REFUSED bad.onnx" in ran.stdout
+    report = json.loads((models / "fleet.json").read_text(encoding="utf-8"))
+    assert (report["outcomes"], report["kept"]) == ({"refused": 1, "proved": 3}, 3)
+
+
+def test_a_dry_run_writes_nothing(models):
+    found = surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out", dry_run=True)
+    assert [row.counts for row in found] == [{"gelu": 1}] * 3
+    assert not everything(models / "out") if (models / "out").exists() else True
+
+
+def test_a_baseline_tells_what_is_worse(models):
+    """A rule that fires less, more nodes, a model that is broken now; what is better or new is told."""
+    over, to = str(models / "zoo/*.onnx"), models / "out"
+    zoo.gelus(models / "zoo/b.onnx", 3)
+    zoo.broken(models / "zoo/known.onnx", "text")
+    surgeon.run_many(GELU, over, to=to, rows=models / "then.jsonl")
+    same = surgeon.run_many(GELU, over, to=to, baseline=models / "then.jsonl")
+    assert same.changes == []
+    assert same.ok  # what was broken then is no news
+    model = onnx.load(models / "zoo/b.onnx")
+    model.graph.node[-2].op_type = "Sub"  # one of three GELUs is none any more
+    onnx.save(model, models / "zoo/b.onnx")
+    shutil.copy(models / "zoo/a.onnx", models / "zoo/new.onnx")
+    (models / "zoo/c.onnx").unlink()
+    zoo.broken(models / "zoo/a.onnx", "cut")
+    now = surgeon.run_many(GELU, over, to=to, baseline=models / "then.jsonl")
+    worse = {(change.model, change.what.partition(":")[0]) for change in now.regressions}
+    assert worse == {
+        ("a.onnx", "it is refused where it was proved"),
+        ("b.onnx", "gelu fired 2 times, and 3 before"),
+        ("b.onnx", "it has 10 nodes, and 6 before"),
+    }
+    assert {change.model for change in now.changes if not change.is_regression} == {"c.onnx", "new.onnx"}
+    assert not now.ok
+    command = ["run", models / "r.toml", "--over", over, "--to", to, "--baseline", models / "then.jsonl"]
+    ran = run(*command)
+    assert ran.exit_code == 1
+    assert "worse     b.onnx: gelu fired 2 times, and 3 before (the model itself is another)" in ran.stdout
