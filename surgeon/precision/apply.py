@@ -49,6 +49,17 @@ class Writer:
         self._insert()
         self.draft.changed()
 
+    def write_fills(self) -> None:
+        """Change nothing but the stored numbers that saturate."""
+        for key in self.fills:
+            wire = self.plan.wiring.wires[key]
+            tensor = wire.home.initializers.get(wire.name)
+            if tensor is None and wire.node is not None:
+                tensor = as_tensor(wire.node.proto)
+            if tensor is not None:
+                _set(tensor, self._saturated(wire, self.draft.value(tensor)))
+        self.draft.changed()
+
     # Tensors
 
     def _settle(self, wire: Typed, other: bool | None) -> None:

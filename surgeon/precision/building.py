@@ -46,8 +46,13 @@ class Builder:
         """Who makes and who reads each tensor, in a draft of its own."""
         return Wiring(ModelDraft(self._model), self._change, self._io)
 
-    def build(self, pins: Mapping[Place, str], unfit: Mapping[str, str], *, rounded: bool = False) -> Built:
-        """Convert a copy.  unfit: weights, by name, that keep the old dtype, with the reason."""
+    def build(
+        self, pins: Mapping[Place, str], unfit: Mapping[str, str], *, rounded: bool = False, only_fills: bool = False
+    ) -> Built:
+        """Convert a copy.  unfit: weights, by name, that keep the old dtype, with the reason.
+
+        rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
+        """
         wiring = self.wiring()
         fills = Fills(wiring)
         by_node = {node: pins[place] for node in wiring.nodes() if (place := place_of(node)) in pins}
@@ -55,7 +60,10 @@ class Builder:
         plan = planned(wiring, by_node)
         writer = Writer(plan, rounded=rounded, saturate=self._saturate)
         writer.fills = fills.found
-        writer.write()
+        if only_fills:
+            writer.write_fills()
+        else:
+            writer.write()
         return Built(wiring.draft, plan, writer)
 
     def _unfit(self, wiring: Wiring, small: Mapping[Key, str], large: Mapping[str, str]) -> dict[Node, str]:

@@ -22,12 +22,13 @@ class DtypePlan:
     """What is to be of which dtype.
 
     old: the items that keep the old one.  kept: why nodes do, though they could be of the new one; `followers` do
-    because what is around them does.
+    because what is around them does.  names: what to call these, as nodes change places once a plan is written.
     """
 
     wiring: Wiring
     old: set[int]
     kept: dict[Node, str] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
     followers: set[Node] = field(default_factory=set)
 
     def is_new(self, item: int) -> bool:
@@ -75,6 +76,7 @@ def planned(wiring: Wiring, pins: Mapping[Node, str], forced: Iterable[Key] = ()
             plan.kept[node] = why[item]
         elif item in old and ports.takes:
             plan.followers.add(node)
+    plan.names = {node: node.label for node in plan.kept}
     return plan
 
 

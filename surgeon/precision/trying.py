@@ -11,7 +11,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.recasting import limits
 from surgeon.file.save import Written
 from surgeon.file.values import Array, dtype_of
-from surgeon.inputs.inputs import InputPlan, InputsUnknown
+from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.exposing import exposing, fetch
 from surgeon.models.model_check import require_options
@@ -96,6 +96,8 @@ class Trying:
                     except SessionError as refused:
                         self.why = self.why or f"The original does not run on its inputs: {refused.line}"
                         continue
+                    if _is_nothing(outputs) and not self._options.inputs:
+                        continue
                     self.wanted.append((feeds, outputs))
                     for _, values in fetch(session, feeds, names):
                         for name, array in values.items():
@@ -146,16 +148,20 @@ class Trying:
             return
         plan, dims, seed = InputPlan(self._skeleton), self._options.dims, self._options.seed
         sizes = plan.size_sets(dims)
-        yield plan.make(seed, sizes[0])
-        yield plan.make(seed + 1, sizes[0])
-        for other in sizes[1 : 1 + _SIZES]:
-            yield plan.make(seed, other)
-        free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims}
-        if free:
-            yield plan.make(seed, {**sizes[0], **free})
-        if not self.wanted:
+        for values in (Values.USUAL, Values.TAME):
+            yield plan.make(seed, sizes[0], values)
+            yield plan.make(seed + 1, sizes[0], values)
+            for other in sizes[1 : 1 + _SIZES]:
+                yield plan.make(seed, other, values)
+            free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims}
+            if free and self.wanted:
+                yield plan.make(seed, {**sizes[0], **free}, values)
             for other in plan.fallback_sets(dims):
-                yield plan.make(seed, other)
+                if self.wanted:
+                    return
+                yield plan.make(seed, other, values)
+            if self.wanted:
+                return
 
     def _apart(self, array: np.ndarray, other: np.ndarray | None) -> float:
         """How far two values of an output lie apart: of floats as a part of the largest, of others how many differ."""
@@ -179,3 +185,9 @@ class Trying:
         return float(gap.max(initial=0.0)) / max(scale, 1e-6)
 
 
+
+
+def _is_nothing(outputs: Arrays) -> bool:
+    """Whether a run answered nothing but NaN."""
+    floats = [array for array in outputs.values() if array.dtype.kind == "f" and array.size]
+    return bool(floats) and all(np.isnan(array).all() for array in floats)
