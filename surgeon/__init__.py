@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from surgeon.target import Provider as Provider
     from surgeon.targets.target import Target as Target
     from surgeon.upgrading.upgrade import upgrade as upgrade
+    from surgeon.viewing.selection import Selection as Selection
+    from surgeon.viewing.view import view as view
 
 # The same for Python itself: public names by the module that has them; `edits` and `searches` are such.
 _HOMES = {
@@ -136,6 +138,8 @@ _HOMES = {
     "target": ("Provider",),
     "targets.target": ("Target",),
     "upgrading.upgrade": ("upgrade",),
+    "viewing.selection": ("Selection",),
+    "viewing.view": ("view",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

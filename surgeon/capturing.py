@@ -21,6 +21,7 @@ from surgeon.learning.terms import Example
 from surgeon.learning.writing import identifier
 from surgeon.ops.naming import snake_case
 from surgeon.rewriting.rewrite import find
+from surgeon.viewing.selection import Selection
 
 MOST_ALIKE = 8  # sites that a selection is compared with: what differs between so many is told
 
@@ -67,7 +68,10 @@ class CapturedRule:
 
 
 def capture(
-    source: Source, froms: Sequence[str], tos: Sequence[str], name: str
+    source: Source,
+    froms: "Sequence[str] | Selection",
+    tos: Sequence[str] = (),
+    name: str = "captured",
 ) -> CapturedRule:
     """Write a rule whose pattern is what lies between two cuts of a model.
 
@@ -76,7 +80,7 @@ def capture(
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        froms: tensors to begin with; none for the inputs that are needed.
+        froms: tensors to begin with, none for the inputs that are needed; or what is selected in a view, for both cuts.
         tos: tensors to end with; none for the outputs that depend on `froms`.
         name: of the rule.
 
@@ -94,6 +98,8 @@ def capture(
     """
     if identifier(snake_case(name)) != name:
         raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
+    if isinstance(froms, Selection):
+        froms, tos = _cuts(froms)
     with Model.open(as_written(source)) as model:
         draft = ModelDraft(model)
         region = region_of(draft, tuple(froms), tuple(tos))
@@ -112,6 +118,15 @@ def capture(
     plural = "s" * (sites != 1)
     lesson.about.append(f"It matches {sites} site{plural} there; {compared} others of its structure were compared.")
     return CapturedRule(lesson.name, lesson.text(), sites, compared)
+
+
+def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The two cuts of what was selected.  Raises UsageError where that is nothing, or not in the main graph."""
+    if not selection:
+        raise UsageError("Nothing is selected; select nodes of the main graph, or cut before and behind them.")
+    if selection.scope:
+        raise UsageError(f"The selection stands in {selection.scope}, and rules are captured from the main graph.")
+    return selection.froms, selection.tos
 
 
 def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str) -> Example:

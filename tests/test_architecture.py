@@ -30,10 +30,12 @@ FLOORS = (
     "rewriting editing",
     "freeing precision",
     "explaining drawing ruleproof learning testing edits",
-    "checking torch recipes capturing",
+    "checking torch recipes",
     "fleet",
     "telling",
     "pages",
+    "viewing",
+    "capturing",
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 400, 70, 120

@@ -204,6 +204,7 @@ _ELSEWHERE = (
     "record",
     "run",
     "split",
+    "view",
 )
 main.elsewhere |= {name: f"surgeon.console.{name}_command" for name in _ELSEWHERE}
 

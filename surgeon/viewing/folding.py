@@ -1,0 +1,204 @@
+"""A graph folded so that a person can take it in: by the scopes that names tell, and by what repeats.
+
+Items that stand in each other's file order and look alike, three layers or two blocks of nodes, become one stack; where
+a level is still too wide, what follows each other becomes parts of a like size.  Nothing is left out: every node stands
+in one group, and every group can be opened.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+Kind = Literal["scope", "stack", "block", "part"]
+Item: TypeAlias = "int | FoldedGroup"
+
+WIDE, PART = 60, 36  # items that a level may have before it is cut into parts, and items of one
+MANY = 12  # items of a level that is looked through for blocks
+SHORTEST = 3  # nodes of a block
+FEW = 6  # nodes in a row that make a part
+PERIODS = 32  # lengths of blocks that are tried, the most frequent first
+
+
+@dataclass(eq=False, slots=True)
+class FoldedGroup:
+    """What is shown as one box until it is opened.
+
+    kind: a scope, a stack of alike groups, one block of a stack, or a part of what is too wide.  items: nodes by their
+    place in the file, and groups.
+    """
+
+    label: str
+    kind: Kind = "scope"
+    items: list[Item] = field(default_factory=list)
+
+    def nodes(self) -> Iterator[int]:
+        """All nodes in it."""
+        for item in self.items:
+            if isinstance(item, FoldedGroup):
+                yield from item.nodes()
+            else:
+                yield item
+
+
+def fold(paths: Sequence[tuple[str, ...]], keys: Sequence[Hashable]) -> FoldedGroup:
+    """Fold nodes.  paths: the scopes of each, outermost first; keys: equal ones for nodes that are alike."""
+    root = _tree(paths)
+    _Folding(keys).fold(root)
+    return root
+
+
+def _tree(paths: Sequence[tuple[str, ...]]) -> FoldedGroup:
+    """Groups by scopes alone, in the order in which each first has a node; chains of one are told as one."""
+    root = FoldedGroup("")
+    known: dict[tuple[str, ...], FoldedGroup] = {(): root}
+    for place, path in enumerate(paths):
+        group = known.get(path)
+        if group is None:
+            for length in range(1, len(path) + 1):
+                if path[:length] not in known:
+                    group = known[path[:length]] = FoldedGroup(path[length - 1])
+                    known[path[: length - 1]].items.append(group)
+            group = known[path]
+        group.items.append(place)
+    root.items = [_without_chains(item) for item in root.items]
+    return root
+
+
+def _without_chains(item: Item) -> Item:
+    """A group of one node is that node, and one of one group is that group under both names."""
+    if not isinstance(item, FoldedGroup):
+        return item
+    item.items = [_without_chains(inner) for inner in item.items]
+    only = item.items[0]
+    if len(item.items) > 1:
+        return item
+    if isinstance(only, FoldedGroup):
+        only.label = f"{item.label}/{only.label}"
+    return only
+
+
+class _Folding:
+    """Folds what repeats.  Keys are numbered, so that equal groups have one number however deep they are."""
+
+    def __init__(self, keys: Sequence[Hashable]) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._nodes = [self._number(("node", key)) for key in keys]
+        self._groups: dict[int, int] = {}
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _key(self, item: Item) -> int:
+        """The number of a node, or of a group, which is that of its items before they were folded."""
+        return self._groups[id(item)] if isinstance(item, FoldedGroup) else self._nodes[item]
+
+    def fold(self, group: FoldedGroup) -> None:
+        """Fold a group and all below it."""
+        for item in group.items:
+            if isinstance(item, FoldedGroup):
+                self.fold(item)
+        self._groups[id(group)] = self._number(("group", *map(self._key, group.items)))
+        group.items = _parted(self._stacked(group.items))
+
+    def _stacked(self, items: list[Item]) -> list[Item]:
+        """The same items, those that repeat in stacks."""
+        pending, found = [items], list[Item]()
+        while pending:
+            some = pending.pop()
+            run = self._run(some)
+            if run is None:
+                found += some
+                continue
+            start, period, times = run
+            end = start + period * times
+            pending += [some[end:], [self._stack(some[start:end], period)], some[:start]]
+        return found
+
+    def _run(self, items: list[Item]) -> tuple[int, int, int] | None:
+        """Where items repeat one another: the first, how many make a block, and how often; the widest such run."""
+        if len(items) < SHORTEST:
+            return None
+        keys = np.array([self._key(item) for item in items])
+        best: tuple[int, int, tuple[int, int, int]] | None = None
+        for period in _periods(keys) if len(items) > MANY else [1]:
+            for start, length in _runs(keys[:-period] == keys[period:]):
+                times = length // period + 1
+                if self._is_worth(items, start, period, times):
+                    found = (times * period, -period, (start, period, times))
+                    best = found if best is None else max(best, found)
+        return None if best is None else best[2]
+
+    def _is_worth(self, items: list[Item], start: int, period: int, times: int) -> bool:
+        """Whether a run makes a stack: three groups or more, or two blocks or more of some nodes."""
+        if period == 1:
+            return times > 2 and isinstance(items[start], FoldedGroup)
+        return times > 1 and len(list(FoldedGroup("", items=items[start : start + period]).nodes())) >= SHORTEST
+
+    def _stack(self, items: list[Item], period: int) -> FoldedGroup:
+        blocks = [self._block(items[at : at + period], at // period) for at in range(0, len(items), period)]
+        named = period == 1
+        stack = FoldedGroup(f"{blocks[0].label} … {blocks[-1].label}" if named else f"{len(blocks)} blocks", "stack")
+        stack.items = _parted(list(blocks))
+        self._groups[id(stack)] = self._number(("stack", len(blocks), self._groups[id(blocks[0])]))
+        return stack
+
+    def _block(self, items: list[Item], place: int) -> FoldedGroup:
+        if len(items) == 1 and isinstance(items[0], FoldedGroup):
+            return items[0]
+        block = FoldedGroup(f"block {place + 1}", "block")
+        self._groups[id(block)] = self._number(("group", *map(self._key, items)))
+        block.items = _parted(self._stacked(items) if len(items) > MANY else items)
+        return block
+
+
+def _periods(keys: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[int]:
+    """How far alike items stand apart, the most frequent distances first; half of the items is the most."""
+    last: dict[int, int] = {}
+    found: Counter[int] = Counter()
+    for place, key in enumerate(keys.tolist()):
+        if key in last:
+            found[place - last[key]] += 1
+        last[key] = place
+    return [period for period, _ in found.most_common(PERIODS) if 2 * period <= len(keys)]
+
+
+def _runs(same: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Iterator[tuple[int, int]]:
+    """Where True stands in a row: the first place and the length."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
+    yield from ((int(start), int(end - start)) for start, end in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _parted(items: list[Item]) -> list[Item]:
+    """Items of a level that can be taken in: where they are too many, parts of the nodes that follow each other.
+
+    Groups stay in sight, unless they alone are too many.
+    """
+    if len(items) > WIDE:
+        items = [one for run in _between_groups(items) for one in (_cut(run) if len(run) >= FEW else run)]
+    while len(items) > WIDE:
+        items = _cut(items)
+    parts = [item for item in items if isinstance(item, FoldedGroup) and item.kind == "part"]
+    for place, part in enumerate(parts):
+        part.label = f"part {place + 1} of {len(parts)}"
+    return items
+
+
+def _between_groups(items: list[Item]) -> list[list[Item]]:
+    """Runs of nodes, and each group alone."""
+    runs: list[list[Item]] = [[]]
+    for item in items:
+        if isinstance(item, FoldedGroup):
+            runs += [[item], []]
+        else:
+            runs[-1].append(item)
+    return runs
+
+
+def _cut(items: list[Item]) -> list[Item]:
+    """Parts of a like size."""
+    count = -(-len(items) // PART)
+    size = -(-len(items) // count)
+    return [FoldedGroup("", "part", items[at : at + size]) for at in range(0, len(items), size)]

@@ -1,0 +1,76 @@
+"""The view in a notebook: a widget on anywidget, which the kernel answers."""
+
+import os
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import anywidget
+import onnx
+import traitlets
+
+from surgeon.diagnosis.inspection import inspect
+from surgeon.errors import SurgeonError, UsageError
+from surgeon.viewing.content import ViewedModel
+from surgeon.viewing.marking import marked, marks_of
+from surgeon.viewing.selection import Selection, selected
+
+BUNDLE = resources.files(__package__).joinpath("view.js")
+
+
+class View(anywidget.AnyWidget):
+    """A model to look at and to select from; made by `surgeon.view`."""
+
+    _esm = BUNDLE.read_text(encoding="utf-8")
+    height = traitlets.Int(560).tag(sync=True)
+    marks = traitlets.Dict().tag(sync=True)
+    picked = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, source: str | os.PathLike[str] | onnx.ModelProto, target: str, height: int) -> None:
+        self._source, self._content = source, ViewedModel(source, target)
+        super().__init__(height=height)
+        self.on_msg(self._hear)
+
+    def _hear(self, _: object, message: dict[str, Any], __: object) -> None:
+        """Answer what the page asks."""
+        answer: dict[str, Any] = {"id": message.get("id")}
+        try:
+            answer["answer"] = self._content.answer(str(message.get("kind")), message.get("given") or {})
+        except SurgeonError as error:
+            answer["error"] = str(error)
+        self.send(answer)
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected: nodes, and the two cuts that they lie between."""
+        label = str(self.picked.get("scope", ""))
+        scope = self._content.scope(label)
+        places = [place for place in self.picked.get("nodes", ()) if 0 <= place < len(scope.nodes)]
+        nodes = [scope.nodes[place] for place in places]
+        return selected(scope, nodes, self.picked.get("froms", ()), self.picked.get("tos", ()))
+
+    def select(self, names: Sequence[str], scope: str = "") -> None:
+        """Select nodes by their names, or by tensors that they make.  Raises UsageError for one that is not there."""
+        home = self._content.scope(scope)
+        known = {name: node for node in home.nodes for name in (*node.outputs, node.label) if name}
+        lost = next((name for name in names if name not in known), None)
+        if lost is not None:
+            raise UsageError(f"No node and no tensor is named {lost!r}: give names that the model has.")
+        places = sorted({known[name].slot for name in names})
+        self.picked = {"scope": scope, "nodes": places, "froms": [], "tos": []}
+
+    def show(self, *results: object) -> None:
+        """Colour the nodes that results speak of: a report, sites, matches, misses, or names; none takes colours away.
+
+        Raises UsageError for what speaks of no nodes.
+        """
+        found = marked(self._content.index.scopes, marks_of(results))
+        self.marks = {"marks": found}
+
+    def _repr_mimebundle_(self, **given: Any) -> Any:
+        """The widget, and what is shown of the model where no kernel runs."""
+        bundle = super()._repr_mimebundle_(**given)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        if data is not None:
+            data["text/html"] = inspect(self._source)._repr_html_()
+        return bundle
