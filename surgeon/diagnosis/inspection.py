@@ -17,6 +17,7 @@ from surgeon.display import Displayed
 from surgeon.errors import ModelFileError
 from surgeon.file.external import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
+from surgeon.file.source import Source, as_written, label
 from surgeon.file.values import raw_size
 from surgeon.indexing.scope import qualified
 from surgeon.ops.attributes import dtype_name
@@ -85,13 +86,13 @@ class Inspection(Displayed):
         return asdict(self)
 
 
-def inspect(source: str | os.PathLike[str] | onnx.ModelProto) -> Inspection:
+def inspect(source: Source) -> Inspection:
     """Tell what is in a model: opsets, ops, custom ops, inputs, outputs and the size of the weights.
 
     Payloads are not read.
 
     Args:
-        source: a path or a ModelProto.
+        source: a path, a ModelProto or a gs.Graph.
 
     Returns:
         The facts; a notebook shows them as tables.
@@ -105,8 +106,8 @@ def inspect(source: str | os.PathLike[str] | onnx.ModelProto) -> Inspection:
         >>> found.nodes, found.inputs["input_ids"]
         (180, 'int64[batch, sequence]')
     """
-    path = "" if isinstance(source, onnx.ModelProto) else os.fspath(source)
-    with Model.open(source) as model:
+    path = label(source)
+    with Model.open(as_written(source)) as model:
         proto = model.skeleton
         found = Inspection(
             path=path,

@@ -1,17 +1,15 @@
 """What a view asks of a model: the folded graph, what tensors are, what is in a node, and which rules come near it."""
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import onnx
 
 from surgeon.diagnosis.provenance import came_from, torch_op
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.explaining.explain import misses_at
 from surgeon.file.model import Model
+from surgeon.file.source import Source, as_written, label
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.misses.findings import Mismatch, miss_text
@@ -30,10 +28,10 @@ FEW, NEAREST, LONG = 16, 6, 400  # elements of a constant told by value; misses;
 class ViewedModel:
     """One model, opened once and asked many times; nothing in it is changed."""
 
-    def __init__(self, source: str | os.PathLike[str] | onnx.ModelProto, target: str = "ort") -> None:
-        self.title = "a model" if isinstance(source, onnx.ModelProto) else Path(source).name
+    def __init__(self, source: Source, target: str = "ort") -> None:
+        self.title = Path(label(source, "a model")).name
         self.target = target
-        self._model = Model.open(source)
+        self._model = Model.open(as_written(source))
         self.index: Index = indexed(self._model)
         self._scopes = {scope.label: scope for scope in reversed(self.index.scopes)}
         self._shown: dict[str, list[Node]] = {}

@@ -1,11 +1,9 @@
 """The one function that shows a model to walk about in."""
 
-import os
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto
-
 from surgeon.errors import UsageError
+from surgeon.file.source import Source
 from surgeon.target import names
 
 if TYPE_CHECKING:
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 HEIGHT = 560  # pixels of a view in a notebook
 
 
-def view(model: str | os.PathLike[str] | ModelProto, *, target: str = "ort", height: int = HEIGHT) -> "View":
+def view(model: Source, *, target: str = "ort", height: int = HEIGHT) -> "View":
     """Show a model in a notebook: folded by scopes and repeated blocks, to open, search and select from.
 
     `view.selection` is what is selected: the names of the nodes, and the two cuts that they lie between.
@@ -22,7 +20,7 @@ def view(model: str | os.PathLike[str] | ModelProto, *, target: str = "ort", hei
     selects without a click.  From a shell, `surgeon view` shows the same in a browser.
 
     Args:
-        model: a path or a ModelProto.
+        model: a path, a ModelProto or a gs.Graph.
         target: that of the rules which are asked for at a node.
         height: of the view, in pixels.
 

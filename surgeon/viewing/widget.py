@@ -1,16 +1,15 @@
 """The view in a notebook: a widget on anywidget, which the kernel answers."""
 
-import os
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 import anywidget
-import onnx
 import traitlets
 
 from surgeon.diagnosis.inspection import inspect
 from surgeon.errors import SurgeonError, UsageError
+from surgeon.file.source import Source
 from surgeon.viewing.content import ViewedModel
 from surgeon.viewing.marking import marked, marks_of
 from surgeon.viewing.selection import Selection, selected
@@ -26,7 +25,7 @@ class View(anywidget.AnyWidget):
     marks = traitlets.Dict().tag(sync=True)
     picked = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, source: str | os.PathLike[str] | onnx.ModelProto, target: str, height: int) -> None:
+    def __init__(self, source: Source, target: str, height: int) -> None:
         self._source, self._content = source, ViewedModel(source, target)
         super().__init__(height=height)
         self.on_msg(self._hear)
