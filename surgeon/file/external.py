@@ -23,6 +23,7 @@ from types import MappingProxyType
 import onnx
 
 from surgeon.errors import ModelFileError
+from surgeon.file.absent import bring
 from surgeon.file.mapping import State, close_map, map_open, span_of, stamp
 from surgeon.file.paths import local
 from surgeon.file.values import STRING, Array, decode_raw, raw_size
@@ -157,6 +158,7 @@ def check_sum(path: Path, extent: Extent, name: str) -> None:
     """ModelFileError when the data of the tensor called `name` are not those that its checksum is of, if it has one."""
     if not extent.checksum:
         return
+    bring(path)
     try:
         is_same = agrees(path, extent.offset, extent.size, extent.checksum)
     except OSError as error:
@@ -238,6 +240,7 @@ class Store:
         check_sum(path, extent, tensor.name)
         if not size:
             return b"", 0, 0
+        bring(path, extent.offset, extent.offset + extent.size)
         found = self._maps.get(path)
         if found is None or len(found) < extent.offset + extent.size:
             try:

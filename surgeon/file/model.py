@@ -16,6 +16,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file import external
+from surgeon.file.absent import bring
 from surgeon.file.edits import Edits, join
 from surgeon.file.foreign import describe, not_utf8
 from surgeon.file.mapping import close_map, map_whole, span_of, stamp
@@ -108,6 +109,7 @@ class Model:
             return self._store.value(tensor)
         self.check_unchanged()
         if payload.raw is not None:
+            bring(self.owner(payload).path, *payload.raw)
             return decode_raw(tensor, *span_of(self.owner(payload).data, *payload.raw))
         full = self._rebuild(payload)
         return self._store.value(full) if full.data_location == external.EXTERNAL else decode(full)
@@ -173,6 +175,7 @@ class Model:
     def record(self, where: Address, field: int, index: int) -> bytes:
         """The body of a record as it lies in the file, payloads included; IndexError when there is none."""
         _, start, end = self.message(where).body(field, index)
+        bring(self.path, start, end)
         return self.data[start:end]
 
     @cached_property
@@ -216,6 +219,7 @@ class Model:
 
     def whole(self) -> onnx.ModelProto:
         """The model with all its data in it, those of external files too.  Raises ModelFileError as `value` does."""
+        bring(self.path)
         proto: onnx.ModelProto = onnx.ModelProto.FromString(self.data[:])
         if self.external_tensors:
             self._store.fill(proto)
@@ -261,6 +265,8 @@ class Model:
         """The tensor of a payload as the file has it."""
         try:
             data = self.owner(payload).data  # a message found before the model was closed has that of then
+            for frame in payload.tensor.frames:
+                bring(self.owner(payload).path, frame.start, frame.end)
             body = b"".join(data[frame.start : frame.end] for frame in payload.tensor.frames)
             full: onnx.TensorProto = onnx.TensorProto.FromString(body)
         except DecodeError:

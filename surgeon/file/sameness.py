@@ -13,6 +13,7 @@ from onnx import TensorProto
 
 from surgeon.errors import ModelFileError
 from surgeon.file import external
+from surgeon.file.absent import bring
 from surgeon.file.copying import open_read, read_at
 from surgeon.file.model import Model
 from surgeon.file.values import raw_size
@@ -150,6 +151,7 @@ class Contents:
         if isinstance(data, bytes):
             return data[start : start + size]
         start += data.start
+        self._bring(data, start, size)
         if not data.location and (size <= _MAPPED or self._model.path is None):
             return self._model.data[start : start + size]
         try:
@@ -160,6 +162,11 @@ class Contents:
         if len(found) < size:
             raise ModelFileError(f"{data.location or self._model.path} is shorter than its tensors: export it again.")
         return found
+
+    def _bring(self, span: _Span, start: int, size: int) -> None:
+        path = self._model.path
+        if path is not None:
+            bring(path.parent / span.location if span.location else path, start, start + size)
 
     def _file(self, span: _Span) -> int:
         """The descriptor of the file that a span is of.  What is read goes through no map, so it takes no memory."""

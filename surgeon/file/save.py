@@ -17,7 +17,7 @@ from typing import Literal
 import onnx
 
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.file import external
+from surgeon.file import absent, external
 from surgeon.file.atomic import AtomicFile, sync_folder
 from surgeon.file.copying import copy_span, open_read, read_at, write_all
 from surgeon.file.edits import Edits, FileSpan, Piece
@@ -173,6 +173,7 @@ class _Writer:
                 if piece.path not in self._others:
                     self._others[piece.path] = open_read(piece.path)
                 source = self._others[piece.path]
+                absent.bring(piece.path, piece.start, piece.start + piece.size)
                 if piece.change is None:
                     copy_span(source, piece.start, piece.size, self._handle)
                 else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from onnx import ModelProto
 
+from surgeon.file.absent import bring_everything
 from surgeon.implementations import bound
 from surgeon.ops.walking import holds_any
 from surgeon.running import children, crew
@@ -82,6 +83,7 @@ def traced(trace: Trace) -> Traced:
         return found_by(trace)
     if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
         return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
+    bring_everything()
     seconds = trace.options.proof_time * MORE
     (result,) = crew.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
     if isinstance(result, Answer):
