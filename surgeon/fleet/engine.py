@@ -1,6 +1,6 @@
 """What works on the models: this process, one after another, or Dask, which schedules, retries and ships."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from surgeon.fleet.orders import Job
@@ -9,15 +9,15 @@ from surgeon.fleet.storage import StorageBusy
 from surgeon.fleet.task import attempt
 
 
+class EngineLost(Exception):
+    """What worked on models went away; the message is a clause.  The rows that came are good."""
+
+
 class FleetEngine(Protocol):
     """What works on models."""
 
     def rows(self, jobs: Iterable[Job]) -> Iterator[FleetRow]:
         """Their rows, as they are done."""
-        ...
-
-    def busy(self) -> Sequence[tuple[str, float]]:
-        """The models that are worked on now, with the seconds that they have taken."""
         ...
 
     def close(self) -> None:
@@ -42,10 +42,6 @@ class OneByOne:
                 yield job.row("unwritten", str(error))
                 continue
             yield row_of(row)
-
-    def busy(self) -> Sequence[tuple[str, float]]:
-        """What is worked on is told as it begins."""
-        return ()
 
     def close(self) -> None:
         """Nothing was started but the process of the last model, which the next run may need."""

@@ -3,10 +3,12 @@
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
+from surgeon.errors import ModelFileError
 from surgeon.fleet.book import Book
 from surgeon.fleet.orders import Job, Orders, versions
 from surgeon.fleet.publishing import ROWS, Publishing
@@ -52,14 +54,15 @@ class Ledger:
     def add(self, row: FleetRow) -> None:
         """Note a row that the process of its model did not: it was ended, or could not read the model."""
         if not row.made and not row.kept and row.outcome not in PASSING:
-            Publishing(self._storage, self._root, row.model).note(row)
+            with suppress(ModelFileError):  # another run finds it out anew
+                Publishing(self._storage, self._root, row.model).note(row)
 
     def end(self, book: Book) -> None:
         """Put the rows of a run that is over into one file, with those of models that it was not over."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows"
             with file.open("w", encoding="utf-8") as lines:
-                others = (row for row in book.all_before() if not book.has(row.model))
+                others = (row for row in book.all_before() if book.row(row.model) is None)
                 lines.writelines(f"{row.line()}\n" for row in chain(others, book.rows()))
             self._storage.send(file, self._storage.join(self._root, LEDGER))
         self._storage.remove(self._storage.join(self._root, ROWS))

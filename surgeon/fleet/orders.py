@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -40,6 +41,7 @@ class Orders:
 
     to: the target's URL.  model_time: seconds by the clock.  model_memory: bytes, None for a part of the machine's.
     shares_proofs: whether proofs are shared with other models.  key: what results hang on, apart from the model.
+    run: what tells one run from another.  versions: of the process that wants it.
     """
 
     recipe: Recipe
@@ -53,6 +55,8 @@ class Orders:
     dry_run: bool = False
     shares_proofs: bool = True
     key: str = ""
+    run: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def require(self) -> None:
         """Raise UsageError for settings that mean nothing."""
@@ -79,7 +83,8 @@ class Orders:
             "versions": dict(versions()),
         }
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-        return replace(self, key=hashlib.sha256(text.encode()).hexdigest()[:32])
+        key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return replace(self, key=key, run=uuid.uuid4().hex[:8], versions=dict(versions()))
 
     @property
     def limits(self) -> list[float]:
@@ -105,8 +110,8 @@ def _digest(path: Path) -> str:
 class Job:
     """One model.
 
-    name: below the target.  source: its URL.  size, token: of its file.  stage: a folder to work in.  memory: bytes
-    that its process may have.
+    name: below the target.  source: its URL.  size, token: of its file.  nodes: as of last time, 0 where that is
+    not known.  stage: a folder to work in.  memory: bytes that its process may have.
     """
 
     name: str
@@ -114,6 +119,7 @@ class Job:
     size: int
     token: str
     orders: Orders
+    nodes: int = 0
     stage: Path = Path()
     memory: int = 0
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from surgeon.file import external
@@ -35,29 +36,51 @@ class Publishing:
         waiting: list[tuple[str, str]] = []
         written = 0
         for location, file, to in places:
-            if not self._is_there(file, to):
+            if not self._is_there(file, to, taken):
                 written += os.path.getsize(file)
                 waiting.append((self._send(location, file, taken), to))
         for before, to in waiting:
             self._storage.move(before, to)
-        states = {location: self._storage.stored(to) for location, _, to in places}
-        return {location: file.token for location, file in states.items() if file is not None}, written
+        return self._states({location: to for location, _, to in places}), written
 
-    def _is_there(self, file: Path, to: str) -> bool:
-        return self._storage.is_local and os.path.exists(to) and same_content(file, Path(to))
+    def _is_there(self, file: Path, to: str, taken: Taken) -> bool:
+        is_here = self._storage.is_local and file not in taken.ranged
+        return is_here and os.path.exists(to) and same_content(file, Path(to))
 
     def _send(self, location: str, file: Path, taken: Taken) -> str:
         """Put a file under a temporary name; that name.  Where the storage has it already, it copies by itself."""
         if self._storage.is_local:
+            taken.complete(file)
             return str(file)  # the stage lies there already
-        mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
-        to = temporary(self._storage, self._root, f"{mark}-{os.getpid()}")
+        to = self._temporary(location)
         source = taken.data.get(location)
         if source is not None and source.size == os.path.getsize(file) and self._storage.is_same(taken.storage):
             self._storage.copy(source.path, to)
         else:
+            taken.complete(file)
             self._storage.send(file, to)
         return to
+
+    def _temporary(self, location: str) -> str:
+        mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
+        return temporary(self._storage, self._root, f"{mark}-{os.getpid()}")
+
+    def _states(self, places: Mapping[str, str]) -> dict[str, str]:
+        """What tells the state of files that were put there, by location."""
+        found = {location: self._storage.stored(path) for location, path in places.items()}
+        return {location: file.token for location, file in found.items() if file is not None}
+
+    def copy(self, taken: Taken) -> tuple[dict[str, str], int]:
+        """Put a model there as it is, without having it here where the storage copies by itself."""
+        home = self._path.rpartition("/")[0]
+        places = {location: self._storage.join(home, location) for location in taken.data} | {"": self._path}
+        files = taken.data | {"": taken.there}
+        before = {location: self._temporary(location) for location in places}
+        for location, to in before.items():
+            self._storage.copy(files[location].path, to)
+        for location, to in before.items():
+            self._storage.move(to, places[location])
+        return self._states(places), sum(file.size for file in files.values())
 
     def note(self, row: FleetRow) -> None:
         """Put the row of a model there, by which another run knows that it is done."""

@@ -1,32 +1,65 @@
-"""A model on its way from its storage to the recipe: in place where it is local, else fetched into the stage."""
+"""A model on its way from its storage to the recipe: in place where it is local, else as much of it as is read.
+
+Of a model in a store the skeleton comes first.  The data of tensors come where a rule or a proof looks at them, and all
+of them where the recipe has steps that other programs have a part in; what only goes along is never here.
+"""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surgeon.errors import ModelFileError
+from surgeon.errors import ModelFileError, SurgeonError
 from surgeon.file import external
+from surgeon.file.absent import brought
 from surgeon.file.model import Model
 from surgeon.fleet.orders import Job
+from surgeon.fleet.ranges import RangedFile, bring_skeleton
 from surgeon.fleet.storage import Storage, StoredFile, storage_of
+from surgeon.recipes.recipe import Recipe, Rules
+
+WHOLE = 1 << 20  # bytes up to which a file is not worth reading in parts
 
 
 @dataclass(slots=True)
 class Taken:
     """A model that can be read.
 
-    path: on this machine.  source: its URL.  data: its data files by location, each with its path in the storage.
-    files: the state of all of them, by what they are called from the model's folder.  size: of all.  read: bytes that
-    were fetched.
+    path: on this machine.  source: its URL.  there: its file in the storage, and data: those of its data by location.
+    ranged: those files that are not here whole, by path.  files: the state of all of them, by what they are called from
+    the model's folder.  size: of all.
     """
 
     path: Path
     source: str
     storage: Storage
+    there: StoredFile
     data: dict[str, StoredFile] = field(default_factory=dict)
+    ranged: dict[Path, RangedFile] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     size: int = 0
-    read: int = 0
+
+    @property
+    def read(self) -> int:
+        """Bytes that were brought from a store."""
+        return sum(file.brought for file in self.ranged.values())
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some of it is not here."""
+        return any(file.brought < file.size for file in self.ranged.values())
+
+    def complete(self, path: Path | None = None) -> None:
+        """Bring the rest of one file, or of all."""
+        for file in self.ranged.values() if path is None else [self.ranged[path]] if path in self.ranged else []:
+            file.bring(0, None)
+
+    def require_brought(self) -> None:
+        """Raise again what the store failed at, for whoever could not read data may have gone on without."""
+        for file in self.ranged.values():
+            if file.failed is not None:
+                raise file.failed
 
     def named(self, text: str) -> str:
         """A sentence in which the model and its folder are called as a person calls them."""
@@ -34,30 +67,44 @@ class Taken:
         return text.replace(str(self.path), self.source).replace(str(self.path.parent), folder)
 
 
-def take(job: Job) -> Taken:
+@contextmanager
+def take(job: Job) -> Iterator[Taken]:
     """Bring a model within reach.  Raises ModelFileError where it is not there, or has lost its data."""
     storage, path = storage_of(job.source)
     model = storage.stored(path)
     if model is None:
         raise ModelFileError(f"{job.source} is not there any more.")
-    taken = Taken(Path(path), job.source, storage, files={"": model.token}, size=model.size)
+    taken = Taken(Path(path), job.source, storage, model, files={"": model.token}, size=model.size)
     if not storage.is_local:
         taken.path = job.stage / f"in-{path.rpartition('/')[2]}"
-        storage.fetch(path, taken.path)
-        taken.read += model.size
-    for location in _locations(taken.path):
-        file = storage.stored(storage.join(path.rpartition("/")[0], location))
-        if file is None:
+        taken.ranged[taken.path] = file = RangedFile(storage, model, taken.path)
+        if model.size > WHOLE:
+            bring_skeleton(file)
+        else:
+            file.bring(0, None)
+    try:
+        locations = _locations(taken.path)
+    except SurgeonError as error:
+        raise ModelFileError(taken.named(str(error))) from None
+    for location in locations:
+        data = storage.stored(storage.join(path.rpartition("/")[0], location))
+        if data is None:
             raise ModelFileError(f"The data file {location} of {job.source} is not there; put it by the model.")
-        taken.data[location] = file
-        taken.files[location] = file.token
-        taken.size += file.size
+        taken.data[location] = data
+        taken.files[location] = data.token
+        taken.size += data.size
         if not storage.is_local:
             to = external.resolve(taken.path.parent, location)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            storage.fetch(file.path, to)
-            taken.read += file.size
-    return taken
+            taken.ranged[to] = RangedFile(storage, data, to)
+    if not reads_by_asking(job.orders.recipe) or job.orders.external_data == "inline":
+        taken.complete()
+    with brought(taken.ranged):
+        yield taken
+
+
+def reads_by_asking(recipe: Recipe) -> bool:
+    """Whether all steps ask for the data that they look at: rules do, while edits have whole models run."""
+    return all(isinstance(step, Rules) and step.upgrade == "none" for step in recipe.steps)
 
 
 def _locations(path: Path) -> list[str]:

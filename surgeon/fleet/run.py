@@ -1,15 +1,16 @@
 """The one function: a recipe over many models."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from surgeon.errors import UsageError
+from surgeon.errors import ModelFileError, UsageError
 from surgeon.fleet.baseline import changes, load_baseline
 from surgeon.fleet.book import Book
-from surgeon.fleet.engine import FleetEngine, OneByOne
+from surgeon.fleet.engine import EngineLost, FleetEngine, OneByOne
 from surgeon.fleet.ledger import Ledger, kept
 from surgeon.fleet.orders import MODEL_TIME, Job, Orders
 from surgeon.fleet.result import Fleet
@@ -21,6 +22,7 @@ from surgeon.models.options import CheckOptions
 from surgeon.recipes.reading import load_recipe
 from surgeon.recipes.recipe import Recipe
 
+_SCHEDULER = re.compile(r"(dask|tcp|tls|ucx|wss?)://.+")
 Tell = Callable[[FleetRow, int, int], None]
 Begins = Callable[[str], None]
 
@@ -91,13 +93,16 @@ def run_many(
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
         raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
+    options = options or CheckOptions()
+    if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
+        options = replace(options, jobs=1)  # other models have the other cores
     orders = Orders(
         loaded,
         _whole_url(to),
         check,
         require_proof,
         external_data,
-        options or CheckOptions(),
+        options,
         model_time,
         model_memory,
         dry_run,
@@ -111,10 +116,10 @@ def run_many(
     run = _FleetRun(orders.keyed(), table, progress)
     then = None if baseline is None else load_baseline(os.fspath(baseline))
     found = find_models(sources, orders.to, run.book)
-    worker = _engine(engine, jobs, client, begins)
+    worker = _engine(engine, jobs, client, begins, run.orders)
     fleet = Fleet(orders.to, run.book, has_baseline=then is not None)
     try:
-        run.go(found, worker, resume=resume)
+        fleet.ended = run.go(found, worker, resume=resume)
     finally:
         worker.close()
     if then is not None:
@@ -129,12 +134,21 @@ def _whole_url(to: str | os.PathLike[str]) -> str:
     return storage.url(path).rstrip("/")
 
 
-def _engine(engine: str, jobs: int, client: Any, begins: Begins | None) -> FleetEngine:
+def _engine(engine: str, jobs: int, client: Any, begins: Begins | None, orders: Orders) -> FleetEngine:
     if jobs < 1:
         raise UsageError(f"There cannot be {jobs} models at once; give one or more, as in --jobs 2.")
     if client is None and engine == "local" and jobs == 1:
         return OneByOne(begins)
-    raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
+    if client is None and engine != "local" and engine != "dask" and not _SCHEDULER.match(engine):
+        raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
+    from surgeon.fleet.scheduling import DaskEngine, joined, local  # Dask is an extra
+
+    files = [str(path) for path in orders.files()]
+    if client is not None:
+        found = DaskEngine(client, begins)
+        found.require(files)
+        return found
+    return local(jobs, begins) if engine == "local" else joined(engine, begins, files)
 
 
 @dataclass
@@ -150,8 +164,9 @@ class _FleetRun:
         self._storage, self._root = storage_of(self.orders.to)
         self._ledger = Ledger(self._storage, self._root, self.orders)
 
-    def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> None:
-        """Work on all models that are not done."""
+    def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
+        """Work on all models that are not done; returns why that ended too early, where it did."""
+        ended = ""
         if not self.orders.dry_run:
             self._ledger.begin()
         if resume:
@@ -159,17 +174,25 @@ class _FleetRun:
         total, done = self.book.count, 0
         is_growing = self.table is not None and self.table.endswith(".jsonl")
         with open(self.table if is_growing and self.table else os.devnull, "w", encoding="utf-8") as lines:
-            for row in self._rows(worker, resume=resume):
-                done += 1
-                self.book.add(row)
-                lines.write(row.line() + "\n")
-                lines.flush()
-                if self.progress is not None:
-                    self.progress(row, done, total)
+            try:
+                for row in self._rows(worker, resume=resume):
+                    done += 1
+                    self.book.add(row)
+                    lines.write(row.line() + "\n")
+                    lines.flush()
+                    if self.progress is not None:
+                        self.progress(row, done, total)
+            except EngineLost as error:
+                left = f"{total - done:,} of {total:,} models are left"
+                ended = f"{str(error).capitalize()}, and {left}: run again with --resume."
         if not self.orders.dry_run:
-            self._ledger.end(self.book)
+            try:
+                self._ledger.end(self.book)
+            except ModelFileError as error:
+                ended = ended or f"The rows stay where they are: {error}"
         if self.table is not None and not is_growing:
             write_parquet(self.book.rows(), self.table)
+        return ended
 
     def _look(self, found: FoundModels) -> None:
         """See what there is, and what is known of it."""
@@ -195,6 +218,8 @@ class _FleetRun:
         names = set(waiting)
         for model in self.book.planned(largest_first=True):
             if model.name in names:
-                yield Job(model.name, model.source, model.size, model.token, self.orders)
+                before = self.book.before(model.name)
+                nodes = 0 if before is None else before.nodes[0]
+                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes)
 
 

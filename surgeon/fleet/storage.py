@@ -336,16 +336,15 @@ def _told(error: Exception) -> str:
     return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
-def stage_in(storage: Storage, root: str) -> Path:
-    """A new folder of this machine for what is on its way to a target: inside it where that is local.
+def stage_in(storage: Storage, root: str, home: str | None = None) -> Path:
+    """A new folder of this machine for what is on its way to a target: inside it where that is local, else in `home`.
 
     So nothing has to be copied from one disk to another in the end.
     """
     with asking(storage.url(root), "written"):
-        home = None
         if storage.is_local:
-            home = Path(root) / OWN / _TEMPORARY
-            home.mkdir(parents=True, exist_ok=True)
+            home = os.path.join(root, OWN, _TEMPORARY)
+            os.makedirs(home, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="surgeon-", dir=home))
 
 

@@ -1,34 +1,47 @@
 """One model in a process with limits, seen from outside: whatever becomes of that process, there is a row."""
 
 import atexit
+import contextlib
+import os
 import shutil
+import sys
 import threading
 import time
 from dataclasses import replace
 from typing import Any
 
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.fleet.orders import Job
+from surgeon.fleet.orders import Job, versions
 from surgeon.fleet.rows import FleetRow, row_of
 from surgeon.fleet.storage import StorageBusy, stage_in, storage_of
 from surgeon.running.children import WHOLE, Answer, Child, Failure, Task, memory_limit
 
+BEGINS = "surgeon-begins"
+"""The topic of Dask's events under which models that begin are told."""
 _MODULE = "surgeon.fleet.work"
 _READY = 120.0  # seconds that a process may take to load what it needs
 _GRACE = 30.0  # seconds by the clock that a process may take to note that it is at its end
 
-_Kind = tuple[str, int]
-_idle: list[tuple[_Kind, Child]] = []  # what each was asked for: it may have loaded rules, and keeps its limit
+_Kind = tuple[str, int, frozenset[tuple[str, str]]]
+_idle: list[tuple[_Kind, Child]] = []  # by what they have loaded, their limit and their environment
 _lock = threading.Lock()
 
 
-def attempt(job: Job) -> dict[str, Any]:
-    """Work on one model; its row.  Raises StorageBusy where another try may do, and for nothing else."""
+def attempt(job: Job, tells: bool = False) -> dict[str, Any]:
+    """Work on one model; its row.  Raises StorageBusy where another try may do, and for nothing else.
+
+    tells: whether the worker of Dask that this is says that it begins.
+    """
     started = time.perf_counter()
+    home = None
+    if "distributed" in sys.modules:
+        home = _home_in_worker(job.name if tells else "")
+    if job.orders.versions != versions():
+        return job.row("lost", "The worker that had it has other versions than the process that asked.").to_dict()
     row: FleetRow | None = None
     stage = None
     try:
-        stage = stage_in(*storage_of(job.orders.to))
+        stage = stage_in(*storage_of(job.orders.to), home)
         answer = _asked(replace(job, stage=stage))
         if isinstance(answer, Answer):
             if answer.value.get("busy"):
@@ -49,6 +62,18 @@ def attempt(job: Job) -> dict[str, Any]:
     return row.to_dict()
 
 
+def _home_in_worker(name: str) -> str | None:
+    """The folder of the worker of Dask that this is, which it takes away in the end; tells of the model, if named."""
+    from distributed import get_worker
+
+    with contextlib.suppress(ValueError):  # this is none
+        worker = get_worker()
+        if name:
+            worker.log_event(BEGINS, name)
+        return str(worker.local_directory)
+    return None
+
+
 def _ended(job: Job, failure: Failure) -> FleetRow:
     """The row of a model whose process gave no answer."""
     noted = failure.noted if isinstance(failure.noted, dict) else {}
@@ -65,7 +90,7 @@ def _ended(job: Job, failure: Failure) -> FleetRow:
 
 def _asked(job: Job) -> Any:
     job = replace(job, memory=job.orders.model_memory or memory_limit(WHOLE))
-    kind = job.orders.key, job.memory
+    kind = job.orders.key, job.memory, frozenset(os.environ.items())
     child = _taken(kind)
     task = Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory)
     try:

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from surgeon.fleet.publishing import Publishing
 from surgeon.fleet.reading import Taken, take
 from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.storage import StorageBusy, storage_of
+from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
 from surgeon.recipes.run import run
+from surgeon.rewriting.rewrite import rewrite
 from surgeon.running.child import Note
 
 
@@ -63,31 +66,45 @@ class _ModelWork:
     def go(self) -> None:
         row = self.row
         self._note({"at": "it was read"})
-        try:
-            taken = take(self.job)
-        except StorageBusy:
-            raise
-        except SurgeonError as error:
-            row.outcome, row.why = "refused", str(error)
-            return
+        with ExitStack() as stack:
+            try:
+                taken = stack.enter_context(take(self.job))
+            except StorageBusy:
+                raise
+            except SurgeonError as error:
+                row.outcome, row.why = "refused", str(error)
+                return
+            self._do(taken)
+
+    def _do(self, taken: Taken) -> None:
+        row = self.row
         # beside what was fetched, whose data files it then shares; never beside a source
         out = (self.job.stage / "out" if taken.storage.is_local else taken.path.parent) / Path(self.job.name).name
         out.parent.mkdir(exist_ok=True)
         self._note({"at": "the recipe ran"})
-        report = self._run(taken, out)
-        row.read, row.files, row.size = taken.read, taken.files, taken.size
-        if report is not None:
-            self._tell(report)
-        if row.outcome in ("refused", "unexpected") or self.job.orders.dry_run:
-            return
-        self._note({"at": "its result was written"})
-        self._publish(taken, out)
+        row.files, row.size = taken.files, taken.size
+        try:
+            report = self._run(taken, out)
+            taken.require_brought()
+            if report is not None:
+                self._tell(report)
+            if row.outcome not in ("refused", "unexpected") and not self.job.orders.dry_run:
+                self._note({"at": "its result was written"})
+                self._publish(taken, out)
+        finally:
+            row.read = taken.read
 
     def _run(self, taken: Taken, out: Path) -> RecipeReport | None:
         """Run the recipe; what it refuses is in the row."""
         row, orders = self.row, self.job.orders
         try:
             row.graph = graph_of(taken.path)
+            if taken.is_partial:
+                report = without_sites(orders.recipe, taken)
+                if report is not None:
+                    row.outcome = report.outcome
+                    return report
+                taken.complete(taken.path)  # what is written holds it
             _, report = run(
                 orders.recipe,
                 taken.path,
@@ -98,6 +115,8 @@ class _ModelWork:
                 external_data="inline" if orders.external_data == "inline" else "auto",
                 options=orders.options,
             )
+        except StorageBusy:
+            raise
         except CheckFailed as error:
             row.outcome, row.why = "failed", taken.named(str(error))
             return error.report if isinstance(error.report, RecipeReport) else None
@@ -134,7 +153,11 @@ class _ModelWork:
         """Put the result where it is to be, and the row with it; a store that does not take it is told in the row."""
         row = self.row
         try:
-            if out.exists():
+            if not out.exists() and self._to.is_same(taken.storage):
+                row.made, row.written = self._publishing.copy(taken)
+            else:
+                if not out.exists():
+                    out = taken.path
                 row.made, row.written = self._publishing.publish(out, taken)
             self._publishing.note(row)
         except StorageBusy:
@@ -147,6 +170,33 @@ def _doubts(part: Any) -> list[str]:
     if isinstance(part, EditReport):
         return [part.check.reason] if part.check is not None else []
     return list(part.doubts)
+
+
+def without_sites(recipe: Recipe, taken: Taken) -> RecipeReport | None:
+    """What a recipe of rules comes to where none of them would fire; None where one would.
+
+    Raises what the recipe raises.
+    """
+    report = RecipeReport(taken.source, "")
+    for step in recipe.steps:
+        if not isinstance(step, Rules):
+            return None
+        _, done = rewrite(
+            taken.path,
+            step.rules,
+            inline=step.inline,
+            target=recipe.target,
+            ep=recipe.ep,
+            only=step.only,
+            skip=step.skip,
+            approximate=step.approximate,
+            expect=step.expect,
+            dry_run=True,
+        )
+        if done.sites:
+            return None
+        report.parts.append(done)
+    return report
 
 
 def graph_of(path: Path) -> str:

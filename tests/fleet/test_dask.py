@@ -1,0 +1,94 @@
+"""Dask as the engine: several models at once here, and a scheduler with workers that are processes."""
+
+import os
+import time
+
+import pytest
+
+import surgeon
+from tests.command_line import run
+from tests.fleet import parts, zoo
+
+pytest.importorskip("distributed")
+GELU = surgeon.Recipe([surgeon.Rules("gelu")])
+TROUBLE = surgeon.Recipe([surgeon.Rules(zoo.RULES)])
+
+
+def test_several_at_once_come_to_the_same(tmp_path):
+    """Whatever one of them does; both that hang do it at the same time."""
+    zoo.small_zoo(tmp_path / "zoo")
+    for name in "ab":
+        zoo.troubled(tmp_path / f"zoo/bad/hang{name}.onnx", zoo.HANG)
+    begun = []
+    settings = {"model_time": 3.0, "jobs": 2, "begins": begun.append}
+    found = surgeon.run_many(TROUBLE, f"{tmp_path}/zoo/**/*.onnx", to=tmp_path / "out", **settings)
+    expected = zoo.EXPECTED | {"bad/hanga.onnx": "late", "bad/hangb.onnx": "late"}
+    assert {row.model: row.outcome for row in found} == dict(sorted(expected.items()))
+    assert set(begun) == set(expected)
+    assert found.seconds < 20
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory):
+    """A scheduler with one worker."""
+    folder = tmp_path_factory.mktemp("dask")
+    with parts.scheduler() as (_, address), parts.workers(address, 1, folder):
+        yield address
+
+
+def test_a_scheduler_that_runs_is_joined(dask, tmp_path):
+    """By its address, by Dask's configuration, and by a client of the user's own."""
+    import distributed
+
+    zoo.gelus(tmp_path / "zoo/a.onnx")
+    over, address = f"{tmp_path}/zoo/*.onnx", dask.replace("dask://", "tcp://")
+    assert surgeon.run_many(GELU, over, to=tmp_path / "one", engine=dask).ok
+    with pytest.MonkeyPatch.context() as patch:
+        import dask as library
+
+        patch.setitem(library.config.config, "scheduler-address", address)
+        assert surgeon.run_many(GELU, over, to=tmp_path / "two", engine="dask").ok
+    with distributed.Client(address, set_as_default=False) as client:
+        assert surgeon.run_many(GELU, over, to=tmp_path / "three", client=client).ok
+        assert client.status == "running"
+    names = [(tmp_path / name / "a.onnx").read_bytes() for name in ("one", "two", "three")]
+    assert names[0] == names[1] == names[2]
+
+
+def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
+    from surgeon.fleet import scheduling
+
+    zoo.gelus(tmp_path / "zoo/a.onnx")
+    here = dict(scheduling.versions())
+    monkeypatch.setattr(scheduling, "versions", lambda: here | {"surgeon": "9.9"})
+    (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n', encoding="utf-8")
+    to = ("--to", tmp_path / "out", "--engine", dask)
+    ran = run("run", tmp_path / "r.toml", "--over", f"{tmp_path}/zoo/*.onnx", *to)
+    assert ran.exit_code == 2
+    assert f"has surgeon {here['surgeon']} where this process has 9.9; give all the same." in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_rules_that_workers_do_not_reach_begin_nothing(dask, tmp_path, monkeypatch):
+    from surgeon.fleet.orders import Orders
+
+    zoo.gelus(tmp_path / "zoo/a.onnx")
+    monkeypatch.setattr(Orders, "files", lambda self: [])
+    files = [tmp_path / "zoo/a.onnx", tmp_path / "not/there.py"]
+    from surgeon.fleet.scheduling import joined
+
+    with pytest.raises(surgeon.UsageError, match=r"does not reach .*not/there.py; use a store, or mount it"):
+        joined(dask, None, list(map(os.fspath, files)))
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):
+    from surgeon.fleet import scheduling
+
+    monkeypatch.setattr(scheduling, "_ANSWER", 0.5)
+    zoo.gelus(tmp_path / "zoo/a.onnx")
+    address = f"dask://127.0.0.1:{parts.free_port()}"
+    began = time.monotonic()
+    with pytest.raises(surgeon.UsageError, match="There is no scheduler at tcp://127.0.0.1"):
+        surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "out", engine=address)
+    assert time.monotonic() - began < 10
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,209 @@
+"""Models in a store: an S3 server of its own process, of which as little is read as a recipe looks at."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import surgeon
+from surgeon.errors import ModelFileError
+from surgeon.file.absent import brought
+from surgeon.file.model import Model
+from surgeon.fleet.ranges import RangedFile, bring_skeleton
+from surgeon.fleet.storage import LocalStorage, StorageBusy, asking, storage_of
+from tests.command_line import run
+from tests.fleet import parts, zoo
+
+pytest.importorskip("s3fs")
+pytest.importorskip("moto")
+GELU = surgeon.Recipe([surgeon.Rules("gelu")])
+
+
+@pytest.fixture(scope="module")
+def store():
+    """An S3 server with a bucket for models and one for results; gives its file system."""
+    import s3fs
+
+    with parts.s3_server() as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        found = s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+        found.mkdir("zoo")
+        found.mkdir("fused")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def models(store, tmp_path_factory):
+    """Models there, two of them with a table of 4 MB, one with large weights inside."""
+    root = tmp_path_factory.mktemp("models")
+    zoo.gelus(root / "a/g.onnx", 2)
+    zoo.sparse(root / "b/fires.onnx", 1 << 22, fires=True)
+    zoo.sparse(root / "b/plain.onnx", 1 << 22)
+    large_inside(root / "c/inside.onnx")
+    zoo.broken(root / "d/cut.onnx", "cut")
+    zoo.broken(root / "d/lost.onnx", "without data")
+    store.put(f"{root}/", "zoo/", recursive=True)
+    return root
+
+
+def large_inside(path, op="Relu"):
+    """A model with 16 MB of weights in its file, behind and before its nodes."""
+    weight = np.random.default_rng(0).normal(size=(2048, 2048)).astype(np.float32)
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["p"]), onnx.helper.make_node(op, ["p"], ["y"])]
+    return zoo.save(nodes, [onnx.numpy_helper.from_array(weight, "w")], path, width=2048)
+
+
+def test_only_what_is_looked_at_is_read(store, models):
+    """Tables that a recipe does not look at stay where they are, and are copied there."""
+    found = surgeon.run_many(GELU, "s3://zoo/**/*.onnx", to="s3://fused/one")
+    outcomes = ["proved", "proved", "unchanged", "unchanged", "refused", "refused"]
+    assert [row.outcome for row in found] == outcomes
+    assert found["b/fires.onnx"].read < 1000 < 1 << 22 < found["b/fires.onnx"].size
+    assert found["b/plain.onnx"].read < 1000
+    assert found["c/inside.onnx"].read < 1 << 20 < 1 << 24 < found["c/inside.onnx"].size
+    done = {"a/g.onnx", "b/fires.onnx", "b/fires.weights", "b/plain.onnx", "b/plain.weights", "c/inside.onnx"}
+    written = {path.removeprefix("fused/one/") for path in store.find("fused/one")}
+    assert written == done | {".surgeon/run.json", ".surgeon/rows.jsonl"}
+    assert store.info("fused/one/b/fires.weights")["size"] == 1 << 22
+    assert store.cat("fused/one/c/inside.onnx") == (models / "c/inside.onnx").read_bytes()
+    assert "s3://zoo/d/cut.onnx is cut off or damaged" in found["d/cut.onnx"].why
+    again = surgeon.run_many(GELU, "s3://zoo/**/*.onnx", to="s3://fused/one", resume=True)
+    assert again.kept == len(outcomes)
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+def test_models_go_from_stores_to_folders_and_back(store, models, tmp_path, way):
+    """The same bytes as where all is local."""
+    over, to = ("s3://zoo/**/*.onnx", tmp_path / "out") if way == "down" else (f"{models}/**/*.onnx", "s3://fused/up")
+    surgeon.run_many(GELU, over, to=to)
+    if way == "up":
+        store.get("fused/up/", f"{tmp_path}/out/", recursive=True)
+    surgeon.run_many(GELU, f"{models}/**/*.onnx", to=tmp_path / "here")
+    names = ["a/g.onnx", "b/fires.onnx", "b/fires.weights", "b/plain.onnx", "c/inside.onnx"]
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+def test_edits_read_what_they_run(store, models, tmp_path):
+    """A recipe with edits has whole models run, which ask for nothing."""
+    recipe = surgeon.Recipe([surgeon.edits.Rename("y", "z"), surgeon.Rules("gelu")])
+    found = surgeon.run_many(recipe, "s3://zoo/b/fires.onnx", to=tmp_path / "out")
+    assert found["fires.onnx"].read > 1 << 22
+    assert found["fires.onnx"].edits == ["output 'y' is called 'z'"]
+    assert found.ok
+
+
+@pytest.mark.parametrize(
+    ("over", "to", "told"),
+    [
+        ("s3://zoo/**/*.onnx", "s3://zoo/fused", "would fit"),
+        ("s3://zoo/nothing/*.onnx", "s3://fused/x", "No model fits"),
+        ("s3://nobucket/*.onnx", "s3://fused/x", "No model fits"),
+        ("s3://zoo/**/*.onnx", "s3://nobucket/x", "nobucket"),
+    ],
+)
+def test_what_cannot_begin_is_one_sentence(models, tmp_path, over, to, told):
+    (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n', encoding="utf-8")
+    ran = run("run", tmp_path / "r.toml", "--over", over, "--to", to)
+    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)
+    assert told in ran.stderr
+
+
+def test_credentials_that_are_missing_are_one_sentence(store, models, tmp_path, monkeypatch):
+    for name in parts.CREDENTIALS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    type(store).clear_instance_cache()
+    with pytest.raises(ModelFileError, match="no credentials were found"):
+        surgeon.run_many(GELU, "s3://zoo/a/*.onnx", to="s3://fused/y")
+
+
+class Counted(LocalStorage):
+    """Files of this machine as a store that counts what it gives, and gives no more than it may."""
+
+    def __init__(self, most=1 << 40):
+        self.given, self.most = 0, most
+
+    def read(self, path, start, end):
+        self.given += end - start
+        if self.given > self.most:
+            raise StorageBusy("enough")
+        return super().read(path, start, end)
+
+
+def ranged(path, tmp_path, storage):
+    return RangedFile(storage, storage.stored(str(path)), tmp_path / "hole.onnx")
+
+
+def test_a_skeleton_is_that_of_the_whole_file(tmp_path):
+    """And values that are asked for come, each once."""
+    path, storage = large_inside(tmp_path / "m.onnx"), Counted()
+    hole = ranged(path, tmp_path, storage)
+    bring_skeleton(hole)
+    assert storage.given < 1 << 18
+    with Model.open(path) as whole, Model.open(hole.path) as partly, brought({hole.path: hole}):
+        assert partly.skeleton == whole.skeleton
+        (tensor,) = partly.skeleton.graph.initializer
+        (same,) = whole.skeleton.graph.initializer
+        for _ in range(2):
+            np.testing.assert_array_equal(partly.value(tensor), whole.value(same))
+        partly.check_unchanged()
+    assert storage.given < (1 << 24) + (1 << 18)
+    hole.bring(0, None)
+    assert hole.path.read_bytes() == path.read_bytes()
+    assert hole.brought == storage.given == path.stat().st_size
+
+
+def test_ranges_fit_together_in_any_order(tmp_path):
+    """What is there is not brought again."""
+    path = tmp_path / "data"
+    path.write_bytes(np.random.default_rng(1).bytes(5000))
+    storage = Counted()
+    hole = ranged(path, tmp_path, storage)
+    random = np.random.default_rng(2)
+    for _ in range(60):
+        start, end = sorted(random.integers(0, 5001, 2).tolist())
+        hole.bring(start, end)
+        assert hole.path.read_bytes()[start:end] == path.read_bytes()[start:end]
+    assert storage.given == hole.brought <= 5000
+
+
+def test_what_a_store_does_not_give_is_not_forgotten(tmp_path):
+    """Whoever could not read data may have gone on without them."""
+    hole = ranged(large_inside(tmp_path / "m.onnx"), tmp_path, Counted(most=1 << 18))
+    bring_skeleton(hole)
+    with Model.open(hole.path) as model, brought({hole.path: hole}), pytest.raises(StorageBusy):
+        model.value(model.skeleton.graph.initializer[0])
+    assert isinstance(hole.failed, StorageBusy)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PermissionError(13, "Forbidden"), ModelFileError),
+        (TimeoutError("slow"), StorageBusy),
+        (OSError(16, "SlowDown"), StorageBusy),
+        (type("NoCredentialsError", (Exception,), {})("Unable to locate credentials"), ModelFileError),
+        (ValueError("odd"), ModelFileError),
+    ],
+)
+def test_what_may_pass_is_told_from_what_stays(error, kind):
+    with pytest.raises(ModelFileError) as found, asking("s3://zoo/a.onnx", "read"):
+        raise error
+    assert type(found.value) is kind
+    assert str(found.value).startswith("s3://zoo/a.onnx cannot be read")
+
+
+def test_urls_name_files_as_people_do(tmp_path):
+    """Also those in an archive."""
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "zoo.zip", "w") as archive:
+        archive.write(zoo.gelus(tmp_path / "g.onnx"), "a/g.onnx")
+    found = surgeon.run_many(GELU, f"zip://**/*.onnx::{tmp_path}/zoo.zip", to=tmp_path / "out")
+    assert [(row.model, row.outcome) for row in found] == [("a/g.onnx", "proved")]
+    assert storage_of(f"file://{tmp_path}/x")[1] == os.fspath(tmp_path / "x")
+    assert Path(tmp_path / "out/a/g.onnx").exists()
