@@ -23,6 +23,7 @@ from surgeon.ops.naming import snake_case
 from surgeon.rewriting.rewrite import find
 from surgeon.viewing.selection import Selection
 
+MOST_NODES = 1_000  # of a selection
 MOST_ALIKE = 8  # sites that a selection is compared with: what differs between so many is told
 
 
@@ -105,6 +106,11 @@ def capture(
         region = region_of(draft, tuple(froms), tuple(tos))
         if not region.nodes:
             raise UsageError("Nothing lies between the two cuts; name tensors further apart.")
+        if len(region.nodes) > MOST_NODES:
+            raise UsageError(
+                f"{len(region.nodes):,} nodes lie between the two cuts, too many for one pattern; name tensors nearer "
+                "to each other."
+            )
         own = _example(model, region.froms, region.tos, "the selection")
         alike = [
             _example(model, cut_from, cut_to, f"what makes {cut_to[0]!r}")

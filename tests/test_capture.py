@@ -73,6 +73,16 @@ def test_weights_in_files_are_read(tmp_path):
     assert (found.sites, found.compared) == (2, 1)
 
 
+def test_a_selection_of_thousands_is_refused_at_once(monkeypatch):
+    """Before anything of it is compared with anything else."""
+    monkeypatch.setattr("surgeon.capturing._example", None)
+    nodes = [onnx.helper.make_node("Relu", [f"t{place}"], [f"t{place + 1}"]) for place in range(3000)]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in ("t0", "t3000")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]))
+    with pytest.raises(surgeon.UsageError, match="^2,000 nodes lie between the two cuts"):
+        surgeon.capture(model, ["t0"], ["t2000"], "block")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

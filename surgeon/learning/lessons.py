@@ -289,8 +289,9 @@ def _form(group: Sequence[Example]) -> LearntForm:
 
 
 def _too_large(example: Example) -> UsageError:
-    count = len(example.index.main.nodes)
-    return UsageError(f"{example.label} has {count} nodes, too many for one pattern; learn a part of it.")
+    count, label = len(example.index.main.nodes), example.label
+    told = f"{label[:1].upper()}{label[1:]}"
+    return UsageError(f"{told} has {count} nodes, too many for one pattern; learn a part of it.")
 
 
 def add_known(lesson: Lesson, *group: Example) -> bool:
