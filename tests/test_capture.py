@@ -83,6 +83,29 @@ def test_a_selection_of_thousands_is_refused_at_once(monkeypatch):
         surgeon.capture(model, ["t0"], ["t2000"], "block")
 
 
+def test_long_texts_with_commas_stay_whole():
+    """A call that does not fit in a line is broken between its arguments, and not inside of one."""
+    text = '(a), "b", '.replace('"', "'") * 30
+    node = onnx.helper.make_node("Cell", ["x"], ["y"], domain="acme", first=text, second=1)
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "xy"]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "g", ends[:1], ends[1:]),
+        opset_imports=[onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("acme", 1)],
+    )
+    found = surgeon.capture(model, ["x"], ["y"], "block")
+    assert repr(text) in found.text or f'"{text}"' in found.text
+    assert found.sites == 1
+
+
+def test_the_command_says_how_the_rule_is_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cuts = ["--from", "linear_4", "--to", "gelu", "--name"]
+    for place, told in (("a.py", "./a.py"), (tmp_path / "b.py", str(tmp_path / "b.py"))):
+        done = run("capture", MODEL, *cuts, "block", "-o", str(place))
+        assert done.output.endswith(f"--rules {told}\n")
+        assert run("rewrite", MODEL, "out.onnx", "--rules", told, "--dry-run").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

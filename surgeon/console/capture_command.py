@@ -33,4 +33,5 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
     click.echo(
         f"{path}: it matches {found.sites} site{'s' * (found.sites != 1)}; {found.compared} others were compared"
     )
-    click.echo(f"Fill in what is to be written, then: surgeon rewrite {source} OUT --rules ./{path}")
+    rules = f"./{path}" if path == Path(path.name) else path  # a name alone would be one of an installed rule
+    click.echo(f"Fill in what is to be written, then: surgeon rewrite {source} OUT --rules {rules}")

@@ -4,6 +4,7 @@ import builtins
 import json
 import keyword
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
 
 LINE = 100  # columns of an expression, after which its longest part gets a line and a name of its own
 WIDTH = 116  # columns of a line in a function's body
+_PART = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1|.""", re.DOTALL)  # a text in quotes is one
 CHAINS = ("Add", "Mul")  # their helpers take any number of operands
 NOUNS = {
     "Add": "total",
@@ -296,11 +298,11 @@ def wrapped(line: str) -> list[str]:
 def _split(arguments: str) -> list[str]:
     """Arguments one by one."""
     found, depth, start = [], 0, 0
-    for place, sign in enumerate(arguments):
-        depth += (sign in "([") - (sign in ")]")
-        if sign == "," and not depth:
-            found.append(arguments[start:place].strip())
-            start = place + 1
+    for part in _PART.finditer(arguments):
+        depth += (part[0] in "([") - (part[0] in ")]")
+        if part[0] == "," and not depth:
+            found.append(arguments[start : part.start()].strip())
+            start = part.end()
     return [*found, arguments[start:].strip()]
 
 

@@ -153,6 +153,8 @@ GROUPS = {
         "slice_axes",
         "vector_matmul",
         "expand",
+        "matmul_nbits",
+        "requantized",
         "quantize_linear",
         "byte_ops",
         "whole_casts",

@@ -6,7 +6,7 @@ from surgeon.target import ANY
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, NodeProto
 
     from surgeon.diagnosis.finding import Diagnostics
 
@@ -17,6 +17,10 @@ def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
     ask_onnx(model, found)
 
 
+def _reads(node: "NodeProto") -> bool:
+    return not node.domain or node.domain.split(".")[:2] == ["ai", "onnx"]
+
+
 TARGET = Target(
     name="onnx",
     title="ONNX",
@@ -24,4 +28,5 @@ TARGET = Target(
     runs=("onnx",),
     wants_shapes=True,
     check_header=_check_header,
+    reads=_reads,
 )
