@@ -13,7 +13,17 @@ from tests.hostile import running
 from tests.hostile.__main__ import every
 from tests.hostile.bombs import bombs
 from tests.hostile.mutants import mutant
-from tests.hostile.running import IDLE, Case, _Going, _judged, _worked, commands, endings, is_bad
+from tests.hostile.running import (
+    IDLE,
+    Case,
+    _Going,
+    _judged,
+    _worked,
+    commands,
+    endings,
+    is_bad,
+    naming_commands,
+)
 from tests.hostile.subjects import subjects
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +61,18 @@ def test_what_was_found_leaves_nobody_alone_any_more(seed, tmp_path):
     case = next(case for case in every(1, seed) if case.name.startswith(str(seed)))
     (ending,) = endings([case], tmp_path, 1)
     assert not is_bad(ending), ending.text
+
+
+# The same of commands that name tensors: the mutant, the command, and what was wrong.
+FOUND_NAMING = [(43, "edit", "an input of a type 99, retyped"), (1206, "edit", "an input of no type, retyped")]
+
+
+@pytest.mark.parametrize(("seed", "command", "wrong"), FOUND_NAMING, ids=lambda item: str(item))
+def test_what_was_found_by_names_leaves_nobody_alone_any_more(seed, command, wrong, tmp_path):
+    told, data = mutant(seed)
+    cases = [Case(told, data, arguments) for arguments in naming_commands(data) if arguments[0] == command]
+    bad = [ending.text for ending in endings(cases, tmp_path, 1) if is_bad(ending)]
+    assert not bad, wrong
 
 
 def test_mutants_are_many_and_come_again():

@@ -74,6 +74,8 @@ class Retype(Edit):
         old = value.type.tensor_type.elem_type
         if old == new:
             return ()
+        if old not in TensorProto.DataType.values() or old == TensorProto.UNDEFINED:
+            raise UsageError(f"The {kind} {self.name!r} has no dtype of ONNX's ({dtype_name(old)}); mend that first.")
         if TensorProto.STRING in (old, new):
             raise UsageError(
                 f"{self.name!r} cannot turn from {dtype_name(old)} into {dtype_name(new)}: strings are no numbers."
