@@ -13,7 +13,7 @@ from surgeon.file.values import Array, dtype_of
 
 CHANGE = "surgeon.change"
 """The key of the entry in a tensor's `external_data` that says by which of a model's recasts its data change."""
-_BLOCK = 1 << 22  # elements at a time
+_BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is converted
 _THREADS = 2
 
 

@@ -36,11 +36,16 @@ class Built:
 
 
 class Builder:
-    """One model, and how it is to be converted.  saturate: of weights, what is too large."""
+    """One model, and how it is to be converted.
+
+    saturate: of weights, what is too large.  is_stale: whether what the file states of inner shapes is not what they
+    are, so that it is left out: ONNX Runtime gives tensors of one stated size one place in memory.
+    """
 
     def __init__(self, model: Model, change: Retyping, io: Io, *, saturate: bool, output: Path | None) -> None:
         self._model, self._change, self._io = model, change, io
         self._saturate, self._output = saturate, output
+        self.is_stale = False
 
     def wiring(self) -> Wiring:
         """Who makes and who reads each tensor, in a draft of its own."""
@@ -64,6 +69,8 @@ class Builder:
             writer.write_fills()
         else:
             writer.write()
+            if self.is_stale:
+                del wiring.draft.graph.value_info[:]
         return Built(wiring.draft, plan, writer)
 
     def _unfit(self, wiring: Wiring, small: Mapping[Key, str], large: Mapping[str, str]) -> dict[Node, str]:

@@ -190,6 +190,9 @@ class _Conversion:
             names = [wire.name for wire in wiring.wires.values() if wire.home is wiring.index.main and wire.node]
             has_auto = AUTO in self.keep and self.change.narrows
             ranges = self._trying.run(names if has_auto else ()) if self.check else {}
+            builder.is_stale = self._trying.is_stale(ranges)
+            if builder.is_stale:
+                self._say("what the file states of inner shapes is not what they are, and is left out")
             if has_auto:
                 evidence = Evidence(wiring, Fills(wiring), ranges)
                 for place, told in evidence.found.items():

@@ -11,8 +11,8 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.dtypes_told import ROOTS, STEEP, TURNING
 from surgeon.ops.records import record
 from surgeon.precision.fills import Fills
+from surgeon.precision.gauging import FAR, Magnitudes
 from surgeon.precision.keeping import Place, place_of
-from surgeon.precision.trying import FAR, Magnitudes
 from surgeon.precision.wiring import STORED, Typed, Wiring
 
 HEADROOM = 2.0

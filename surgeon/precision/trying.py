@@ -2,58 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.errors import ModelFileError
+from surgeon.errors import GraphError, ModelFileError
 from surgeon.file.recasting import limits
 from surgeon.file.save import Written
-from surgeon.file.values import Array, dtype_of
+from surgeon.file.values import dtype_of
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import read_inputs
-from surgeon.models.exposing import exposing, fetch
 from surgeon.models.model_check import require_options
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import MUCH, Workload
+from surgeon.ops.walking import imports_of
 from surgeon.precision.choices import Retyping
+from surgeon.precision.gauging import FAR, FIRST_OPSET, Gauged, Magnitudes, gauging
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
+from surgeon.running.whole import Whole
 
 Arrays = dict[str, np.ndarray]
 _SIZES = 2  # sets of sizes that inputs are made of, before the long one
-_LONG = 8  # times the usual size
-FAR = float("inf")
-
-
-@dataclass(slots=True)
-class Magnitudes:
-    """What a tensor held in all runs.
-
-    most: the largest magnitude.  above: the same without what lies far below zero, as fills of masks do.  least: the
-    smallest magnitude but zero.  mean, square: of magnitudes, and of their squares, at most.  shape: in the largest.
-    """
-
-    most: float = 0.0
-    above: float = 0.0
-    least: float = FAR
-    mean: float = 0.0
-    square: float = 0.0
-    shape: tuple[int, ...] = ()
-
-    def add(self, array: Array, low: float) -> None:
-        """Take in what a run showed.  low: from where on down a number is a fill."""
-        array = array[np.isfinite(array)] if not np.isfinite(array).all() else array
-        if not array.size:
-            return
-        wide = np.abs(array.astype(np.float64, copy=False))
-        self.most = max(self.most, float(wide.max()))
-        others = wide[np.asarray(array, np.float64) > low]
-        self.above = max(self.above, float(others.max(initial=0.0)))
-        self.least = min(self.least, float(wide[wide > 0].min(initial=FAR)))
-        self.mean = max(self.mean, float(wide.mean()))
-        self.square = max(self.square, float((wide * wide).mean()))
+_LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
 
 
 class Trying:
@@ -83,39 +54,53 @@ class Trying:
         found: dict[str, Magnitudes] = {}
         if self.why:
             return found
+        imports = imports_of(self._skeleton.opset_import)
         try:
             with ExitStack() as stack:
-                shown = stack.enter_context(exposing(self._original, names)) if names else self._original
-                session = stack.enter_context(self._away.open(shown))
-                own = tuple(value.name for value in self._skeleton.graph.output)
-                load = Workload(self._original)
-                for feeds in self._made():
-                    session.outputs = own
-                    try:
-                        outputs = session.run(feeds)
-                    except SessionError as refused:
-                        self.why = self.why or f"The original does not run on its inputs: {refused.line}"
-                        continue
-                    if _is_nothing(outputs) and not self._options.inputs:
-                        continue
-                    self.wanted.append((feeds, outputs))
-                    for _, values in fetch(session, feeds, names):
-                        for name, array in values.items():
-                            self._note(found, name, array)
-                    for name, array in feeds.items():
-                        self._note(found, name, array)
-                    if load.of(feeds) > MUCH:
-                        break
+                shown, gauged = self._original, Gauged({})
+                if names and imports.get("", 0) >= FIRST_OPSET:
+                    shown, gauged = stack.enter_context(gauging(self._original, names, self._low / 4))
+                self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
         except InputsUnknown as unknown:
             self.why = f"Inputs cannot be made: {unknown.reason}."
-        except (SessionError, ModelFileError) as refused:
-            if names:  # what keeps inner tensors from being shown need not keep the model from running
+        except (SessionError, GraphError, ModelFileError) as refused:
+            if names:  # what keeps gauges from being put in need not keep the model from running
+                self.wanted.clear()
                 return self.run(())
             line = refused.line if isinstance(refused, SessionError) else str(refused)
             self.why = f"ONNX Runtime does not load the original: {line}"
         if self.wanted:
             self.why = ""
         return found
+
+    def _run_all(self, session: Whole, gauged: Gauged, found: dict[str, Magnitudes]) -> None:
+        """Run on every set of inputs, the answers into `wanted`, and what the gauges say into `found`."""
+        load, more = Workload(self._original), set(gauged.names)
+        for feeds in self._made():
+            try:
+                answer = session.run(feeds)
+            except SessionError as refused:
+                self.why = self.why or f"The original does not run on its inputs: {refused.line}"
+                continue
+            outputs = {name: array for name, array in answer.items() if name not in more}
+            if _is_nothing(outputs) and not self._options.inputs:
+                continue
+            self.wanted.append((feeds, outputs))
+            gauged.read(answer, found)
+            for name, array in feeds.items():
+                self._note(found, name, array)
+            if load.of(feeds) > MUCH:
+                break
+
+    def is_stale(self, found: dict[str, Magnitudes]) -> bool:
+        """Whether an inner tensor was of another shape than the file states."""
+        for value in self._skeleton.graph.value_info:
+            if value.name in found and value.type.tensor_type.HasField("shape"):
+                dims, sizes = value.type.tensor_type.shape.dim, found[value.name].shape
+                fits = [not dim.dim_value or dim.dim_value == size for dim, size in zip(dims, sizes, strict=False)]
+                if len(dims) != len(sizes) or not all(fits):
+                    return True
+        return False
 
     def error(self, made: Written) -> float:
         """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError."""
@@ -135,11 +120,18 @@ class Trying:
         return array
 
     def _note(self, found: dict[str, Magnitudes], name: str, array: np.ndarray) -> None:
-        if array.dtype == dtype_of(self._change.old):
-            noted = found.setdefault(name, Magnitudes())
-            noted.add(array, self._low / 4)
-            if np.prod(array.shape) >= np.prod(noted.shape or (0,)):
-                noted.shape = array.shape
+        """Take in an input of the old dtype."""
+        if array.dtype == dtype_of(self._change.old) and array.size:
+            wide = np.asarray(array, np.float64)
+            size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+            numbers = (
+                size.max(),
+                size[wide > self._low / 4].max(initial=0.0),
+                size[size > 0].min(initial=FAR),
+                size.mean(),
+                (size * size).mean(),
+            )
+            found.setdefault(name, Magnitudes()).add(numbers, array.shape)
 
     def _made(self) -> Iterator[Arrays]:
         given = read_inputs(self._skeleton, self._options.inputs)
@@ -153,7 +145,7 @@ class Trying:
             yield plan.make(seed + 1, sizes[0], values)
             for other in sizes[1 : 1 + _SIZES]:
                 yield plan.make(seed, other, values)
-            free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims}
+            free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims and size > _BATCH}
             if free and self.wanted:
                 yield plan.make(seed, {**sizes[0], **free}, values)
             for other in plan.fallback_sets(dims):
