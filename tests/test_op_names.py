@@ -74,6 +74,10 @@ LISTED = {
     "shapes.shapes": (RULE, "Cast If"),
     "torch.torchscript": (FORMAT, "Cast"),
     "precision.apply": (BUILT, "Cast"),
+    "precision.gauging": (
+        BUILT, "Abs Cast Concat Greater Less Mul ReduceMax ReduceMean ReduceMin Reshape Shape Where",
+    ),
+    "precision.plan": (FORMAT, "MatMul Transpose"),
     "precision.typing": (RULE, "If Loop Scan"),
     "precision.wiring": (FORMAT, "Cast"),
     "opsets.lossless": (

@@ -41,6 +41,7 @@ PAIRS = {
 }
 """What can turn into what; the first is what is taken where nothing is said."""
 CHECKS = ("model", "none")
+_MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be converted
 
 
 def convert(
@@ -190,7 +191,7 @@ class _Conversion:
             names = [wire.name for wire in wiring.wires.values() if wire.home is wiring.index.main and wire.node]
             has_auto = AUTO in self.keep and self.change.narrows
             ranges = self._trying.run(names if has_auto else ()) if self.check else {}
-            builder.is_stale = self._trying.is_stale(ranges)
+            builder.is_stale = self._trying.is_stale
             if builder.is_stale:
                 self._say("what the file states of inner shapes is not what they are, and is left out")
             if has_auto:
@@ -299,12 +300,14 @@ class _Conversion:
             nodes = [place_of(node) for node in built.plan.changed if built.plan.wiring.ports[node].wants]
             search = Lessening(nodes, lambda kept: self._error_with(builder, kept), self.max_error)
             search.run()
-            for place, moved in search.moved.items():
-                told = f"its part alone moves the outputs by {moved:.2g} of their scale"
-                self._pins.setdefault(place, ("error", told))
-            if search.reached <= self.max_error:
+            if search.reached <= self.max_error and len(search.moved) < _MOST_KEPT * len(nodes):
+                for place, moved in search.moved.items():
+                    told = f"its part alone moves the outputs by {moved:.2g} of their scale"
+                    self._pins.setdefault(place, ("error", told))
                 raise _Again
-        report.reason = f"An output moves by {report.error:.3g} of its scale, and {self.max_error:g} is allowed"
+        moved = f"An output moves by {report.error:.3g} of its scale, and {self.max_error:g} is allowed"
+        made = "" if self.options.inputs else "inputs of your own, as made ones are noise to a trained model, or "
+        report.reason = report.reason or f"{moved}: give {made}a larger --max-error"
 
     def _error_with(self, builder: Builder, kept: Collection[Place]) -> float:
         pins = {place: reason for place, (_, reason) in self._pins.items()} | dict.fromkeys(kept, "tried")

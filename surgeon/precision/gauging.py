@@ -59,12 +59,14 @@ class Gauged:
         """Of all outputs."""
         return [name for pair in self._outputs.values() for name in pair]
 
-    def read(self, answer: Mapping[str, np.ndarray], found: dict[str, Magnitudes]) -> None:
-        """Take in what a run answered."""
+    def read(self, answer: Mapping[str, np.ndarray], found: dict[str, Magnitudes]) -> dict[str, Sequence[int]]:
+        """Take in what a run answered; returns the shapes in it."""
+        shapes: dict[str, Sequence[int]] = {}
         for name, (numbers, shape) in self._outputs.items():
             if numbers in answer and shape in answer:
-                sizes = tuple(int(size) for size in answer[shape])
+                sizes = shapes[name] = tuple(int(size) for size in answer[shape])
                 found.setdefault(name, Magnitudes()).add(answer[numbers].tolist(), sizes)
+        return shapes
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """One original on sets of inputs: what its inner tensors hold there, and how far another model's answers lie apart."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -31,6 +31,7 @@ class Trying:
     """The original, run once on each set of inputs.
 
     why: one sentence on why nothing can be run, else empty.  oracle: what ran the model that was tried last.
+    is_stale: whether what the file states of inner shapes is not what they are.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Trying:
         self._low = limits(change.new)[0] if change.narrows else -FAR
         self.wanted: list[tuple[Arrays, Arrays]] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
-        self.oracle = ""
+        self.oracle, self.is_stale = "", False
         self._sets: Sequence[Arrays] = ()
         self._options = options
 
@@ -86,19 +87,28 @@ class Trying:
             if _is_nothing(outputs) and not self._options.inputs:
                 continue
             self.wanted.append((feeds, outputs))
-            gauged.read(answer, found)
+            shapes = gauged.read(answer, found)
+            shapes.update({name: array.shape for name, array in feeds.items()})
+            self.is_stale = self.is_stale or self._is_misstated(shapes)
             for name, array in feeds.items():
                 self._note(found, name, array)
             if load.of(feeds) > MUCH:
                 break
 
-    def is_stale(self, found: dict[str, Magnitudes]) -> bool:
-        """Whether an inner tensor was of another shape than the file states."""
-        for value in self._skeleton.graph.value_info:
-            if value.name in found and value.type.tensor_type.HasField("shape"):
-                dims, sizes = value.type.tensor_type.shape.dim, found[value.name].shape
-                fits = [not dim.dim_value or dim.dim_value == size for dim, size in zip(dims, sizes, strict=False)]
-                if len(dims) != len(sizes) or not all(fits):
+    def _is_misstated(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Whether inner tensors of one run were of other shapes than the file states, or sizes of one name differ."""
+        named: dict[str, int] = {}
+        for value in (*self._skeleton.graph.input, *self._skeleton.graph.value_info):
+            if value.name not in shapes or not value.type.tensor_type.HasField("shape"):
+                continue
+            dims, sizes = value.type.tensor_type.shape.dim, shapes[value.name]
+            if len(dims) != len(sizes):
+                return True
+            for dim, size in zip(dims, sizes, strict=True):
+                known = dim.dim_value if dim.HasField("dim_value") else size
+                if dim.dim_param:
+                    known = named.setdefault(dim.dim_param, size)
+                if known != size:
                     return True
         return False
 
