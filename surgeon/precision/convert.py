@@ -305,9 +305,9 @@ class _Conversion:
                     told = f"its part alone moves the outputs by {moved:.2g} of their scale"
                     self._pins.setdefault(place, ("error", told))
                 raise _Again
-        moved = f"An output moves by {report.error:.3g} of its scale, and {self.max_error:g} is allowed"
-        made = "" if self.options.inputs else "inputs of your own, as made ones are noise to a trained model, or "
-        report.reason = report.reason or f"{moved}: give {made}a larger --max-error"
+        told = f"An output moves by {report.error:.3g} of its scale, and {self.max_error:g} is allowed"
+        own = "" if self.options.inputs else "inputs of your own, as made ones are noise to a trained model, or "
+        report.reason = report.reason or f"{told}: give {own}a larger --max-error"
 
     def _error_with(self, builder: Builder, kept: Collection[Place]) -> float:
         pins = {place: reason for place, (_, reason) in self._pins.items()} | dict.fromkeys(kept, "tried")
