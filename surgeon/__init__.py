@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from surgeon.comparing import compare as compare
     from surgeon.diagnosis.inspection import inspect as inspect
     from surgeon.diagnosis.limits import NodeFacts as NodeFacts
+    from surgeon.differing.diff import diff as diff
+    from surgeon.differing.result import ModelChange as ModelChange
+    from surgeon.differing.result import ModelDiff as ModelDiff
     from surgeon.drawing.draw import draw as draw
     from surgeon.editing.merging import merge as merge
     from surgeon.editing.result import EditReport as EditReport
@@ -89,6 +92,8 @@ _HOMES = {
     "checking.check": ("check",),
     "diagnosis.inspection": ("inspect",),
     "diagnosis.limits": ("NodeFacts",),
+    "differing.diff": ("diff",),
+    "differing.result": ("ModelChange", "ModelDiff"),
     "drawing.draw": ("draw",),
     "editing.merging": ("merge",),
     "editing.result": ("EditReport",),

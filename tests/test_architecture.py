@@ -32,6 +32,7 @@ FLOORS = (
     "explaining drawing ruleproof learning testing edits",
     "checking torch recipes",
     "fleet",
+    "differing",
     "telling",
     "pages",
     "viewing",

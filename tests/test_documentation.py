@@ -61,7 +61,7 @@ def texts():
     for page in [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "notebooks" / "README.md"]:
         yield page.name, page.read_text(encoding="utf-8")
     for name, command in main.commands.items():
-        yield f"surgeon {name}", command.get_help(click.Context(command))
+        yield f"surgeon {name}", command.get_help(click.Context(command, **main.context_settings))
     for name in surgeon.__all__:
         home = getattr(surgeon, name)
         if str(getattr(home, "__module__", "")).startswith("surgeon"):

@@ -73,6 +73,7 @@ def results(tmp_path_factory):
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),
         "rule": surgeon.patterns.gelu.gelu,
         "inspect": surgeon.inspect(DISTILBERT),
+        "diff": surgeon.diff(DISTILBERT, out / "fused.onnx"),
     }
 
 

@@ -192,6 +192,7 @@ _ELSEWHERE = (
     "check",
     "compare",
     "convert",
+    "diff",
     "draw",
     "edit",
     "explain",

@@ -40,12 +40,12 @@ def console_for(stream: TextIO) -> "Console":
     return console
 
 
-def titled(console: "Console") -> Callable[..., None]:
+def titled(console: "Console", width: int = 9) -> Callable[..., None]:
     """What prints a line of a summary: a title, empty where it goes on, and words, some of them in a style."""
     from rich.text import Text
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<9}", "bold"), *parts), soft_wrap=True)
+        console.print(Text.assemble((f"{name:<{width}}", "bold"), *parts), soft_wrap=True)
 
     return line
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.diagnosis.provenance import came_from, torch_op
+from surgeon.diagnosis.scopes import path_of
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.explaining.explain import misses_at
@@ -18,7 +19,6 @@ from surgeon.rewriting.run import indexed
 from surgeon.rules.catalogue import all_rules
 from surgeon.shapes.indexed import shapes_of
 from surgeon.viewing.folding import FoldedGroup, fold
-from surgeon.viewing.scopes import path_of
 from surgeon.viewing.selection import is_stored
 
 WEIGHTS = ("of weights alone",)  # the scope of what no input changes, where it has none

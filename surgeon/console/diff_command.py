@@ -1,0 +1,64 @@
+"""The command `surgeon diff`: how two models differ."""
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from surgeon.console.clean import clean
+from surgeon.console.console import console_for, print_json, titled
+from surgeon.console.guard import CHECK_FAILED, reading
+from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.telling.numbers import seconds_text
+
+if TYPE_CHECKING:
+    from surgeon.differing.result import ModelDiff
+
+MOST = 40  # changes that are printed
+
+
+@click.command(short_help="Say how two models differ, node by node.")
+@click.argument("source", metavar="FIRST")
+@click.argument("second", metavar="SECOND")
+@report_option("what differs")
+@click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON.")
+@reading
+def diff(source: str, second: str, report_path: str | None, as_json: bool) -> None:
+    """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
+
+    Nodes are matched by what they are and what is around them, not by their names; what differs alike in many sites is
+    told once.  Nothing is run: whether both compute the same is for surgeon compare.  Exit codes: 0 no difference but
+    names, 1 a difference, 2 bad input.  Example: surgeon diff before.onnx after.onnx
+    """
+    from surgeon.differing.diff import diff as run
+
+    if report_path is not None:
+        require_report_path(report_path, source, second)
+    found = run(source, second)
+    if report_path is not None:
+        write_report(found, report_path)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_diff(found, sys.stdout)
+    if found.differs:
+        click.get_current_context().exit(CHECK_FAILED)
+
+
+def print_diff(found: "ModelDiff", stream: TextIO) -> None:
+    """Print what differs, a line each, and how much is the same."""
+    from surgeon.listing import and_more
+    from surgeon.telling.diffs import change_words, same_words
+
+    line = titled(console_for(stream), 11)
+    line("same", same_words(found))
+    last = ""
+    for change in found.changes[:MOST]:
+        line("" if change.kind == last else change.kind, clean(change_words(change)))
+        last = change.kind
+    more = and_more(len(found.changes) - MOST, "changes").lstrip()
+    if more:
+        line("", f"{more} (--json has all)")
+    if not found.differs:
+        line("differs", "nothing but names" if found.renamed else "nothing")
+    line("time", seconds_text(found.seconds))

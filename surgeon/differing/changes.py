@@ -1,0 +1,234 @@
+"""What differs between two graphs whose nodes are paired."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+
+import onnx
+
+from surgeon.differing.pairing import Pairing
+from surgeon.differing.result import ChangeKind, ModelChange
+from surgeon.differing.side import GIVEN, MADE, STORED, GraphSide, Read, ends_of
+from surgeon.drawing.content import attribute_text, numbers_text, type_text
+from surgeon.file.sameness import Contents
+from surgeon.indexing.scope import split_op
+from surgeon.ops.records import COMMUTATIVE
+from surgeon.ops.walking import GRAPHS
+from surgeon.shapes.facts import Facts
+from surgeon.shapes.indexed import shapes_of
+
+ORDER: tuple[ChangeKind, ...] = (
+    "interface", "opset", "types", "wiring", "attributes", "constants", "weights", "nodes"
+)
+SHOWN = 6  # ops that are named of those that went or came
+Site = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class GraphChanges:
+    """The changes of one graph, and how many of its nodes are the same in both."""
+
+    def __init__(self, one: GraphSide, other: GraphSide, contents: tuple[Contents, Contents], scope: str) -> None:
+        self.pairing = Pairing(one, other)
+        self.one, self.other, self._contents, self._scope = one, other, contents, scope
+        self.same = self.renamed = self._notes = 0
+        self._is_given_alike = _given(one) == _given(other)
+        self._found: dict[tuple[ChangeKind, str, tuple[str, ...], tuple[str, ...]], list[Site]] = defaultdict(list)
+        self._pairs()
+        self._regions()
+
+    @property
+    def changes(self) -> Iterator[ModelChange]:
+        """What differs, equal changes once, those at most sites last."""
+        for (kind, what, removed, added), sites in sorted(self._found.items(), key=lambda item: len(item[1])):
+            yield ModelChange(kind, what, removed, added, tuple(sites), self._scope)
+
+    def _note(self, kind: ChangeKind, what: str, at: int, to: int) -> None:
+        site = ((self.one.nodes[at].label,), (self.other.nodes[to].label,))
+        self._found[kind, what, (), ()].append(site)
+        self._notes += 1
+
+    def _pairs(self) -> None:
+        """What differs in nodes that stand for each other."""
+        for at, to in self.pairing.to.items():
+            before = self._notes
+            self._attributes(at, to)
+            self._inputs(at, to)
+            if not (self._is_given_alike and self.pairing.are_computed_alike(at, to)):
+                self._types(at, to)
+            if self._notes == before:
+                self.same += 1
+                self.renamed += self.one.nodes[at].label != self.other.nodes[to].label
+
+    def _attributes(self, at: int, to: int) -> None:
+        one, other = self.one.nodes[at], self.other.nodes[to]
+        if one.op != other.op:
+            self._note("attributes", f"{one.op} → {other.op}", at, to)
+        elif self.one.said[at] != self.other.said[to]:
+            _, op = split_op(one.op)
+            texts = [
+                {item.name: attribute_text(op, item) for item in node.proto.attribute if item.type not in GRAPHS}
+                for node in (one, other)
+            ]
+            names = sorted(name for name in {**texts[0], **texts[1]} if texts[0].get(name) != texts[1].get(name))
+            told = (f"{name} {texts[0].get(name, 'left out')} → {texts[1].get(name, 'left out')}" for name in names)
+            self._note("attributes", f"{one.op}: {', '.join(told) or 'attributes'}", at, to)
+
+    def _inputs(self, at: int, to: int) -> None:
+        op, reads, others = self.one.nodes[at].op, self.one.reads[at], self.other.reads[to]
+        if len(reads) != len(others):
+            self._note("wiring", f"{op} reads {len(reads)} tensors → {len(others)}", at, to)
+            return
+        if op in COMMUTATIVE and len(reads) == 2 and self._is_counterpart(reads[0], others[1]):
+            others = others[::-1]
+        for slot, (mine, theirs) in enumerate(zip(reads, others, strict=True)):
+            if mine[0] == theirs[0] == STORED:
+                self._stored(at, to, slot)
+            elif not self._is_counterpart(mine, theirs) and not self._leads_to_region(mine, theirs):
+                self._note("wiring", f"{op} reads another tensor as input {slot}", at, to)
+
+    def _is_counterpart(self, mine: Read, theirs: Read) -> bool:
+        if mine[0] == theirs[0] == MADE:
+            return self.pairing.to.get(mine[1]) == theirs[1] and mine[2] == theirs[2]
+        return mine[0] == theirs[0] and mine[2] == theirs[2]
+
+    def _leads_to_region(self, mine: Read, theirs: Read) -> bool:
+        """Whether what makes it went or came, which is told there."""
+        went = mine[0] == MADE and mine[1] not in self.pairing.to
+        return went or (theirs[0] == MADE and theirs[1] not in self.pairing.back)
+
+    def _stored(self, at: int, to: int, slot: int) -> None:
+        """Constants: small ones by value, large ones by their bytes."""
+        name, other = self.one.inputs[at][slot], self.other.inputs[to][slot]
+        op, held, also = self.one.nodes[at].op, self.one.reads[at][slot][2], self.other.reads[to][slot][2]
+        if held != also:
+            texts = self._text(self.one, name), self._text(self.other, other)
+            kind: ChangeKind = "constants" if texts[0] != texts[1] else "weights"
+            self._note(kind, f"{op} has {texts[0]} → {texts[1]} as input {slot}", at, to)
+            return
+        tensors = self.one.stored(name), self.other.stored(other)
+        if tensors[0] is not None and tensors[1] is not None and not self._same_bytes(tensors[0], tensors[1]):
+            self._note("weights", f"{op} has other numbers in {self._text(self.one, name)} as input {slot}", at, to)
+
+    def _same_bytes(self, mine: onnx.TensorProto, theirs: onnx.TensorProto) -> bool:
+        """Whether tensors of one dtype and shape hold the same; all is read only where a few bytes agree."""
+        one, other = self._contents
+        probes = one.probe(mine), other.probe(theirs)
+        if probes[0] != probes[1] or isinstance(probes[0], bytes):
+            return probes[0] == probes[1]
+        return one.digest(mine) == other.digest(theirs)
+
+    def _text(self, side: GraphSide, name: str) -> str:
+        value = side.index.constants.get(side.scope, name)
+        shape = side.index.constants.shape(side.scope, name)
+        if value is not None and value.array.size <= SHOWN:
+            return f"{value.array.dtype} {numbers_text(value.array)}"
+        tensor = side.stored(name)
+        return type_text(tensor.data_type if tensor is not None else 0, shape)
+
+    def _types(self, at: int, to: int) -> None:
+        one, other = self.one.nodes[at], self.other.nodes[to]
+        for mine, theirs in zip(one.outputs, other.outputs, strict=False):
+            if mine and theirs:
+                facts = [shapes_of(side.index).facts(side.scope, name) for side, name in
+                         ((self.one, mine), (self.other, theirs))]
+                if _disagree(*facts):
+                    texts = [type_text(dtype or 0, shape) for dtype, shape in facts]
+                    self._note("types", f"{one.op} makes {texts[0]} → {texts[1]}", at, to)
+
+    def _regions(self) -> None:
+        """Nodes that went and came, those that hang together as one site."""
+        gone = [at for at in range(len(self.one.nodes)) if at not in self.pairing.to]
+        come = [at for at in range(len(self.other.nodes)) if at not in self.pairing.back]
+        parent: dict[tuple[int, int], tuple[int, int]] = {(0, at): (0, at) for at in gone}
+        parent.update({(1, at): (1, at) for at in come})
+
+        def first(item: tuple[int, int]) -> tuple[int, int]:
+            while parent[item] != item:
+                parent[item] = item = parent[parent[item]]
+            return item
+
+        for one, other in self._links(gone, come):
+            if one in parent and other in parent and self._may_be_one(one, other):
+                parent[first(one)] = first(other)
+        regions: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for item in parent:
+            regions[first(item)][item[0]].append(item[1])
+        for removed, added in regions.values():
+            ops = tuple(self.one.nodes[at].op for at in removed), tuple(self.other.nodes[at].op for at in added)
+            names = tuple(self.one.nodes[at].label for at in removed), tuple(self.other.nodes[at].label for at in added)
+            self._found["nodes", f"{_listed(ops[0])} → {_listed(ops[1])}", *ops].append(names)
+
+    def _may_be_one(self, one: tuple[int, int], other: tuple[int, int]) -> bool:
+        """Not where the exporters note that they stand in two layers: what repeats from layer to layer is told once."""
+        layers = [layer_of((self.one, self.other)[side].paths[at]) for side, at in (one, other)]
+        return not (layers[0] and layers[1]) or layers[0] == layers[1]
+
+    def _links(self, gone: Sequence[int], come: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """What hangs together: neighbours, and what went and came between the same nodes."""
+        for number, side, some in ((0, self.one, gone), (1, self.other, come)):
+            for at in some:
+                yield from (((number, at), (number, maker)) for kind, maker, _ in side.reads[at] if kind == MADE)
+        for at, to in self.pairing.to.items():
+            for mine, theirs in zip(self.one.reads[at], self.other.reads[to], strict=False):
+                if mine[0] == theirs[0] == MADE:
+                    yield (0, mine[1]), (1, theirs[1])
+        ends = {place: at for at, place in self.other.ends.items()}
+        for at, place in self.one.ends.items():
+            if place in ends:
+                yield (0, at), (1, ends[place])
+        yield from self._between(gone, come)
+
+    def _between(self, gone: Sequence[int], come: Sequence[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """What went and what came that read outputs of the same pair, where there is one of each."""
+        readers: dict[Hashable, list[int]] = defaultdict(list)
+        for at in come:
+            for kind, maker, what in self.other.reads[at]:
+                if kind == MADE and maker in self.pairing.back:
+                    readers[self.pairing.back[maker], what].append(at)
+                elif kind == GIVEN:
+                    readers[what].append(at)
+        counts = Counter(use for at in gone for use in self._uses(at))
+        for at in gone:
+            for use in self._uses(at):
+                if counts[use] == 1 and len(readers.get(use, ())) == 1:
+                    yield (0, at), (1, readers[use][0])
+
+    def _uses(self, at: int) -> Iterator[Hashable]:
+        for kind, maker, what in self.one.reads[at]:
+            if kind == MADE and maker in self.pairing.to:
+                yield maker, what
+            elif kind == GIVEN:
+                yield what
+
+
+def _given(side: GraphSide) -> list[Facts]:
+    """What is known of what a graph is given."""
+    return [shapes_of(side.index).facts(side.scope, name) for name in ends_of(side.scope)[0]]
+
+
+def layer_of(path: Sequence[str]) -> str:
+    """The name and number of the outermost layer in a path of scopes: layer.3 of encoder, layer.3, output; or ""."""
+    return next((one for one in path if any(part.isdecimal() for part in one.split("."))), "")
+
+
+def _disagree(one: Facts, other: Facts) -> bool:
+    """Whether both are known and differ: a dtype, how many axes, or a size that is a number in both."""
+    if one.dtype and other.dtype and one.dtype != other.dtype:
+        return True
+    if one.shape is None or other.shape is None:
+        return False
+    if len(one.shape) != len(other.shape):
+        return True
+    pairs = zip(one.shape, other.shape, strict=True)
+    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+
+
+def _listed(ops: Sequence[str]) -> str:
+    """Ops with how often each is there."""
+    counts = Counter(ops)
+    told = [f"{op} ×{count}" if count > 1 else op for op, count in list(counts.items())[:SHOWN]]
+    return ", ".join(told) + (f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else "") or "nothing"
+
+
+def merged(changes: Sequence[ModelChange]) -> list[ModelChange]:
+    """Changes of several graphs, in the order in which they are read: what is about the whole first."""
+    return sorted(changes, key=lambda change: (ORDER.index(change.kind), change.count))

@@ -1,0 +1,259 @@
+"""How two models differ: nodes matched whatever they are called and in whatever order, equal changes once."""
+
+import json
+import random
+import time
+
+import hypothesis.strategies as st
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from onnx import helper, numpy_helper
+
+import surgeon
+from surgeon.testing import parse
+from tests import sampling
+from tests.command_line import ROOT, one_sentence, run
+
+DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
+HEAD = '<ir_version: 8, opset_import: ["" : 18]> g'
+LAYER = """{o}m = MatMul ({i}, w) {o}a = Add ({o}m, b) {o}d = Div ({o}a, two) {o}e = Erf ({o}d) {o}p = Add ({o}e, one)
+    {o}t = Mul ({o}a, {o}p) {o}h = Mul ({o}t, half) {o}s = Softmax <axis = -1> ({o}h) {o} = Add ({i}, {o}s)"""
+MATRIX = ", ".join(f"{place}.5" for place in range(16))
+WEIGHTS = f"float[4, 4] w = {{{MATRIX}}}, float[4] b = {{1.0, 2.0, 3.0, 4.0}}, "
+WEIGHTS += "float two = {1.4142}, float one = {1.0}, float half = {0.5}"
+
+
+def layers(count, change=None, names="l"):
+    """A stack of layers.  change: edits the text of a layer, by its number."""
+    body, last = [], "x"
+    for at in range(count):
+        text = LAYER.format(i=last, o=f"{names}{at}_")
+        body.append(change(at, text) if change is not None else text)
+        last = f"{names}{at}_"
+    model = parse(f"{HEAD} (float[n, 4] x) => (float[n, 4] {last}) <{WEIGHTS}> {{ {' '.join(body)} }}")
+    model.graph.output[0].name = "y"
+    for node in model.graph.node:
+        node.output[:] = ["y" if name == last else name for name in node.output]
+    return model
+
+
+def shuffled(model, seed):
+    """The same graph under other names and in another order."""
+    made, rng = onnx.ModelProto(), random.Random(seed)
+    made.CopyFrom(model)
+    kept = {value.name for value in (*made.graph.input, *made.graph.output)}
+    for node in made.graph.node:
+        node.name = f"node {rng.random()}"
+        node.input[:] = [name if name in kept or not name else f"other_{name}" for name in node.input]
+        node.output[:] = [name if name in kept or not name else f"other_{name}" for name in node.output]
+    for tensor in made.graph.initializer:
+        tensor.name = f"other_{tensor.name}"
+    del made.graph.value_info[:]
+    known = kept | {tensor.name for tensor in made.graph.initializer} | {""}
+    waiting, order = list(made.graph.node), []
+    while waiting:
+        ready = [node for node in waiting if set(node.input) <= known]
+        node = rng.choice(ready)
+        waiting.remove(node)
+        order.append(node)
+        known.update(node.output)
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in order]
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    return made
+
+
+def told(found):
+    return [(change.kind, change.what, change.count) for change in found.changes]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_names_and_order_are_no_difference(seed):
+    """Of a real export; how many are called otherwise is counted."""
+    model = onnx.load(DISTILBERT)
+    found = surgeon.diff(model, shuffled(model, seed))
+    assert (found.differs, found.same, found.renamed, found.nodes) == (False, 180, 180, (180, 180))
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+def test_a_model_is_itself_however_it_is_written(seed, count):
+    model = layers(count)
+    found = surgeon.diff(model, shuffled(model, seed))
+    assert not found.differs
+    assert found.same == 9 * count
+
+
+def test_what_a_rewrite_did_is_one_change(tmp_path):
+    """Each site of the report is one of the difference, in both directions."""
+    _, report = surgeon.rewrite(DISTILBERT, "gelu", output=tmp_path / "out.onnx", check="none")
+    found = surgeon.diff(DISTILBERT, tmp_path / "out.onnx")
+    (change,) = found.of("nodes")
+    assert change.removed == ("Div", "Erf", "Add", "Mul", "Mul")
+    assert change.added == ("com.microsoft::Gelu",)
+    went = sorted(sorted(gone) for gone, _ in change.sites)
+    assert went == sorted(sorted(node.name for node in site.replaced) for site in report.sites)
+    assert found.same == 160
+    back = surgeon.diff(tmp_path / "out.onnx", DISTILBERT)
+    (other,) = back.of("nodes")
+    assert (other.removed, other.added, other.count) == (change.added, change.removed, 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_in_some_layers_are_found_under_other_names(seed):
+    """One kind of change in half of the layers, another in one, a third in the weights of one."""
+
+    def change(at, text):
+        if at % 2:
+            text = text.replace(f"l{at}_t = Mul (l{at}_a, l{at}_p) ", "").replace(
+                f"l{at}_h = Mul (l{at}_t, half)", f"l{at}_h = Gelu (l{at}_a)"
+            )
+            text = text[: text.index(f"l{at}_d = ")] + text[text.index(f"l{at}_h = ") :]
+        if at == 4:
+            text = text.replace("axis = -1", "axis = 0")
+        return text.replace("two", "one") if at == 2 else text
+
+    found = surgeon.diff(layers(8), shuffled(layers(8, change), seed))
+    assert told(found) == [
+        ("attributes", "Softmax: axis -1 → 0", 1),
+        ("constants", "Div has float32 1.4142 → float32 1.0 as input 1", 1),
+        ("nodes", "Div, Erf, Add, Mul ×2 → Gelu", 4),
+    ]
+    assert found.same == 72 - 4 * 5 - 2
+
+
+@pytest.mark.parametrize("at", [0, 3, 5])
+def test_a_layer_that_is_left_out_is_nine_nodes(at):
+    """Wherever it stood; all else is the same."""
+    found = surgeon.diff(layers(6), shuffled(layers(5), at))
+    (change,) = found.of("nodes")
+    assert (len(change.removed), change.added, change.count) == (9, (), 1)
+    assert found.same + 9 >= 54 - 1  # who read it reads another tensor now
+
+
+def test_weights_are_compared_by_their_bytes():
+    """Large ones by what they hold, named by dtype and shape."""
+    model = layers(2)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(200, 200)).astype(np.float32)
+    other = values.copy()
+    other[100, 17] += 1
+    found = []
+    for array in (values, values.copy(), other):
+        made = onnx.ModelProto()
+        made.CopyFrom(model)
+        made.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, "w"))
+        del made.graph.value_info[:]
+        found.append(made)
+    assert not surgeon.diff(found[0], found[1]).differs
+    assert told(surgeon.diff(found[0], found[2])) == [
+        ("weights", "MatMul has other numbers in float32[200,200] as input 1", 2)
+    ]
+
+
+def test_operands_of_a_sum_may_change_places():
+    swapped = layers(3)
+    for node in swapped.graph.node:
+        if node.op_type in ("Add", "Mul"):
+            node.input[:] = list(node.input)[::-1]
+    assert not surgeon.diff(layers(3), swapped).differs
+
+
+def test_interfaces_opsets_and_types():
+    before = parse(f'{HEAD} (float[n, 4] x) => (float[n, 4] y) {{ y = Relu (x) }}')
+    after = parse('<ir_version: 8, opset_import: ["" : 20]> g (float16[n, 4] x) => (float16[n, 4] z) { z = Relu (x) }')
+    assert told(surgeon.diff(before, after)) == [
+        ("interface", "input x: float32[n, 4] → float16[n, 4]", 1),
+        ("interface", "output y: float32[n, 4] → nothing", 1),
+        ("interface", "output z: nothing → float16[n, 4]", 1),
+        ("opset", "opset of ai.onnx: 18 → 20", 1),
+        ("types", "Relu makes float32[n,4] → float16[n,4]", 1),
+    ]
+
+
+def test_bodies_and_functions_are_compared_too():
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x, bool c) => (float[4] y) {{
+        a = Relu (x)
+        y = If (c) <then_branch = yes () => (float[4] p) {{ p = {op} (a) }}, else_branch = no () => (float[4] q)
+            {{ q = Identity (x) }}> }}"""
+    found = surgeon.diff(parse(text.format(op="Neg")), parse(text.format(op="Abs")))
+    assert [(change.kind, change.what, change.scope) for change in found.changes] == [
+        ("nodes", "Neg → Abs", "then_branch of y")
+    ]
+
+
+def test_two_exports_of_one_module_differ_in_what_they_write(exported_twice):
+    """From names of modules alone: layers are told once, and what is the same is found."""
+    found = surgeon.diff(*exported_twice)
+    assert found.same == 8
+    assert any(change.kind == "nodes" and change.count >= 3 for change in found.changes)
+
+
+@pytest.fixture
+def exported_twice():
+    """Four layers as two exporters write them: LayerNormalization as one node, and in parts."""
+    return normalised(True), normalised(False)
+
+
+def normalised(is_whole):
+    nodes, last = [], "x"
+    for at in range(4):
+        path = f"/encoder/layer.{at}/"
+
+        def add(op, inputs, name, path=path, **attributes):
+            full = f"{path}{name}" if is_whole else f"{path}{name}_output"
+            nodes.append(helper.make_node(op, inputs, [full], f"{path}{op}_{name}", **attributes))
+            return full
+
+        dense = add("MatMul", [last, "w"], "dense")
+        total = add("Add", [dense, last], "total")
+        if is_whole:
+            last = add("LayerNormalization", [total, "s"], "norm", axis=-1)
+            continue
+        mean = add("ReduceMean", [total, "axes"], "mean")
+        gap = add("Sub", [total, mean], "gap")
+        square = add("Pow", [gap, "two"], "square")
+        spread = add("ReduceMean", [square, "axes"], "spread")
+        root = add("Sqrt", [spread], "root")
+        last = add("Mul", [add("Div", [gap, root], "scaled"), "s"], "norm")
+    nodes[-1].output[0] = "y"
+    stored = {"w": np.eye(4, dtype=np.float32), "s": np.ones(4, np.float32), "axes": np.array([-1])}
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    tensors.append(numpy_helper.from_array(np.float32(2), "two"))
+    ends = [helper.make_tensor_value_info(name, 1, ["n", 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_the_command_tells_it_and_ends_with_1(tmp_path):
+    """0 for the same; JSON and a page have all of it."""
+    onnx.save(layers(2), tmp_path / "a.onnx")
+    onnx.save(layers(2, lambda at, text: text.replace("axis = -1", "axis = 0")), tmp_path / "b.onnx")
+    same = run("diff", tmp_path / "a.onnx", tmp_path / "a.onnx")
+    assert (same.exit_code, "differs    nothing\n" in same.output) == (0, True)
+    found = run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--report", tmp_path / "d.html")
+    assert found.exit_code == 1
+    assert "attributes 2 × Softmax: axis -1 → 0 at " in found.output
+    assert "same       16 of 18 and 18 nodes" in found.output
+    data = json.loads(run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)
+    assert (data["differs"], data["same"], data["changes"][0]["count"]) == (True, 16, 2)
+    assert "Softmax: axis -1 → 0" in (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "nothing.onnx" in one_sentence(run("diff", tmp_path / "a.onnx", tmp_path / "nothing.onnx"), 2)
+
+
+@pytest.mark.parametrize("count", [2_000 if sampling.is_whole() else 300])
+def test_it_takes_time_as_the_nodes_do(count):
+    """Three times the layers take no more than some five times as long."""
+    took = []
+
+    def change(at, text):
+        return text.replace("axis = -1", "axis = 0") if at % 5 == 0 else text
+
+    for size in (count, 3 * count):
+        models = layers(size), layers(size, change)
+        started = time.process_time()
+        found = surgeon.diff(*models)
+        took.append(time.process_time() - started)
+        assert found.changes[0].count == size / 5
+    assert took[1] < 6 * took[0] + 0.5
