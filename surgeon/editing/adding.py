@@ -51,10 +51,7 @@ def add_nodes(
         node.name = node.output[0]
     for tensor in made.graph.initializer:
         tensor.name = names[tensor.name]
-    draft.graph.initializer.extend(made.graph.initializer)
-    if draft.skeleton.ir_version < 4:  # every initializer is an input as well (ONNX IR spec, "Graphs")
-        stored = [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in made.graph.initializer]
-        draft.graph.input.extend(onnx.helper.make_tensor_value_info(*item) for item in stored)
+    draft.store(*made.graph.initializer)
     place = 0 if in_front else len(draft.graph.node)
     for number, node in enumerate(made.graph.node):
         draft.graph.node.insert(place + number, node)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, TensorProto, ValueInfoProto
 
 from surgeon.editing.freed import Freed
 from surgeon.errors import UsageError
@@ -179,6 +179,13 @@ class ModelDraft(Editable):
     def taken(self) -> set[str]:
         """The names of all tensors in the main graph and in the bodies that it holds."""
         return {name for graph in graphs_below(self.graph) for name in names_in(graph)}
+
+    def store(self, *tensors: TensorProto) -> None:
+        """Put stored tensors into the main graph; below IR version 4 each is an input too (ONNX IR spec, "Graphs")."""
+        self.graph.initializer.extend(tensors)
+        if self.skeleton.ir_version < 4:
+            stated = [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in tensors]
+            self.graph.input.extend(onnx.helper.make_tensor_value_info(*item) for item in stated)
 
     def fresh(self, name: str) -> str:
         """A name that no tensor bears: this one, or this one with a number behind it."""

@@ -48,7 +48,7 @@ class SizeWriter:
         key = array.tobytes(), str(array.dtype), array.shape
         if key not in self._stored:
             self._stored[key] = self.fresh(name)
-            self.draft.graph.initializer.append(numpy_helper.from_array(array, self._stored[key]))
+            self.draft.store(numpy_helper.from_array(array, self._stored[key]))
         return self._stored[key]
 
     def numbers(self, values: Sequence[int]) -> str:

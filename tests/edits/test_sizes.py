@@ -487,3 +487,17 @@ def test_the_shortest_target():
     assert made(["4*n", "m", 8], ["n", 4, "8*m"]) == ["-1", "m", "8"]
 
 
+
+
+def test_what_is_stored_beside_is_an_input_where_all_that_is_stored_has_to_be():
+    """Below IR version 4; the shape that follows is stored, and no user has to give it."""
+    held = [numpy_helper.from_array(np.ones((3, 4), np.float32), "w"), numpy_helper.from_array(np.array([1, 12]), "s")]
+    given = [("x", 1, [1, 3, 3]), ("w", 1, [3, 4]), ("s", 7, [2])]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Reshape", ["a", "s"], ["y"])]
+    inputs = [helper.make_tensor_value_info(*one) for one in given]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", 1, [1, 12])], held)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=3)
+    made, report = surgeon.edit(source, Free.parse("0=batch"))
+    assert report.outcome == "proved"
+    onnx.checker.check_model(made)
+    assert shape(made.graph.input[0]) == ["batch", 3, 3]
