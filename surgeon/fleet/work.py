@@ -12,6 +12,7 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, Surgeo
 from surgeon.file import external
 from surgeon.file.model import Model
 from surgeon.fleet.orders import Job
+from surgeon.fleet.proofs import SharedProofs
 from surgeon.fleet.publishing import Publishing
 from surgeon.fleet.reading import Taken, take
 from surgeon.fleet.rows import FleetRow
@@ -21,6 +22,7 @@ from surgeon.recipes.result import RecipeReport
 from surgeon.recipes.run import run
 from surgeon.rewriting.rewrite import rewrite
 from surgeon.running.child import Note
+from surgeon.sites.sharing import sharing
 
 
 def ready(_: None, note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
@@ -62,6 +64,8 @@ class _ModelWork:
         self.job, self.row, self._note = job, row, note
         self._to, root = storage_of(job.orders.to)
         self._publishing = Publishing(self._to, root, job.name)
+        shares = job.orders.shares_proofs and not job.orders.dry_run
+        self._proofs = SharedProofs(self._to, root, job.name) if shares else None
 
     def go(self) -> None:
         row = self.row
@@ -90,6 +94,8 @@ class _ModelWork:
                 self._tell(report)
             if row.outcome not in ("refused", "unexpected") and not self.job.orders.dry_run:
                 self._note({"at": "its result was written"})
+                row.read = taken.read
+                row.proved_in = dict(self._proofs.used) if self._proofs is not None else {}
                 self._publish(taken, out)
         finally:
             row.read = taken.read
@@ -105,16 +111,17 @@ class _ModelWork:
                     row.outcome = report.outcome
                     return report
                 taken.complete(taken.path)  # what is written holds it
-            _, report = run(
-                orders.recipe,
-                taken.path,
-                None if orders.dry_run else out,
-                check="none" if orders.check == "none" else "auto",
-                require_proof=orders.require_proof,
-                dry_run=orders.dry_run,
-                external_data="inline" if orders.external_data == "inline" else "auto",
-                options=orders.options,
-            )
+            with sharing(self._proofs):
+                _, report = run(
+                    orders.recipe,
+                    taken.path,
+                    None if orders.dry_run else out,
+                    check="none" if orders.check == "none" else "auto",
+                    require_proof=orders.require_proof,
+                    dry_run=orders.dry_run,
+                    external_data="inline" if orders.external_data == "inline" else "auto",
+                    options=orders.options,
+                )
         except StorageBusy:
             raise
         except CheckFailed as error:

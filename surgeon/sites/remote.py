@@ -16,6 +16,7 @@ from surgeon.running.plain import from_plain
 from surgeon.sites.experiment import REPLACEMENT, Experiment, Trace, Traced
 from surgeon.sites.largest import largest, of_note
 from surgeon.sites.proof import SiteProof
+from surgeon.sites.sharing import found_for, keep_for_others, key_of, store_in_force
 from surgeon.verdicts.result import Outcome
 
 MODULE = "surgeon.sites.in_child"
@@ -48,7 +49,35 @@ def run_here(experiment: Experiment) -> SiteProof:
 
 
 def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
-    """The proofs of experiments, in order; they are asked for one by one, while children run those before."""
+    """The proofs of experiments, in order; they are asked for one by one, while children run those before.
+
+    What another model has a proof for is not run.
+    """
+    store = store_in_force()
+    if store is None:
+        return _proofs_made(experiments, jobs)
+    known: dict[int, SiteProof] = {}
+    away: list[tuple[int, Experiment, str | None]] = []
+
+    def unknown() -> Iterator[Experiment]:
+        for place, experiment in enumerate(experiments):
+            key = key_of(experiment)
+            found = found_for(experiment, key, store)
+            if found is not None:
+                known[place] = found
+            else:
+                away.append((place, experiment, key))
+                yield experiment
+
+    made = _proofs_made(unknown(), jobs)
+    for (place, experiment, key), proof in zip(away, made, strict=True):
+        known[place] = proof
+        keep_for_others(experiment, key, proof, store)
+    return [known[place] for place in sorted(known)]
+
+
+def _proofs_made(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
+    """The same, all of them run."""
     asked: list[Experiment] = []
 
     def tasks() -> Iterator[Task]:

@@ -53,7 +53,7 @@ def test_only_what_is_done_lies_in_the_target(fleet):
     root, found = fleet
     done = {"a/g1.onnx", "a/g2.onnx", "a/g3.onnx", "b/relu.onnx", "b/large.onnx", "b/large.weights"}
     assert everything(root / "out") == done
-    assert files_in(root / "out" / ".surgeon") == {"run.json", "rows.jsonl"}
+    assert files_in(root / "out" / ".surgeon") == {"run.json", "rows.jsonl", "proofs"}
     assert (root / "out/b/large.weights").stat().st_size == 1 << 26
     assert (root / "out/b/relu.onnx").read_bytes() == (root / "zoo/b/relu.onnx").read_bytes()
     assert [node.op_type for node in onnx.load(root / "out/a/g1.onnx").graph.node] == ["MatMul", "Gelu"]
@@ -111,7 +111,7 @@ def test_a_model_that_hangs_ends_by_the_clock(tmp_path):
     assert found["a.onnx"].why == "It took more than 2 s while the recipe ran; give it more with --model-time."
     again = surgeon.run_many(TROUBLE, str(tmp_path / "zoo/*.onnx"), to=tmp_path / "out", resume=True, **settings)
     assert again.kept == 3
-    assert files_in(tmp_path / "out/.surgeon") == {"run.json", "rows.jsonl"}
+    assert files_in(tmp_path / "out/.surgeon") == {"run.json", "rows.jsonl", "proofs"}
 
 
 def test_rows_of_parquet_are_those_of_lines(models):

@@ -65,7 +65,7 @@ def test_only_what_is_looked_at_is_read(store, models):
     assert found["b/plain.onnx"].read < 1000
     assert found["c/inside.onnx"].read < 1 << 20 < 1 << 24 < found["c/inside.onnx"].size
     done = {"a/g.onnx", "b/fires.onnx", "b/fires.weights", "b/plain.onnx", "b/plain.weights", "c/inside.onnx"}
-    written = {path.removeprefix("fused/one/") for path in store.find("fused/one")}
+    written = {path.removeprefix("fused/one/") for path in store.find("fused/one") if "/proofs/" not in path}
     assert written == done | {".surgeon/run.json", ".surgeon/rows.jsonl"}
     assert store.info("fused/one/b/fires.weights")["size"] == 1 << 22
     assert store.cat("fused/one/c/inside.onnx") == (models / "c/inside.onnx").read_bytes()
