@@ -151,13 +151,20 @@ class Writer:
             self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name, True)
             self._dtypes[wire.home, name] = self._of(True)
             return name
-        proto: Any = wire.home.proto
-        copy = proto.initializer.add()
+        copy = TensorProto()
         copy.CopyFrom(tensor)
         copy.name = name
         self._convert(wire, copy)
+        self._store(wire.home, copy)
         self._dtypes[wire.home, name] = self._of(True)
         return name
+
+    def _store(self, home: Scope, tensor: TensorProto) -> None:
+        if home.parent is None:
+            self.draft.store(tensor)
+        else:
+            proto: Any = home.proto
+            proto.initializer.append(tensor)
 
     def _convert(self, wire: Typed, tensor: TensorProto | None) -> None:
         """Have a stored tensor be of the new dtype, or rounded to it."""

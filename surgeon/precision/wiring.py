@@ -123,11 +123,12 @@ class Wiring:
         around = self._io if scope.parent is None else self.items.get(owner, SOURCE) if owner else SOURCE
         if scope.is_function:
             around = self._items_of_functions[scope]
+        stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
         for name in scope.inputs:
-            self._make(scope, name, around)
-        for name in scope.initializers:
-            if name not in scope.inputs:
-                self._make(scope, name, STORED)
+            if name not in stored:
+                self._make(scope, name, around)
+        for name in stored:
+            self._make(scope, name, STORED)
         for name in scope.sparse:
             self._make(scope, name, SOURCE)
         for node in scope.nodes:
