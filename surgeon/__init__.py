@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from surgeon.editing.merging import merge as merge
     from surgeon.editing.result import EditReport as EditReport
     from surgeon.editing.run import edit as edit
+    from surgeon.editing.selecting import Selection as Selection
     from surgeon.editing.splitting import SplitReport as SplitReport
     from surgeon.editing.splitting import split as split
     from surgeon.errors import CheckFailed as CheckFailed
@@ -80,8 +81,9 @@ if TYPE_CHECKING:
     from surgeon.rules.rule import rule as rule
     from surgeon.target import Provider as Provider
     from surgeon.targets.target import Target as Target
+    from surgeon.trying import TriedRule as TriedRule
+    from surgeon.trying import try_rule as try_rule
     from surgeon.upgrading.upgrade import upgrade as upgrade
-    from surgeon.viewing.selection import Selection as Selection
     from surgeon.viewing.view import view as view
 
 # The same for Python itself: public names by the module that has them; `edits` and `searches` are such.
@@ -98,6 +100,7 @@ _HOMES = {
     "editing.merging": ("merge",),
     "editing.result": ("EditReport",),
     "editing.run": ("edit",),
+    "editing.selecting": ("Selection",),
     "editing.splitting": ("SplitReport", "split"),
     "edits": ("edits",),
     "errors": (
@@ -142,8 +145,8 @@ _HOMES = {
     "searches": ("searches",),
     "target": ("Provider",),
     "targets.target": ("Target",),
+    "trying": ("TriedRule", "try_rule"),
     "upgrading.upgrade": ("upgrade",),
-    "viewing.selection": ("Selection",),
     "viewing.view": ("view",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -2,33 +2,46 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import NodeProto, numpy_helper
 
+from surgeon.display import Displayed
 from surgeon.editing.cutting import CutRegion, extract, region_of, stored_in
 from surgeon.editing.draft import ModelDraft
+from surgeon.editing.selecting import Selection
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written, label
 from surgeon.learning import lessons
 from surgeon.learning.generalise import StructuresDiffer
 from surgeon.learning.lessons import Lesson
+from surgeon.learning.loosened import count, loosened
 from surgeon.learning.terms import Example
 from surgeon.learning.writing import identifier
 from surgeon.ops.naming import snake_case
 from surgeon.rewriting.rewrite import find
-from surgeon.viewing.selection import Selection
+from surgeon.rewriting.run import indexed
+from surgeon.rules.rule import Rule
 
 MOST_NODES = 1_000  # of a selection
 MOST_ALIKE = 8  # sites that a selection is compared with: what differs between so many is told
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedRule:
+class Looser:
+    """The same pattern with one thing free.  what: that thing; sites: how many it would match."""
+
+    what: str
+    sites: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedRule(Displayed):
     """A rule file from a selection.
 
     Attributes:
@@ -36,6 +49,9 @@ class CapturedRule:
         text: of the file: a pattern, and a rule whose replacement is to be filled in.  It runs as it stands.
         sites: how often the pattern matches in the model that it was captured from, the selection among them.
         compared: how many other sites of the same structure it was generalised by.
+        fixed: the numbers, lists and texts that the pattern asks for, each with the helper that it is given to.
+        free: what it captures, each with its kind.
+        looser: each of what is fixed as if it were free: how many sites it would match then.
 
     Examples:
         >>> import surgeon
@@ -48,6 +64,18 @@ class CapturedRule:
     text: str
     sites: int
     compared: int
+    fixed: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+    looser: tuple[Looser, ...] = ()
+
+    @property
+    def rule(self) -> Rule:
+        """The rule itself, as the text has it."""
+        return lessons.rule_of(self.text, self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON can hold it."""
+        return asdict(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file.
@@ -123,7 +151,13 @@ def capture(
     sites = sum(1 for _ in find(source, lesson.rule))
     plural = "s" * (sites != 1)
     lesson.about.append(f"It matches {sites} site{plural} there; {compared} others of its structure were compared.")
-    return CapturedRule(lesson.name, lesson.text(), sites, compared)
+    written = lesson.forms[0].written
+    variants = list(loosened(written))
+    with Model.open(as_written(source)) as model:
+        index = indexed(model)
+        looser = tuple(Looser(variant.what, count(index, variant.function)) for variant in variants)
+    fixed, free = (tuple(item.what for item in variants), tuple(f"{kind} {one}" for one, kind in written.parameters))
+    return CapturedRule(lesson.name, lesson.text(), sites, compared, fixed, free, looser)
 
 
 def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -30,13 +30,12 @@ FLOORS = (
     "rewriting editing",
     "freeing precision",
     "explaining drawing ruleproof learning testing edits",
-    "checking torch recipes",
+    "checking torch recipes capturing trying",
     "fleet",
     "differing",
     "telling",
     "pages",
     "viewing",
-    "capturing",
     "console",
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 400, 70, 120

@@ -73,6 +73,8 @@ def results(tmp_path_factory):
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),
         "rule": surgeon.patterns.gelu.gelu,
         "inspect": surgeon.inspect(DISTILBERT),
+        "capture": surgeon.capture(DISTILBERT, ["linear_4"], ["gelu"], "activation"),
+        "trial": surgeon.try_rule("skip_layer_norm", DISTILBERT),
         "diff": surgeon.diff(DISTILBERT, out / "fused.onnx"),
     }
 

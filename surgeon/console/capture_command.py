@@ -34,4 +34,7 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
         f"{path}: it matches {found.sites} site{'s' * (found.sites != 1)}; {found.compared} others were compared"
     )
     rules = f"./{path}" if path == Path(path.name) else path  # a name alone would be one of an installed rule
+    for one in found.looser:
+        if one.sites > found.sites:
+            click.echo(f"with {one.what} free it would match {one.sites:,}")
     click.echo(f"Fill in what is to be written, then: surgeon rewrite {source} OUT --rules {rules}")

@@ -193,10 +193,7 @@ class Lesson:
     @property
     def rule(self) -> Rule:
         """The skeleton rule."""
-        found = run(self.text())[self.name]
-        if not isinstance(found, Rule):
-            raise UsageError(f"{self.name} is no rule; give the operation another name.")
-        return found
+        return rule_of(self.text(), self.name)
 
     @property
     def name(self) -> str:
@@ -333,6 +330,14 @@ def run(text: str) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "learned"}
     exec(compile(text, name, "exec"), space)
     return space
+
+
+def rule_of(text: str, name: str) -> Rule:
+    """The rule of a pattern file.  Raises UsageError where the name is that of something else."""
+    found = run(text)[name]
+    if not isinstance(found, Rule):
+        raise UsageError(f"{name} is no rule; give the operation another name.")
+    return found
 
 
 def _compiled(written: WrittenPattern) -> tuple[Compiled, ...]:

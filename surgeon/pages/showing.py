@@ -3,7 +3,18 @@
 from typing import Any
 
 from surgeon.errors import UsageError
-from surgeon.pages import of_bench, of_checks, of_diffs, of_edits, of_fleet, of_misses, of_models, of_rewrites, of_rules  # noqa: F401
+from surgeon.pages import (  # noqa: F401
+    of_bench,
+    of_checks,
+    of_diffs,
+    of_edits,
+    of_fleet,
+    of_misses,
+    of_models,
+    of_rewrites,
+    of_rules,
+    of_trials,
+)
 from surgeon.pages.bodies import shown
 from surgeon.pages.page import Page, asset, whole
 from surgeon.pages.parts import Markup, Paper, element, joined

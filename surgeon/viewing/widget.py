@@ -8,11 +8,11 @@ import anywidget
 import traitlets
 
 from surgeon.diagnosis.inspection import inspect
+from surgeon.editing.selecting import Selection, selected
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.source import Source
 from surgeon.viewing.content import ViewedModel
 from surgeon.viewing.marking import marked, marks_of
-from surgeon.viewing.selection import Selection, selected
 
 BUNDLE = resources.files(__package__).joinpath("view.js")
 
