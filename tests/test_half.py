@@ -370,3 +370,17 @@ def test_the_least_cut_is_the_least():
             costs[frozenset(i for i in items if not side[i])] = sum(c for a, b, c in edges if side[a] < side[b])
         assert costs[frozenset(network.cut())] == min(costs.values())
     assert ALWAYS > 1 << 30
+
+
+def test_what_an_engine_runs_in_float32_is_told():
+    """And Casts that do nothing; a model of float32 is told nothing of the kind."""
+    body = """a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) f = Cast<to = 10>(d) g = Cast<to = 1>(f)
+              h = Cast<to = 10>(g) k = Softmax(h) y = Mul(k, x)"""
+    found = surgeon.check(model(body, "(float16[N, 4096] x) => (float16[N, 4096] y)"), "tensorrt", load=False)
+    told = {item.op.removeprefix("ai.onnx::"): item.reason for item in found if "float16" in item.reason}
+    reasons = " ".join(item.reason for item in found)
+    assert "it computes in float32 in a model of half precision" in reasons
+    assert "it casts float16 to itself" in told["Cast"] or "casts back" in reasons
+    assert "it adds up 4,096 exponentials in float16" in told["Softmax"]
+    assert all(not item.stops for item in found)
+    assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)

@@ -86,6 +86,8 @@ def convert(
 
 def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     """Print what was converted and what was kept, how far the outputs move, and what was written."""
+    from surgeon.precision.result import ORDER
+
     console = console_for(stream)
     line = titled(console)
     line("convert", f"{report.change[0]} to {report.change[1]}: {counted(report.converted, 'node')}")
@@ -104,20 +106,21 @@ def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     before, after = (size / 1e6 for size in report.bytes)
     line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
+    if report.error is not None and report.outcome == "proved":
+        line("moved", f"outputs by {report.error:.2g} of their scale at most")
+        line("", ORDER)
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")
 
 
 def outcome_words(report: "ConvertReport") -> str:
     """What stands behind the outcome: how far outputs move, or why nothing is known of that."""
-    from surgeon.precision.result import ORDER
-
     if report.outcome == "unchanged":
         return f"nothing in it is {report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
     runs = f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
-    return f"outputs move by {report.error:.2g} of their scale at most, {runs}. {ORDER}"
+    return runs
 
 
 def counted(count: int, what: str) -> str:

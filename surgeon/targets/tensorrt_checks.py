@@ -18,6 +18,7 @@ from surgeon.targets.support import check_schema, local_functions, missing_op
 from surgeon.targets.tensorrt_limits import EXEMPT
 from surgeon.targets.tensorrt_ops import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
 from surgeon.targets.tensorrt_plugins import NAMESPACE, advice, check_plugin, plugin_of, plugins
+from surgeon.targets.tensorrt_precision import note_precision
 
 # What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
 TAKEN = frozenset(
@@ -78,6 +79,7 @@ class TensorrtSupport:
         """Collect what TensorRT does not read, as far as its documentation tells."""
         self._check_ends()
         self._check_nodes()
+        note_precision(self.index, self.dtypes, self.found)
 
     def _check_ends(self) -> None:
         """Note the inputs, outputs and weights of the network that TensorRT has no dtype for."""
