@@ -119,8 +119,7 @@ def outcome_words(report: "ConvertReport") -> str:
         return f"nothing in it is {report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
-    runs = f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
-    return runs
+    return f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
 
 
 def counted(count: int, what: str) -> str:
