@@ -21,8 +21,8 @@ from tests.hostile.running import (
     _worked,
     commands,
     endings,
+    further_commands,
     is_bad,
-    naming_commands,
 )
 from tests.hostile.subjects import subjects
 
@@ -64,13 +64,13 @@ def test_what_was_found_leaves_nobody_alone_any_more(seed, tmp_path):
 
 
 # The same of commands that name tensors: the mutant, the command, and what was wrong.
-FOUND_NAMING = [(43, "edit", "an input of a type 99, retyped"), (1206, "edit", "an input of no type, retyped")]
+FOUND_FURTHER = [(43, "edit", "an input of a type 99, retyped"), (1206, "edit", "an input of no type, retyped")]
 
 
-@pytest.mark.parametrize(("seed", "command", "wrong"), FOUND_NAMING, ids=lambda item: str(item))
+@pytest.mark.parametrize(("seed", "command", "wrong"), FOUND_FURTHER, ids=lambda item: str(item))
 def test_what_was_found_by_names_leaves_nobody_alone_any_more(seed, command, wrong, tmp_path):
     told, data = mutant(seed)
-    cases = [Case(told, data, arguments) for arguments in naming_commands(data) if arguments[0] == command]
+    cases = [Case(told, data, arguments) for arguments in further_commands(data) if arguments[0] == command]
     bad = [ending.text for ending in endings(cases, tmp_path, 1) if is_bad(ending)]
     assert not bad, wrong
 

@@ -24,14 +24,14 @@ from tests.hostile.running import (
     commands,
     counted,
     endings,
+    further_commands,
     is_bad,
-    naming_commands,
     patience,
 )
 from tests.hostile.subjects import subjects
 from tests.hostile.warm import warm
 
-NAMING = 3
+FURTHER = 3
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         sound = Case("gelu", subjects()["gelu"].SerializeToString(), commands()[2])
         limit = patience(sound, Path(folder))
-        warm(sound.data, commands(), naming_commands(sound.data))
+        warm(sound.data, commands(), further_commands(sound.data))
         counts = counted(endings(cases, Path(folder), options.jobs, limit), note)
     show(counts)
     print(f"A hang is what takes more than {limit:.0f} s of processor time, or does nothing for {IDLE:.0f} s.")
@@ -73,15 +73,15 @@ def main() -> int:
 
 
 def every(files: int, seed: int) -> Iterator[Case]:
-    """All cases: each mutant by one command, one in NAMING by one that names tensors too; each bomb by all."""
+    """All cases: each mutant by one command, one in FURTHER by a further one too; each bomb by all."""
     for name, data in bombs():
-        for arguments in (*commands(), *naming_commands(data)):
+        for arguments in (*commands(), *further_commands(data)):
             yield Case(f"bomb {name}", data, arguments)
     for number in range(seed, seed + files):
         told, data = mutant(number)
         yield Case(f"{number} {told}", data, random.Random(f"command {number}").choice(commands()))
-        if number % NAMING == 0:
-            chosen = random.Random(f"naming command {number}").choice(naming_commands(data))
+        if number % FURTHER == 0:
+            chosen = random.Random(f"further command {number}").choice(further_commands(data))
             yield Case(f"{number} {told}", data, chosen)
 
 

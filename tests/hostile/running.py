@@ -225,7 +225,7 @@ def _judged(item: _Going, status: int) -> tuple[str, str]:
 
 
 PARTS = "parts"  # a folder that a command writes
-_KNOWN = frozenset(("in.onnx", "out.onnx", "out.txt", "err.txt", "out.svg", "out.py", PARTS))
+_KNOWN = frozenset(("in.onnx", "out.onnx", "out.txt", "err.txt", "out.svg", "out.html", "out.py", PARTS))
 
 
 def _is_one_error(said: str) -> bool:
@@ -269,7 +269,7 @@ def is_bad(ending: Ending) -> bool:
 
 
 def commands() -> Sequence[tuple[str, ...]]:
-    """What files are read by: commands that name no tensors, as people call them."""
+    """What files are read by, as people call it; FOUND in tests/test_hostile.py rests on their order."""
     return (
         ("rewrite", "in.onnx", "out.onnx", "--rules", "ort,onnx,transformers,placeholders", "--check", "none"),
         ("rewrite", "in.onnx", "out.onnx", "--rules", "ort", "--check", "none"),
@@ -299,8 +299,8 @@ def commands() -> Sequence[tuple[str, ...]]:
     )
 
 
-def naming_commands(data: bytes) -> Sequence[tuple[str, ...]]:
-    """The commands that name tensors, with names of this file where it has any that can be read."""
+def further_commands(data: bytes) -> Sequence[tuple[str, ...]]:
+    """Further commands: those that name tensors, with names of this file where it has any that can be read."""
     try:
         graph = onnx.load_from_string(data).graph
     except (DecodeError, UnicodeDecodeError):
@@ -325,4 +325,9 @@ def naming_commands(data: bytes) -> Sequence[tuple[str, ...]]:
         ("edit", "in.onnx", "out.onnx", "--free", "0=batch", *seconds),
         ("edit", "in.onnx", "out.onnx", "--add-output", middle, "--rename", f"{taken}=renamed", *seconds),
         ("edit", "in.onnx", "out.onnx", "--shapes", "infer", "--retype", f"{taken}=float64:cast", *seconds),
+        ("convert", "in.onnx", "out.onnx", *seconds),
+        ("convert", "in.onnx", "out.onnx", "--to", "bfloat16", "--io", "convert", "--check", "none"),
+        ("diff", "in.onnx", "in.onnx"),
+        ("rewrite", "in.onnx", "out.onnx", "--rules", "ort", "--check", "none", "--report", "out.html"),
+        ("check", "in.onnx", "--report", "out.html", *seconds),
     )
