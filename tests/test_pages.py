@@ -70,6 +70,7 @@ def results(tmp_path_factory):
         "edit": edited,
         "run": surgeon.run(recipe, DISTILBERT, out / "ran.onnx")[1],
         "split": split,
+        "convert": surgeon.convert(DISTILBERT, output=out / "half.onnx")[1],
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),
         "rule": surgeon.patterns.gelu.gelu,
         "inspect": surgeon.inspect(DISTILBERT),

@@ -1,7 +1,6 @@
 """The command `surgeon convert`: a model in another precision."""
 
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -12,14 +11,12 @@ from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.edit_command import tell
 from surgeon.console.guard import reading, writing
 from surgeon.console.report_file import report_option
-from surgeon.listing import first_of
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions
     from surgeon.precision.result import ConvertReport
 
-_SHOWN = 3  # nodes named of those that are kept for one reason
 _DTYPES = ("float16", "bfloat16", "float32", "int32")
 
 
@@ -87,17 +84,15 @@ def convert(
 def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     """Print what was converted and what was kept, how far the outputs move, and what was written."""
     from surgeon.precision.result import ORDER
+    from surgeon.telling.conversions import counted, kept_lines, outcome_words
 
     console = console_for(stream)
     line = titled(console)
     line("convert", f"{report.change[0]} to {report.change[1]}: {counted(report.converted, 'node')}")
     for name, count in report.rules.items():
         line("rule", f"{name} x{count:,}")
-    reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for item in report.kept:
-        reasons[item.reason, item.op].append(item.node)
-    for (reason, op), nodes in reasons.items():
-        line("kept", f"{clean(op)} {clean(first_of(nodes, _SHOWN))}: {clean(reason)}")
+    for nodes, reason, _ in kept_lines(report):
+        line("kept", f"{clean(nodes)}: {clean(reason)}")
     if report.followers:
         line("", f"and {counted(report.followers, 'node')} between these, which round nothing")
     for sentence in report.told:
@@ -111,17 +106,3 @@ def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
         line("", ORDER)
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")
-
-
-def outcome_words(report: "ConvertReport") -> str:
-    """What stands behind the outcome: how far outputs move, or why nothing is known of that."""
-    if report.outcome == "unchanged":
-        return f"nothing in it is {report.change[0]}"
-    if report.error is None or report.reason:
-        return report.reason
-    return f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
-
-
-def counted(count: int, what: str) -> str:
-    """So many of something."""
-    return f"{count:,} {what}{'s' * (count != 1)}"

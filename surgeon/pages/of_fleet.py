@@ -32,7 +32,7 @@ def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
     return joined((
         element("p", (badge("proved" if fleet.ok else "failed"), told)),
         facts(pair for pair in head if pair[1]),
-        section("Otherwise than in the baseline", _table(("", "model", "what"), changes, "Changes")),
+        section("Otherwise than in the baseline", _table(("change", "model", "what"), changes, "Changes")),
         section("Wrong", _table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
         section("Rules", _table(("rule", "sites"), fired, "How often each rule fired, over all models")),
         section("Slowest", _table(every, map(_cells, fleet.slowest), "The models that took longest")),

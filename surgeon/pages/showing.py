@@ -6,6 +6,7 @@ from surgeon.errors import UsageError
 from surgeon.pages import (  # noqa: F401
     of_bench,
     of_checks,
+    of_conversions,
     of_diffs,
     of_edits,
     of_fleet,

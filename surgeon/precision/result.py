@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from surgeon.display import Displayed
 from surgeon.verdicts.compare import jsonable
 
 ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
@@ -32,7 +33,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class ConvertReport:
+class ConvertReport(Displayed):
     """What a conversion did.
 
     Attributes:

@@ -1,0 +1,46 @@
+"""What is shown of a conversion to another dtype."""
+
+from pathlib import Path
+
+from surgeon.pages.bodies import shows
+from surgeon.pages.parts import (
+    Cell,
+    Content,
+    Markup,
+    Paper,
+    badge,
+    code,
+    element,
+    facts,
+    joined,
+    listed,
+    section,
+    table,
+)
+from surgeon.precision.result import ORDER, ConvertReport
+from surgeon.telling.conversions import counted, kept_lines, outcome_words
+from surgeon.telling.numbers import seconds_text
+
+
+@shows(ConvertReport, "convert", lambda report: Path(report.source).name or "A conversion")
+def of_conversion(report: ConvertReport, _: Paper) -> Markup:
+    """What was converted, what was kept and why, and how far outputs move."""
+    before, after = (size / 1e6 for size in report.bytes)
+    head: list[tuple[str, Content]] = [
+        ("model", code(report.source) if report.source else ""),
+        ("converted", f"{counted(report.converted, 'node')} from {report.change[0]} to {report.change[1]}"),
+        ("rules", ", ".join(f"{name} {count:,}" for name, count in report.rules.items())),
+        ("casts", f"{report.casts:,}"),
+        ("stored", f"{before:,.1f} MB → {after:,.1f} MB"),
+        ("time", seconds_text(report.seconds)),
+        ("written", code(report.output) if report.written else "nothing"),
+    ]
+    rows = [(code(nodes), Cell(f"{count:,}", count), reason) for nodes, reason, count in kept_lines(report)]
+    more = f"and {counted(report.followers, 'node')} between these, which round nothing" if report.followers else ""
+    return joined((
+        element("p", (badge(report.outcome), f" {outcome_words(report)}")),
+        element("p", ORDER, class_="faint") if report.outcome == "proved" else "",
+        facts(head),
+        section(f"Kept in {report.change[0]}", (table(("nodes", "how many", "why"), rows, "Kept nodes"), more)),
+        section("Weights", listed(report.told) if report.told else ""),
+    ))
