@@ -384,3 +384,25 @@ def test_what_an_engine_runs_in_float32_is_told():
     assert "it adds up 4,096 exponentials in float16" in told["Softmax"]
     assert all(not item.stops for item in found)
     assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)
+
+
+def test_int32_where_nothing_wants_int64():
+    """Bounds that mean "to the end" still do; a number that int32 has not stays with what reads it."""
+    body = """a = Add(ids, one) s = Slice(x, start, end, axis) r = Reshape(s, shape) b = Mul(a, large) y = Gather(r, a)
+              j = Sub(b, b)"""
+    head = "(int64[N] ids, float[4, 4] x) => (float[N, 4] y, int64[N] j)"
+    weights = """<int64 one = {1}, int64 large = {4294967296}, int64[1] start = {0},
+                  int64[1] end = {9223372036854775807}, int64[1] axis = {0}, int64[2] shape = {-1, 4}>"""
+    made, report = converted(model(body, head, weights=weights), to="int32")
+    assert (report.outcome, kept(report)) == ("proved", [("Mul", "weight")])
+    stored = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    assert [stored[name] for name in ("one", "large", "shape")] == [TensorProto.INT32, *[TensorProto.INT64] * 2]
+
+
+def test_a_report_is_shown_as_a_page_too(tmp_path):
+    onnx.save(planted(2e4), tmp_path / "in.onnx")
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.html", "--quiet")
+    assert (told.exit_code, told.output) == (0, "")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "reaches" in page
+    assert "PROVED" in page

@@ -110,7 +110,7 @@ def _in_turn(
 def recast(array: Array, new: int, saturate: bool = False) -> Array:
     """An array in another dtype, by its `TensorProto.DataType`; what is too large becomes infinite, or saturates."""
     dtype = dtype_of(new)
-    if saturate:
+    if saturate or (dtype.kind == "i" and array.dtype.kind == "i"):  # integers that are too large have no infinity
         bounded = np.clip(array, *limits(new))
         array = np.where(np.isinf(array), array, bounded) if array.dtype.kind not in "iub" else bounded
     with np.errstate(over="ignore", invalid="ignore"):

@@ -259,6 +259,14 @@ class Writer:
                 proto.opset_import.add(domain="", version=imports[""])
 
 
+_STATED = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
 def as_tensor(node: NodeProto) -> TensorProto:
     """The tensor of a node that states a value, which is written as one where it is a number or several."""
     tensor: TensorProto
@@ -266,12 +274,12 @@ def as_tensor(node: NodeProto) -> TensorProto:
         if item.name == "value":
             tensor = item.t
             return tensor
-        if item.name in ("value_float", "value_floats"):
-            values = np.asarray(helper.get_attribute_value(item), np.float32)
+        if item.name in _STATED:
+            values = np.asarray(helper.get_attribute_value(item), _STATED[item.name])
             item.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
             tensor = item.t
             return tensor
-    raise ValueError(f"{node.op_type} states no float")
+    raise ValueError(f"{node.op_type} states no number")
 
 
 def _zero(node: NodeProto, key: str) -> TensorProto:

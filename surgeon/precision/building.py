@@ -24,11 +24,12 @@ Io = Literal["keep", "convert"]
 
 @dataclass
 class Built:
-    """A converted model that is not written yet."""
+    """A converted model that is not written yet.  weights: the reasons of what stored values have kept."""
 
     draft: ModelDraft
     plan: DtypePlan
     writer: Writer
+    weights: frozenset[str]
 
     def patch(self, output: Path | None) -> Patch:
         """The edits that make it of its source."""
@@ -61,7 +62,8 @@ class Builder:
         wiring = self.wiring()
         fills = Fills(wiring)
         by_node = {node: pins[place] for node in wiring.nodes() if (place := place_of(node)) in pins}
-        by_node.update(self._unfit(wiring, fills.unfit, unfit))
+        by_weights = self._unfit(wiring, fills.unfit, unfit)
+        by_node.update(by_weights)
         plan = planned(wiring, by_node)
         writer = Writer(plan, rounded=rounded, saturate=self._saturate)
         writer.fills = fills.found
@@ -71,7 +73,7 @@ class Builder:
             writer.write()
             if self.is_stale:
                 del wiring.draft.graph.value_info[:]
-        return Built(wiring.draft, plan, writer)
+        return Built(wiring.draft, plan, writer, frozenset(by_weights.values()))
 
     def _unfit(self, wiring: Wiring, small: Mapping[Key, str], large: Mapping[str, str]) -> dict[Node, str]:
         found: dict[Node, str] = {}

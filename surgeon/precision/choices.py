@@ -33,6 +33,11 @@ class Retyping:
         return self.new in HALVES or (self.old, self.new) == (TensorProto.DOUBLE, TensorProto.FLOAT)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is one of integers."""
+        return self.old == TensorProto.INT64
+
+    @property
     def names(self) -> tuple[str, str]:
         """Both as people spell them."""
         return dtype_name(self.old), dtype_name(self.new)

@@ -360,13 +360,13 @@ class _Conversion:
     def _tell(self, model: Model, built: Built) -> None:
         report, plan = self.report, built.plan
         report.converted = sum(node.op != "Constant" for node in plan.changed)
-        report.kept = [self._kept(node, plan.names[node], reason) for node, reason in plan.kept.items()]
+        report.kept = [self._kept(built, node, plan.names[node], reason) for node, reason in plan.kept.items()]
         report.followers, report.casts = len(plan.followers), built.writer.casts
         report.bytes = _stored(model.skeleton), _stored(built.draft.skeleton)
 
-    def _kept(self, node: Node, name: str, reason: str) -> Kept:
+    def _kept(self, built: Built, node: Node, name: str, reason: str) -> Kept:
         kind = self._pins.get(place_of(node), ("", ""))
-        told = kind[0] if kind[1] == reason else "weight" if reason in self._unfit.values() else "schema"
+        told = kind[0] if kind[1] == reason else "weight" if reason in built.weights else "schema"
         if told == "schema" and "Cast of the model's own" in reason:
             told = "model"
         return Kept(name, node.op, reason, told)

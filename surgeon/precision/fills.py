@@ -31,7 +31,7 @@ class Fills:
         self._known: dict[Key, bool] = {}
         self.found: dict[Key, tuple[float, float]] = {}
         self.unfit: dict[Key, str] = {}
-        if not wiring.change.narrows:
+        if not (wiring.change.narrows or wiring.change.is_whole):
             return
         for key, wire in wiring.wires.items():
             if wire.maker == STORED and wire.uses:
@@ -70,6 +70,12 @@ class Fills:
             return
         finite = np.asarray(values[np.isfinite(values)], np.float64)
         if not finite.size:
+            return
+        if self._wiring.change.is_whole:
+            ends = (float(np.iinfo(np.int64).min), float(np.iinfo(np.int64).max))  # they mean "to the end"
+            others = [number for number in finite if number not in ends and not self._low <= number <= self._high]
+            if others:
+                self.unfit[key] = f"{wire.name!r} holds {others[0]:,.0f}, and {self._named} ends at {self._high:,}"
             return
         if finite.min() < self._low or finite.max() > self._high:
             if all(self._bounds(use) for use in wire.uses):

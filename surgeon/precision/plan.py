@@ -75,7 +75,8 @@ def planned(wiring: Wiring, pins: Mapping[Node, str], forced: Iterable[Key] = ()
     for node, item in wiring.items.items():
         ports = wiring.ports[node]
         if ports.pinned:
-            plan.kept[node] = ports.pinned
+            if not wiring.change.is_whole:  # sizes and shapes are of int64, which is no choice of anybody's
+                plan.kept[node] = ports.pinned
         elif item in why and (ports.takes or ports.makes) and not _is_free(wiring, node):
             plan.kept[node] = why[item]
         elif item in old and ports.takes:
