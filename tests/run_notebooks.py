@@ -22,6 +22,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 MARK = re.compile(r"^# %%(?: (\[markdown\]))?[^\n]*\n?", re.MULTILINE)
+WIDGET = "application/vnd.jupyter.widget-view+json"
 TIMEOUT = 600  # seconds for one cell, so that one that hangs ends
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -52,6 +53,7 @@ def stable(notebook: NotebookNode) -> NotebookNode:
             if output.output_type == "stream" and last is not None and last.output_type == "stream":
                 last.text += output.text
                 continue
+            output.get("data", {}).pop(WIDGET, None)  # it lives as long as its kernel; what is beside it is kept
             if "execution_count" in output:
                 output.execution_count = None
             code.outputs.append(output)

@@ -1,7 +1,9 @@
 """Every notebook runs from top to bottom, and shows what comes out."""
 
+import base64
 import importlib.util
 import os
+import re
 
 import nbformat
 import pytest
@@ -33,6 +35,20 @@ def test_notebook_is_stored_as_it_is_written_again(path):
     """No counts, no metadata, nothing on stderr: python -m tests.run_notebooks NAME.ipynb."""
     shown = nbformat.read(path, as_version=4)
     assert stable(nbformat.from_dict(shown)) == shown
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_pictures_are_not_empty(path):
+    """Each has a size, and something of one on it."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            html = "".join(data.get("text/html", ""))
+            inside = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", html)
+            found = [base64.b64decode(text).decode() for text in inside]
+            for svg in filter(None, [*found, "".join(data.get("image/svg+xml", ""))]):
+                assert float(re.search(r'height="([\d.]+)"', svg)[1]) > 40
+                assert svg.count("<text") > 1
 
 
 def test_a_draft_becomes_the_notebook_that_it_was():

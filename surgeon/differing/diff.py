@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from surgeon.diagnosis.inspection import type_text
 from surgeon.differing.changes import GraphChanges, merged
@@ -106,10 +106,16 @@ def _count(index: Index) -> int:
     return sum(node.op != "Constant" for scope in index.scopes for node in scope.nodes)
 
 
+def _values(graph: GraphProto, side: str) -> dict[str, str]:
+    """The inputs or outputs of a graph with their types; a stored tensor is no input, though old files list it."""
+    stored = {tensor.name for tensor in graph.initializer} if side == "input" else set()
+    return {item.name: type_text(item.type) for item in getattr(graph, side) if item.name not in stored}
+
+
 def _of_header(one: ModelProto, other: ModelProto) -> Iterator[ModelChange]:
     """What models say of themselves: inputs and outputs, opsets, functions."""
     for side in ("input", "output"):
-        values = [{item.name: type_text(item.type) for item in getattr(model.graph, side)} for model in (one, other)]
+        values = [_values(model.graph, side) for model in (one, other)]
         for name in dict.fromkeys((*values[0], *values[1])):
             texts = [held.get(name, "") for held in values]
             if texts[0] != texts[1]:

@@ -68,6 +68,11 @@ class CheckResult(Displayed):
         """Whether the two agree in all that was compared, and that told something."""
         return self.outcome is Outcome.PROVED
 
+    def __repr__(self) -> str:
+        told = f"; {self.reason}" if self.reason else ""
+        count = len(self.outputs)
+        return f"<CheckResult {self.outcome.value}: {count} output{'s' * (count != 1)}, {self.runs} runs{told}>"
+
     def __bool__(self) -> bool:
         """As `proved`, so that `assert surgeon.compare(a, b)` means what it says."""
         return self.proved

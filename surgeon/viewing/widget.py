@@ -66,10 +66,13 @@ class View(anywidget.AnyWidget):
         found = marked(self._content.index.scopes, marks_of(results))
         self.marks = {"marks": found}
 
+    def __repr__(self) -> str:
+        return f"<View of {self._content.title}>"
+
     def _repr_mimebundle_(self, **given: Any) -> Any:
         """The widget, and what is shown of the model where no kernel runs."""
         bundle = super()._repr_mimebundle_(**given)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         if data is not None:
-            data["text/html"] = inspect(self._source)._repr_html_()
+            data["text/html"], data["text/plain"] = inspect(self._source)._repr_html_(), repr(self)
         return bundle
