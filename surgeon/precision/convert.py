@@ -324,7 +324,7 @@ class _Conversion:
         ran: list[str] = []
         pins = pins or {place: reason for place, (_, reason) in self._pins.items()}
         if self.change.narrows:
-            rounded = self._other(builder, pins, rounded=True)
+            rounded = self._rounded(builder, pins)
             if rounded is not None:
                 found.append(rounded)
                 ran.append("with a rounding at each node")
@@ -332,9 +332,10 @@ class _Conversion:
             moved = self._trying.error(made)
             ran.insert(0, self._trying.oracle)
             if built.writer.fills and moved > self.max_error:
-                by_fills = self._other(builder, pins, only_fills=True) or 0.0
-                if moved <= by_fills + self.max_error:
-                    moved = min(moved, max(moved - by_fills, 0.0))
+                with builder.made(builder.build(pins, self._unfit, only_fills=True)) as beside:
+                    own = self._trying.error(made, beside)
+                if own <= self.max_error:
+                    moved = own
                     self._say("rows that a mask hides whole answer otherwise where sums are not of half precision")
             found.append(moved)
         except SessionError as refused:
@@ -346,10 +347,10 @@ class _Conversion:
             self.report.reason, self.report.oracle = "", " and ".join(ran)
         return max(found) if found else None
 
-    def _other(self, builder: Builder, pins: dict[Place, str], **how: bool) -> float | None:
-        """How far the model moves in another form: in the old dtype with roundings, or with other fills alone."""
+    def _rounded(self, builder: Builder, pins: dict[Place, str]) -> float | None:
+        """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
         try:
-            with builder.made(builder.build(pins, self._unfit, **how)) as shown:
+            with builder.made(builder.build(pins, self._unfit, rounded=True)) as shown:
                 return self._trying.error(shown)
         except SessionError as refused:
             self.report.reason = self.report.reason or refused.line

@@ -112,12 +112,18 @@ class Trying:
                     return True
         return False
 
-    def error(self, made: Written) -> float:
-        """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError."""
-        worst = 0.0
+    def error(self, made: Written, beside: Written | None = None) -> float:
+        """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
+
+        beside: a model of the old dtype to be held against instead of the original.
+        """
+        worst, others = 0.0, [wanted for _, wanted in self.wanted]
+        if beside is not None:
+            with self._away.open(beside) as session:
+                others = [session.run(feeds) for feeds, _ in self.wanted]
         with self._away.open(made) as session:
             self.oracle = session.name
-            for feeds, wanted in self.wanted:
+            for (feeds, _), wanted in zip(self.wanted, others, strict=True):
                 answer = session.run({name: self._fed(array) for name, array in feeds.items()})
                 for name, array in wanted.items():
                     worst = max(worst, self._apart(array, answer.get(name)))
