@@ -21,7 +21,7 @@ MEMORY = "memory"
 """The resource of workers, in bytes, of which a model takes what it is thought to need."""
 _TRIES = 2  # further ones, where a store did not answer
 _ANSWER, _WORKERS = 10.0, 60.0  # seconds until a scheduler has answered, and has a worker
-_AHEAD = 4  # models that wait for each thread: the scheduler holds these and no more
+_AHEAD = 32  # models for each thread that the scheduler holds at once: enough to be busy, and no more for any number
 # What a model is thought to take: a process that has loaded everything, its file, and what an index takes by node.
 _BASE, _BY_NODE, _BYTES_OF_NODE = 500_000_000, 20_000, 400
 
@@ -72,41 +72,56 @@ class DaskEngine:
 
         waiting, working = iter(jobs), dict[str, Job]()
         threads = sum(int(worker["nthreads"]) for worker in self._workers)
-        most = max([float(worker["resources"][MEMORY]) for worker in self._workers]) if self._shares else 0.0
+        ahead, room = _AHEAD * threads, 0
+        done = as_completed(self._submitted(islice(waiting, ahead), working), loop=self._client.loop)
+        for batch in done.batches():
+            for key, row in self._answers(batch, working):
+                del working[key]
+                yield row
+            room += len(batch)
+            if 2 * room >= ahead or not working:  # many at a time cost the scheduler less
+                done.update(self._submitted(islice(waiting, room), working))
+                room = 0
 
-        def submitted(count: int) -> list[Any]:
-            made = []
-            for job in islice(waiting, count):
-                resources = {MEMORY: min(float(needed(job)), most)} if self._shares else None
-                key = f"surgeon-{job.orders.key[:8]}-{job.orders.run}-{job.name}"
-                future = self._client.submit(
-                    attempt, job, key=key, pure=False, retries=_TRIES, resources=resources, tells=self._tells
-                )
-                working[key] = job
-                made.append(future)
-            return made
+    def _submitted(self, jobs: Iterable[Job], working: dict[str, Job]) -> list[Any]:
+        """Futures of jobs, which `working` has by their keys."""
+        keyed = {f"surgeon-{job.orders.key[:8]}-{job.orders.run}-{job.name}": job for job in jobs}
+        working.update(keyed)
+        common = {"pure": False, "retries": _TRIES, "tells": self._tells}
+        if not keyed or not self._shares:
+            return list(self._client.map(attempt, list(keyed.values()), key=list(keyed), **common)) if keyed else []
+        most = max(float(worker["resources"][MEMORY]) for worker in self._workers)
+        return [
+            self._client.submit(attempt, job, key=key, resources={MEMORY: min(float(needed(job)), most)}, **common)
+            for key, job in keyed.items()
+        ]
 
-        done = as_completed(submitted(_AHEAD * threads), loop=self._client.loop)
-        for future in done:
-            job = working.pop(future.key)
-            yield self._row(job, future)
-            future.release()
-            done.update(submitted(1))
-
-    def _row(self, job: Job, future: Any) -> FleetRow:
-        """What came of one."""
+    def _answers(self, futures: Sequence[Any], working: Mapping[str, Job]) -> Iterator[tuple[str, FleetRow]]:
+        """What came of jobs that are done, all that are right in one answer."""
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
+        right = [future for future in futures if future.status == "finished"]
         try:
-            found: Mapping[str, Any] = future.result()
-        except KilledWorker:
-            return job.row("lost", "Its worker ended again and again while it worked on this model.")
-        except StorageBusy as error:
-            return job.row("unwritten", str(error))
+            found = self._client.gather(right, errors="raise")
         except (FutureCancelledError, OSError, TimeoutError):
             raise EngineLost("the scheduler is gone") from None
-        return row_of(found)
+        for future, row in zip(right, found, strict=True):
+            yield future.key, row_of(row)
+        for future in futures:
+            if future.status == "finished":
+                continue
+            job = working[future.key]
+            try:
+                future.result()
+            except KilledWorker:
+                yield future.key, job.row("lost", "Its worker ended again and again while it worked on this model.")
+            except StorageBusy as error:
+                yield future.key, job.row("unwritten", str(error))
+            except (FutureCancelledError, OSError, TimeoutError):
+                raise EngineLost("the scheduler is gone") from None
+            except Exception as error:  # noqa: BLE001 - a worker that cannot even begin: the others go on
+                yield future.key, job.row("lost", f"Its worker could not work on it: {type(error).__name__}: {error}.")
 
     def close(self) -> None:
         """Let go of what was started for this run; of a client that was given, nothing."""

@@ -25,7 +25,9 @@ _TEMPORARY = "tmp"
 _TOKENS = ("ETag", "etag", "sha256", "md5Hash", "content_md5", "checksum", "CRC", "mtime", "LastModified", "updated")
 _OF_OBJECTS = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "hf", "memory"}
 _DATES = ("last_modified", "modified", "created")
-_PASSING = {errno.EIO, errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNREFUSED, errno.EPIPE}
+_REMOTE_IO = 121  # what a store's own failure is told by; errno has its name on Linux alone
+_PASSING = {_REMOTE_IO, errno.EIO, errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, errno.ECONNRESET, errno.EPIPE}
+_PASSING.add(errno.ECONNREFUSED)
 _WORDS = {
     FileNotFoundError: "there is nothing of that name",
     PermissionError: "permission is denied",

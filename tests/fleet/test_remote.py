@@ -186,6 +186,7 @@ def test_what_a_store_does_not_give_is_not_forgotten(tmp_path):
         (PermissionError(13, "Forbidden"), ModelFileError),
         (TimeoutError("slow"), StorageBusy),
         (OSError(16, "SlowDown"), StorageBusy),
+        (OSError(121, "Internal Server Error"), StorageBusy),
         (type("NoCredentialsError", (Exception,), {})("Unable to locate credentials"), ModelFileError),
         (ValueError("odd"), ModelFileError),
     ],

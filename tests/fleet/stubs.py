@@ -1,0 +1,57 @@
+"""Tasks that do nothing, many of them: what a scheduler takes for each, and what a client takes of memory."""
+
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.command_line import ROOT, surroundings
+from tests.fleet import parts
+
+_SCRIPT = """
+import resource, sys, time
+from surgeon.fleet import scheduling
+from surgeon.fleet.book import Book, Planned
+from surgeon.fleet.orders import Job, Orders
+from surgeon.recipes.recipe import Recipe, Rules
+
+address, count = sys.argv[1], int(sys.argv[2])
+
+def stub(job, tells=False):
+    return job.row("proved").to_dict()
+
+stub.__module__ = "__main__"
+scheduling.attempt = stub
+orders = Orders(Recipe([Rules("gelu")]), "/tmp/nowhere").keyed()
+engine = scheduling.joined(address, None, ())
+book = Book()
+def memory():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6
+before = memory()
+book.plan(Planned(f"a/{place:06}.onnx", f"/zoo/a/{place:06}.onnx", 1000, "t") for place in range(count))
+began = time.perf_counter()
+done = most = 0
+jobs = (Job(model.name, model.source, model.size, model.token, orders) for model in book.planned(largest_first=True))
+for row in engine.rows(jobs):
+    book.add(row)
+    done += 1
+    if done % 500 == 0:
+        most = max(most, memory())
+took = time.perf_counter() - began
+assert done == count
+print(f"{count:>7,} tasks: {took / count * 1e3:.2f} ms each; client {before:.0f} MB before, {most:.0f} MB at most")
+engine.close()
+book.close()
+"""
+
+
+def run(_):
+    """Print what each takes."""
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        _, address = stack.enter_context(parts.scheduler())
+        stack.enter_context(parts.workers(address, 1, Path(home) / "dask"))
+        for count in (1_000, 10_000, 100_000):
+            told = [sys.executable, "-c", _SCRIPT, address, str(count)]
+            ran = subprocess.run(told, env=surroundings(), capture_output=True, text=True, cwd=ROOT, check=False)
+            print(ran.stdout.strip() or ran.stderr[-2000:], flush=True)
