@@ -1,8 +1,8 @@
-"""A result on its way to its target: under a temporary name first, its data before it, and its row last."""
+"""A result on its way to its target: whole or not there, its data before it, and its row last."""
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from surgeon.file import external
@@ -38,21 +38,26 @@ class Publishing:
         for location, file, to in places:
             if not self._is_there(file, to, taken):
                 written += os.path.getsize(file)
-                waiting.append((self._send(location, file, taken), to))
-        for before, to in waiting:
-            self._storage.move(before, to)
+                waiting.append((self._send(location, file, to, taken), to))
+        self._reveal(waiting)
         return self._states({location: to for location, _, to in places}), written
 
     def _is_there(self, file: Path, to: str, taken: Taken) -> bool:
         is_here = self._storage.is_local and file not in taken.ranged
         return is_here and os.path.exists(to) and same_content(file, Path(to))
 
-    def _send(self, location: str, file: Path, taken: Taken) -> str:
+    def _reveal(self, sent: Iterable[tuple[str, str]]) -> None:
+        """Give files their own names, in order: the model comes last."""
+        for before, to in sent:
+            if before != to:
+                self._storage.move(before, to)
+
+    def _send(self, location: str, file: Path, target: str, taken: Taken) -> str:
         """Put a file under a temporary name; that name.  Where the storage has it already, it copies by itself."""
         if self._storage.is_local:
             taken.complete(file)
             return str(file)  # the stage lies there already
-        to = self._temporary(location)
+        to = self._temporary(location, target)
         source = taken.data.get(location)
         if source is not None and source.size == os.path.getsize(file) and self._storage.is_same(taken.storage):
             self._storage.copy(source.path, to)
@@ -61,7 +66,10 @@ class Publishing:
             self._storage.send(file, to)
         return to
 
-    def _temporary(self, location: str) -> str:
+    def _temporary(self, location: str, target: str) -> str:
+        """The name for a file on its way: its own where nobody sees it before it is whole."""
+        if self._storage.shows_whole:
+            return target
         mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
         return temporary(self._storage, self._root, f"{mark}-{os.getpid()}")
 
@@ -75,11 +83,10 @@ class Publishing:
         home = self._path.rpartition("/")[0]
         places = {location: self._storage.join(home, location) for location in taken.data} | {"": self._path}
         files = taken.data | {"": taken.there}
-        before = {location: self._temporary(location) for location in places}
-        for location, to in before.items():
+        sent = [(location, self._temporary(location, to)) for location, to in places.items()]
+        for location, to in sent:
             self._storage.copy(files[location].path, to)
-        for location, to in before.items():
-            self._storage.move(to, places[location])
+        self._reveal((to, places[location]) for location, to in sent)
         return self._states(places), sum(file.size for file in files.values())
 
     def note(self, row: FleetRow) -> None:

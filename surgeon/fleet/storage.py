@@ -50,9 +50,10 @@ class StoredFile:
 
 
 class Storage(ABC):
-    """Files by their paths."""
+    """Files by their paths.  shows_whole: whether a file is not seen before all of it is there."""
 
     is_local = False
+    shows_whole = False
 
     @abstractmethod
     def url(self, path: str) -> str:
@@ -126,7 +127,7 @@ def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
         raise UsageError(f"{text} names no store: {str(error).rstrip('.')}.") from None
     except Exception as error:  # noqa: BLE001 - whatever a store's package raises on its settings
         raise ModelFileError(f"{text} cannot be reached: {_told(error)}.") from None
-    return RemoteStorage(system, text), path
+    return RemoteStorage(system, text, path), path
 
 
 class LocalStorage(Storage):
@@ -216,16 +217,22 @@ class LocalStorage(Storage):
 
 
 class RemoteStorage(Storage):
-    """What fsspec reaches.  system: its file system.  given: a URL in it, which tells how its files are called."""
+    """What fsspec reaches.  system: its file system.  given: a URL in it, and path: what that is there.
 
-    def __init__(self, system: Any, given: str) -> None:
+    Together they tell how its files are called: what stands before a path is a bucket's scheme here, a host there.
+    """
+
+    def __init__(self, system: Any, given: str, path: str) -> None:
         self._system = system
         head, chained, tail = given.partition("::")
         self._protocol = head.partition("://")[0]
+        head, path = head.rstrip("/"), path.rstrip("/")
+        self._head = head[: len(head) - len(path)] if head.endswith(path) else f"{self._protocol}://"
         self._tail = chained + tail
+        self.shows_whole = self._protocol in _OF_OBJECTS
 
     def url(self, path: str) -> str:
-        return f"{self._protocol}://{path.lstrip('/')}{self._tail}"
+        return f"{self._head}{path}{self._tail}"
 
     def find(self, folder: str) -> Iterator[StoredFile]:
         with asking(self.url(folder), "listed"):

@@ -15,21 +15,22 @@ from tests.command_line import ROOT, surroundings
 from tests.fleet import parts, zoo
 
 LIMIT = 25  # seconds that a model may take
-TABLE = 1 << 28  # bytes: moto's server joins no parts of an object of 2 GB
+TABLE = 1 << 26  # bytes: moto's server holds what it copies, and joins no parts of an object of 2 GB
 
 
 def make_zoo(root, count):
-    """So many models: 20 broken ones, 5 that hang, 5 with a large table, those that ship here, others in variants."""
-    for place in range(20):
+    """So many models: 20 of 500 are broken, 5 hang, 5 have a large table; those that ship here, others in variants."""
+    broken, few = count // 25, max(1, count // 100)
+    for place in range(broken):
         zoo.broken(root / f"broken/{place:03}.onnx", place)
-    for place in range(5):
+    for place in range(few):
         zoo.troubled(root / f"hang/{place}.onnx", zoo.HANG)
         zoo.sparse(root / f"large/{place}.onnx", TABLE, fires=place % 2 == 0)
     shipped = sorted((ROOT / "notebooks" / "models").glob("*.onnx"))
     for model in shipped:
         (root / "shipped").mkdir(exist_ok=True)
         (root / "shipped" / model.name).write_bytes(model.read_bytes())
-    for place in range(count - 30 - len(shipped)):
+    for place in range(count - broken - 2 * few - len(shipped)):
         zoo.gelus(root / f"variants/{place % 7}/{place:04}.onnx", place % 9 + 1, 4 + place % 5)
     return root
 

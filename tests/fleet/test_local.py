@@ -223,3 +223,19 @@ def test_a_baseline_tells_what_is_worse(models):
     ran = run(*command)
     assert ran.exit_code == 1
     assert "worse     b.onnx: gelu fired 2 times, and 3 before (the model itself is another)" in ran.stdout
+
+
+def test_a_target_that_takes_no_more_is_told_and_gone_on_with(models):
+    """Its rows say so; when it takes them again, what is lacking is done."""
+    zoo.gelus(models / "zoo/x/d.onnx")
+    (models / "out").mkdir()
+    (models / "out/x").write_text("in the way", encoding="utf-8")
+    over = f"{models}/zoo/**/*.onnx"
+    found = surgeon.run_many(GELU, over, to=models / "out")
+    assert [row.outcome for row in found] == ["proved", "proved", "proved", "unwritten"]
+    assert "x/d.onnx cannot be written" in found["x/d.onnx"].why
+    assert not found.ok
+    (models / "out/x").unlink()
+    again = surgeon.run_many(GELU, over, to=models / "out", resume=True)
+    assert (again.kept, again.ok) == (3, True)
+    assert everything(models / "out") == {"a.onnx", "b.onnx", "c.onnx", "x/d.onnx"}

@@ -208,3 +208,22 @@ def test_urls_name_files_as_people_do(tmp_path):
     assert [(row.model, row.outcome) for row in found] == [("a/g.onnx", "proved")]
     assert storage_of(f"file://{tmp_path}/x")[1] == os.fspath(tmp_path / "x")
     assert Path(tmp_path / "out/a/g.onnx").exists()
+
+
+def test_stores_that_show_files_early_are_given_them_late(tmp_path):
+    """There a file is written under another name first; folders are made."""
+    zoo.gelus(tmp_path / "zoo/a/b/g.onnx")
+    zoo.sparse(tmp_path / "zoo/a/t.onnx", 1 << 16, fires=True)
+    zoo.sparse(tmp_path / "zoo/a/p.onnx", 1 << 16)
+    found = surgeon.run_many(GELU, f"local://{tmp_path}/zoo/**/*.onnx", to=f"local://{tmp_path}/out")
+    assert [(row.model, row.outcome) for row in found] == [
+        ("a/b/g.onnx", "proved"),
+        ("a/p.onnx", "unchanged"),
+        ("a/t.onnx", "proved"),
+    ]
+    written = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    done = {"a/b/g.onnx", "a/p.onnx", "a/p.weights", "a/t.onnx", "a/t.weights"}
+    assert {name for name in written if "proofs" not in name} == done | {".surgeon/run.json", ".surgeon/rows.jsonl"}
+    assert surgeon.run_many(
+        GELU, f"local://{tmp_path}/zoo/**/*.onnx", to=f"local://{tmp_path}/out", resume=True
+    ).kept == len(found)
