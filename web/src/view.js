@@ -38,7 +38,11 @@ export class View {
     this.frame = element("div", { class: "view", style: `height: ${typeof height === "number" ? `${height}px` : height}` },
       header, this.sheet, this.panel.element, element("footer", {}, this.status, this.chips));
     shadow.replaceChildren(element("style", {}, style), this.frame);
-    this.frame.classList.toggle("dark", isDark(root));
+    this.root = root;
+    this.themed();
+    const settled = () => setTimeout(() => this.themed(), 500); // a theme says its name before its sheet is there
+    this.themes = new MutationObserver(settled);
+    for (const one of [document.documentElement, document.body]) this.themes.observe(one, { attributes: true });
     this.input.addEventListener("input", () => this.search());
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.found.hidden = true;
@@ -58,7 +62,13 @@ export class View {
     }
   }
 
+  // A notebook may change its theme while it is open.
+  themed() {
+    this.frame.classList.toggle("dark", isDark(this.root));
+  }
+
   end() {
+    this.themes.disconnect();
     this.model = null;
   }
 
