@@ -16,6 +16,7 @@ from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network
 from surgeon.precision.typing import mistypings
 from surgeon.testing import parse
 from tests.command_line import files_in, run
+from tests.onnx_cases import onnx_cases
 
 HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
 HEAD = "(float[N, 4] x) => (float[N, 4] y)"
@@ -406,3 +407,33 @@ def test_a_report_is_shown_as_a_page_too(tmp_path):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "reaches" in page
     assert "PROVED" in page
+
+
+def test_a_loop_still_counts_in_int64():
+    body = """n = Constant<value_int = 3>() go = Constant<value = bool {1}>() z = Sub(ids, ids)
+        j = Loop(n, go, z) <body = step (int64 i, bool more, int64[N] before) => (bool more_, int64[N] after) {
+            more_ = Identity(more)
+            after = Add(before, i)
+        }>"""
+    made, report = converted(model(body, "(int64[N] ids) => (int64[N] j)"), to="int32", io="convert")
+    assert report.outcome == "proved"
+    loop = next(node for node in made.graph.node if node.op_type == "Loop")
+    assert loop.attribute[0].g.input[0].type.tensor_type.elem_type == TensorProto.INT64
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_cases_of_single_ops_stay_well_typed(step):
+    """ONNX's own cases of every op and opset, a sample of them: the checker passes what it passed before."""
+    for case in onnx_cases()[step * 7 :: 61]:
+        result, _ = surgeon.convert(case.model, check="none")
+        if is_checked(case.model):
+            assert is_checked(result), case.name
+
+
+def is_checked(made):
+    """Whether onnx's checker and inference pass a model."""
+    try:
+        onnx.checker.check_model(made, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return False
+    return True

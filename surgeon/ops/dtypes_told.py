@@ -13,6 +13,7 @@ from surgeon.ops.record import Slots
 
 STAYING_INPUTS: Mapping[str, Slots] = MappingProxyType(
     {
+        "BitCast": (0,),  # it reads bits
         "Resize": (1, 2),  # regions and scales are of what they are measured in, not of the pictures
         "Upsample": (1,),
         "Dropout": (1,),

@@ -17,6 +17,7 @@ from surgeon.ops.walking import graphs_of, imports_of
 from surgeon.precision.plan import DtypePlan
 from surgeon.precision.wiring import STORED, Key, Typed
 
+_OPSET = 13  # of ai.onnx, for the Casts of a model that has no op of it; every runtime of today reads it
 _TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
 
 
@@ -244,6 +245,9 @@ class Writer:
 
     def _insert(self) -> None:
         """Put the Casts behind the nodes that make what they read."""
+        imported = imports_of(self.draft.skeleton.opset_import).get("") or _OPSET
+        if self._behind and "" not in imports_of(self.draft.skeleton.opset_import):
+            self.draft.skeleton.opset_import.add(domain="", version=imported)
         inner_first = sorted(self._behind.items(), key=lambda item: len(item[0].address), reverse=True)
         for scope, behind in inner_first:
             proto: Any = scope.proto
@@ -255,8 +259,7 @@ class Writer:
             del proto.node[:]
             proto.node.extend(nodes)
             if scope.is_function and not any(item.domain in ("", "ai.onnx") for item in proto.opset_import):
-                imports = imports_of(self.draft.skeleton.opset_import)
-                proto.opset_import.add(domain="", version=imports[""])
+                proto.opset_import.add(domain="", version=imported)
 
 
 _STATED = {

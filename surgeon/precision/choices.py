@@ -15,6 +15,7 @@ from surgeon.ops.node_check import owner_of
 from surgeon.ops.records import WITH_BODIES, record
 from surgeon.ops.schema_tables import Formal, Schema, history, schema, spelled_domain
 from surgeon.ops.schemas import type_string
+from surgeon.ops.walking import graphs_of
 
 Dtype = Callable[[str], int | None]
 HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
@@ -69,10 +70,16 @@ def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = Fals
     """The ports of a node.  dtype: of the tensors around it.  is_call: whether it calls a local function."""
     own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
     made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
+    if node.op in OF_LISTS:
+        return Ports((), (), tuple(own), tuple(made), f"{node.op} handles sequences, which keep their dtype")
+    if node.op not in WITH_BODIES and any(graphs_of(node.proto)):
+        return Ports((), (), tuple(own), tuple(made), f"nothing tells what the bodies of {node.op} are given")
     if not own and not made:
         return Ports()
-    if node.op in WITH_BODIES - OF_LISTS or is_call:
-        return Ports(takes=tuple(own), makes=tuple(made))
+    if node.op in WITH_BODIES or is_call:
+        counting = record(node.op).trips
+        given = tuple(place for place in own if place not in counting)
+        return Ports(given, tuple(made), tuple(place for place in own if place in counting))
     if DTYPE_ATTRIBUTES.get(node.op, ("",))[0] == "to":  # a Cast reads either
         return Ports(makes=tuple(made)) if not _refers(node) else Ports(fixed=tuple(made), pinned="its call says so")
     proto = node.proto
@@ -113,6 +120,8 @@ def _by_schema(
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
     if not takes and not makes:
         return _pinned(ports, _untaken(version, change)) if fixed or set(stays) - set(staying) else ports
+    if any(_is_own_word(version, place, node, tied, text) for place in fixed if place not in told):
+        return _pinned(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
     if _refers(node):
         return _pinned(ports, "an attribute of the function's call says its dtype")
     if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
@@ -129,6 +138,12 @@ def _handles_lists(node: Node, version: Schema) -> bool:
         formal is not None and not any(text.startswith("tensor(") for text in version.allowed(formal))
         for formal in formals
     )
+
+
+def _is_own_word(version: Schema, place: int, node: Node, tied: set[str], text: str) -> bool:
+    """Whether an output could be of the new dtype, and neither an input nor an attribute says whether it is."""
+    formal = version.output_at(place)
+    return formal is not None and formal.type not in tied and text in version.allowed(formal) and bool(node.inputs)
 
 
 def _refers(node: Node) -> bool:

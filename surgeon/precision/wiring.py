@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.ops.records import record
 from surgeon.precision.choices import HALVES, Ports, Retyping, ports_of
 from surgeon.precision.cut import SINK, SOURCE
 from surgeon.shapes.shapes import Shapes
@@ -124,9 +125,11 @@ class Wiring:
         if scope.is_function:
             around = self._items_of_functions[scope]
         stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
+        proto: Any = scope.proto
+        counted = [proto.input[0].name] if owner is not None and record(owner.op).trips and proto.input else []
         for name in scope.inputs:
-            if name not in stored:
-                self._make(scope, name, around)
+            if name not in stored:  # the first one of a Loop's body is the number of the turn
+                self._make(scope, name, SOURCE if name in counted else around)
         for name in stored:
             self._make(scope, name, STORED)
         for name in scope.sparse:
