@@ -1,7 +1,7 @@
 """Conversions to another precision: dtypes, Casts, what is kept and why, weights from file to file, and bad input."""
 
 import json
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import surgeon
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
-from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network
+from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network, _Flow
 from surgeon.precision.typing import mistypings
 from surgeon.testing import parse
 from tests.command_line import files_in, run
@@ -356,21 +356,41 @@ def test_the_command_line(tmp_path):
 
 
 def test_the_least_cut_is_the_least():
-    """Against all ways there are, on small networks drawn at random."""
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        count = int(rng.integers(2, 6))
+    """Against all ways there are, on small networks; of those that cost as much, what all have."""
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        count = int(rng.integers(2, 9))
         network = Network()
         items = [SOURCE, SINK, *(network.item() for _ in range(count))]
-        edges = [(int(a), int(b), int(rng.integers(1, 9))) for a, b in rng.choice(items, (12, 2)) if a != b]
+        ends = rng.choice(items, (int(rng.integers(3, 28)), 2))
+        edges = [(int(a), int(b), int(rng.integers(0, 6))) for a, b in ends if a != b]
         for edge in edges:
             network.edge(*edge)
         costs = {}
         for sides in product((0, 1), repeat=count):
             side = {SOURCE: 0, SINK: 1, **dict(zip(items[2:], sides, strict=True))}
             costs[frozenset(i for i in items if not side[i])] = sum(c for a, b, c in edges if side[a] < side[b])
-        assert costs[frozenset(network.cut())] == min(costs.values())
+        least = [found for found, cost in costs.items() if cost == min(costs.values())]
+        assert network.cut() == frozenset.intersection(*least)
     assert ALWAYS > 1 << 30
+
+
+@pytest.mark.parametrize("narrowest", [0, 500, 999])
+def test_a_long_chain_takes_no_more_for_each_item_than_a_short_one(narrowest, monkeypatch):
+    """However much each item has to send, and wherever it cannot pass."""
+    sent = []
+    send = _Flow._send
+    monkeypatch.setattr(_Flow, "_send", lambda self, *rest: (sent.append(1), send(self, *rest)))
+    network = Network()
+    items = [SOURCE, *(network.item() for _ in range(1000)), SOURCE]
+    for place, (one, two) in enumerate(pairwise(items)):
+        size = 2 if place == narrowest else 10_000
+        network.edge(one, two, size)
+        network.edge(two, one, size)
+    for item in items[1:-1]:
+        network.edge(item, SINK, 1)
+    network.cut()
+    assert len(sent) < 10 * len(items)
 
 
 def test_what_an_engine_runs_in_float32_is_told():

@@ -1,4 +1,4 @@
-"""The least cut of a small network, by Dinic's method (1970): which of two sides each item is to be on.
+"""The least cut of a network, by Goldberg and Tarjan's method (1988): which of two sides each item is to be on.
 
 Here the items are nodes that may be of either dtype, and what is cut are Casts.
 """
@@ -14,66 +14,128 @@ class Network:
     """Items by number, 0 and 1 being the two sides themselves; edges are cut where they lead from side 0 to side 1."""
 
     def __init__(self) -> None:
-        self._edges: list[list[int]] = [[], []]  # of an item, the places of its edges
-        self._ends: list[int] = []
-        self._left: list[int] = []
+        self.edges: list[list[int]] = [[], []]  # of an item, the places of its edges
+        self.ends: list[int] = []
+        self.left: list[int] = []
 
     def item(self) -> int:
         """A new item."""
-        self._edges.append([])
-        return len(self._edges) - 1
+        self.edges.append([])
+        return len(self.edges) - 1
 
     def edge(self, start: int, end: int, capacity: int) -> None:
         """Have it cost so much that one is on side 0 and the other on side 1."""
         for first, last, size in ((start, end, capacity), (end, start, 0)):
-            self._edges[first].append(len(self._ends))
-            self._ends.append(last)
-            self._left.append(size)
+            self.edges[first].append(len(self.ends))
+            self.ends.append(last)
+            self.left.append(size)
 
     def cut(self) -> set[int]:
         """The items on side 0, as few as there can be."""
-        while (levels := self._levels())[SINK] >= 0:
-            nexts = [0] * len(self._edges)
-            while self._push(levels, nexts):
-                pass
-        return {item for item, level in enumerate(levels) if level >= 0}
+        _Flow(self).run()
+        return {item for item, level in enumerate(self.levels()) if level < len(self.edges)}
 
-    def _levels(self) -> list[int]:
-        """How far each item is from side 0, -1 where it is not reached."""
-        levels = [-1] * len(self._edges)
+    def levels(self) -> list[int]:
+        """How far each item is from side 0, as many as there are items where it is not reached."""
+        most = len(self.edges)
+        levels = [most] * most
         levels[SOURCE] = 0
         waiting = deque([SOURCE])
         while waiting:
             item = waiting.popleft()
-            for edge in self._edges[item]:
-                end = self._ends[edge]
-                if self._left[edge] and levels[end] < 0:
+            for edge in self.edges[item]:
+                end = self.ends[edge]
+                if self.left[edge] and levels[end] == most:
                     levels[end] = levels[item] + 1
                     waiting.append(end)
         return levels
 
-    def _push(self, levels: list[int], nexts: list[int]) -> bool:
-        """Send as much as one way takes from side 0 to side 1; False where there is no way left."""
-        way: list[int] = []
-        item = SOURCE
-        while item != SINK:
-            edges = self._edges[item]
-            while nexts[item] < len(edges):
-                edge = edges[nexts[item]]
-                if self._left[edge] and levels[self._ends[edge]] == levels[item] + 1:
-                    break
-                nexts[item] += 1
-            else:
-                if not way:
-                    return False
-                edge = way.pop()
-                item = self._ends[edge ^ 1]
-                nexts[item] += 1
+
+class _Flow:
+    """What flows from side 1 back to side 0 against the edges, in bulk: what is farthest away goes first.
+
+    What has no way there any more stays where it is: of a network whose cut alone is asked for, it need not go back
+    (the first of the two phases of the method).
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network, self._most = network, len(network.edges)
+        self._edges, self._ends, self._left = network.edges, network.ends, network.left
+        self._excess = [0] * self._most
+        self._measure()
+
+    def _measure(self) -> None:
+        """See anew how far each item is from side 0, as now and then has to be: lifting alone is slow to find out."""
+        self._levels = self._network.levels()
+        self._levels[SINK] = self._most
+        self._nexts = [0] * self._most
+        self._members: list[set[int]] = [set() for _ in range(self._most + 1)]  # by level, the items
+        self._active: list[list[int]] = [[] for _ in range(self._most + 1)]  # by level, those with an excess
+        self._lifts = 0
+        for item, level in enumerate(self._levels):
+            self._members[level].add(item)
+            if self._excess[item] and item not in (SOURCE, SINK):
+                self._active[level].append(item)
+
+    def run(self) -> None:
+        """Send as much as there is a way for."""
+        for edge in self._edges[SINK]:
+            self._send(SINK, edge, self._left[edge ^ 1])
+        highest = self._most - 1
+        while highest > 0:
+            if not self._active[highest]:
+                highest -= 1
                 continue
-            way.append(edge)
-            item = self._ends[edge]
-        least = min(self._left[edge] for edge in way)
-        for edge in way:
-            self._left[edge] -= least
-            self._left[edge ^ 1] += least
-        return True
+            item = self._active[highest].pop()
+            if self._levels[item] == highest:  # it may have been lifted beyond all since
+                highest = max(highest, self._empty(item))
+            if self._lifts > self._most:
+                self._measure()
+                highest = self._most - 1
+
+    def _empty(self, item: int) -> int:
+        """Send on what an item has; returns the highest level that it sent from, which rises until nothing is left."""
+        edges, level = self._edges[item], self._levels[item]
+        while self._excess[item]:
+            if self._nexts[item] == len(edges):
+                lifted = self._lifted(item)
+                if lifted == self._most:
+                    break
+                level = lifted
+                continue
+            edge = edges[self._nexts[item]]
+            if self._left[edge ^ 1] and self._levels[item] == self._levels[self._ends[edge]] + 1:
+                self._send(item, edge, min(self._excess[item], self._left[edge ^ 1]))
+            if self._excess[item]:
+                self._nexts[item] += 1
+        return level
+
+    def _send(self, item: int, edge: int, size: int) -> None:
+        """Send so much from an item, against the edge that leads to it."""
+        end = self._ends[edge]
+        self._left[edge ^ 1] -= size
+        self._left[edge] += size
+        self._excess[item] -= size
+        if size and not self._excess[end] and end not in (SOURCE, SINK) and self._levels[end] < self._most:
+            self._active[self._levels[end]].append(end)
+        self._excess[end] += size
+
+    def _lifted(self, item: int) -> int:
+        """Lift an item just above the lowest that it can send to; its level."""
+        old, edges = self._levels[item], self._edges[item]
+        self._lifts += 1
+        above = [self._levels[self._ends[edge]] + 1 for edge in edges if self._left[edge ^ 1]]
+        self._move(item, min([*above, self._most]))
+        self._nexts[item] = 0
+        if not self._members[old]:  # nothing above can come down any more
+            level = old + 1
+            while level < self._most and self._members[level]:
+                for other in list(self._members[level]):
+                    self._move(other, self._most)
+                level += 1
+        return self._levels[item]
+
+    def _move(self, item: int, level: int) -> None:
+        self._members[self._levels[item]].discard(item)
+        self._members[level].add(item)
+        self._levels[item] = level
