@@ -3,10 +3,12 @@
 import pytest
 
 import surgeon
+from surgeon.benching.result import Bench, Latency
 from surgeon.explaining.explain import explanations
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
 
+LOADS = (tuple(1.0 + place / 100 for place in range(20)),)
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
 
 
@@ -27,6 +29,10 @@ def path(tmp_path_factory):
         surgeon.compare(DISTILBERT, out / "fused.onnx", layers=True),
         surgeon.inspect(DISTILBERT),
         surgeon.patterns.gelu.gelu,
+        surgeon.diff(DISTILBERT, out / "fused.onnx"),
+        surgeon.capture(DISTILBERT, ["linear_4"], ["gelu"], "activation"),
+        surgeon.convert(DISTILBERT, output=out / "half.onnx", check="none")[1],
+        Bench((Latency("a.onnx", LOADS), Latency("b.onnx", LOADS)), {}, 1, "cpu", 1.0),
     ]
     return surgeon.page(*results, command="surgeon & Co.").save(out / "page.html")
 

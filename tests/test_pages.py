@@ -158,6 +158,20 @@ def tripled(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
     return g.mul(x, 3.0)
 
 
+def test_a_model_unfolds_to_what_repeats_in_it(results):
+    """Four layers are one line, which unfolds to the first of them; JSON has the facts alone."""
+    body = " ".join(f"b{at} = Relu (a{at}) a{at + 1} = Neg (b{at})" for at in range(4))
+    model = parse(f'<ir_version: 8, opset_import: ["" : 18]> g (float[4] a0) => (float[4] a4) {{ {body} }}')
+    for at, node in enumerate(model.graph.node):
+        node.name = f"/encoder/layer.{at // 2}/{node.op_type}"
+    text = surgeon.inspect(model)._repr_html_()
+    assert "<code>layer.0 … layer.3</code> × 4, 8 nodes" in text
+    assert text.count("<code>layer.0</code>, 2 nodes") == 1
+    assert "layer.1<" not in text
+    assert "distilbert" in results["inspect"]._repr_html_()
+    assert "_graph" not in results["inspect"].to_dict()
+
+
 def test_a_miss_is_marked_beside_the_pattern(results):
     """In the picture of the model, and in the pattern as it is written."""
     text = surgeon.page(results["misses"]).html

@@ -12,11 +12,11 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.diagnosis.folding import WIDE, FoldedGroup, fold
 from surgeon.diagnosis.scopes import path_of
 from surgeon.errors import UsageError
 from surgeon.testing import parse
 from surgeon.viewing.content import ViewedModel
-from surgeon.viewing.folding import WIDE, FoldedGroup, fold
 from surgeon.viewing.marking import marked, marks_of
 from surgeon.viewing.server import Server
 from tests.command_line import ROOT, one_sentence, run

@@ -6,13 +6,15 @@ No payload is read, so it takes as long for 100 GB as for the graph alone.
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 from onnx import TensorProto
 
+from surgeon.diagnosis.folding import FoldedGroup, fold
+from surgeon.diagnosis.scopes import path_of
 from surgeon.display import Displayed
 from surgeon.errors import ModelFileError
 from surgeon.file.external import extent_of, resolve, tensors_of
@@ -80,10 +82,17 @@ class Inspection(Displayed):
     inside: dict[str, int] = field(default_factory=dict)
     outside: dict[str, int] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
+    _graph: onnx.GraphProto | None = field(default=None, repr=False, compare=False)  # without its payloads
+
+    @property
+    def outline(self) -> FoldedGroup:
+        """The nodes of the main graph, Constants apart, folded by scopes and by what repeats."""
+        nodes = [node for node in self._graph.node if node.op_type != "Constant"] if self._graph is not None else []
+        return fold([path_of(node) for node in nodes], [node.op_type for node in nodes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        return asdict(self)
+        return asdict(replace(self, _graph=None), dict_factory=_public)
 
 
 def inspect(source: Source) -> Inspection:
@@ -117,10 +126,15 @@ def inspect(source: Source) -> Inspection:
             opsets={item.domain or "ai.onnx": int(item.version) for item in proto.opset_import},
             inputs=_signature(proto.graph.input, {tensor.name for tensor in proto.graph.initializer}),
             outputs=_signature(proto.graph.output, frozenset()),
+            _graph=proto.graph,
         )
         _count_ops(found, proto)
         _weigh(found, model)
     return found
+
+
+def _public(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if not name.startswith("_")}
 
 
 def _signature(values: Any, initializers: Any) -> dict[str, str]:

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from surgeon.diagnosis.folding import FoldedGroup
 from surgeon.diagnosis.inspection import Inspection, size_text
 from surgeon.listing import first_of
 from surgeon.pages.bodies import shows
-from surgeon.pages.parts import Cell, Content, Markup, Paper, code, facts, joined, section, table
+from surgeon.pages.parts import Cell, Content, Markup, Paper, code, element, facts, fold, joined, section, table
 from surgeon.telling.inspections import weights_text
+
+DEPTH, MOST = 3, 40  # of groups in groups; of one level
 
 
 @shows(Inspection, "inspect", lambda found: Path(found.path).name or "A model")
@@ -29,10 +32,24 @@ def of_inspection(found: Inspection, _: Paper) -> Markup:
         facts(_head(found)),
         table(("side", "name", "type"), signature, "Inputs and outputs"),
         section("Nodes", table(("op", "domain", "nodes"), ops, "Nodes by op")),
+        section("What it is made of", _outline(found.outline, DEPTH)),
         section("Weights", table(("dtype", "size"), weights, "Weights by dtype")),
         section("Functions", table(("function", "nodes", "calls"), functions, "Local functions")),
         section("Custom or unknown ops", table(("op", "nodes", "why", "at"), unknown, "Ops that no schema has")),
     ))
+
+
+def _outline(group: FoldedGroup, depth: int) -> Markup:
+    """The groups in a group, each unfolding to those in it; of alike ones the first stands for all."""
+    shown = [item for item in group.items if isinstance(item, FoldedGroup)][: 1 if group.kind == "stack" else MOST]
+    told = []
+    for item in shown:
+        count = sum(1 for _ in item.nodes())
+        times = f" × {len(item.items)}" if item.kind == "stack" else ""
+        title = joined((code(item.label), times, f", {count:,} node{'s' * (count != 1)}"))
+        inside = _outline(item, depth - 1) if depth else Markup("")
+        told.append(fold(title, inside) if inside else element("div", title))
+    return joined(told)
 
 
 def _sides(found: Inspection) -> tuple[tuple[str, dict[str, str]], ...]:

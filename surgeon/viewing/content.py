@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from surgeon.diagnosis.folding import FoldedGroup, fold
 from surgeon.diagnosis.provenance import came_from, torch_op
 from surgeon.diagnosis.scopes import path_of
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
@@ -19,7 +20,6 @@ from surgeon.ops.schemas import knows_domain, schema
 from surgeon.rewriting.run import indexed
 from surgeon.rules.catalogue import all_rules
 from surgeon.shapes.indexed import shapes_of
-from surgeon.viewing.folding import FoldedGroup, fold
 
 WEIGHTS = ("of weights alone",)  # the scope of what no input changes, where it has none
 FEW, NEAREST, LONG = 16, 6, 400  # elements of a constant told by value; misses; letters of a value
