@@ -176,8 +176,8 @@ def is_of_text(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if "encoding" in named or None in named:
         return False
-    if name in ("read_text", "write_text"):
-        return True
+    if name in ("read_text", "write_text"):  # of a path; what a package or a store has takes a name first
+        return len(call.args) <= (name == "write_text")
     if name == "open" and isinstance(call.func, ast.Name):
         mode = named.get("mode", call.args[1] if len(call.args) > 1 else None)
         return mode is None or (isinstance(mode, ast.Constant) and "b" not in mode.value)
@@ -187,7 +187,8 @@ def is_of_text(call: ast.Call) -> bool:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [("open(p)", True), ("open(p, 'rb')", False), ("open(p, mode='w')", True), ("open(p, encoding='utf-8')", False),
-     ("p.read_text()", True), ("p.write_text(t, encoding='ascii')", False), ("run(a, text=True)", True),
+     ("p.read_text()", True), ("p.write_text(t)", True), ("s.write_text(p, t)", False), ("s.read_text('a')", False),
+     ("p.write_text(t, encoding='ascii')", False), ("run(a, text=True)", True),
      ("Model.open(p)", False)],
 )  # fmt: skip
 def test_the_search_for_text_finds_it(code: str, expected: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
+from surgeon.listing import and_more
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
         export = "" if change.same_graph else " (the model itself is another)"
         line(title, f" {clean(change.model)}: {clean(change.what)}{export}")
     if len(fleet.changes) > MOST:
-        line("", f" and {len(fleet.changes) - MOST:,} more changes: see --report")
+        line("", f"{and_more(len(fleet.changes) - MOST, 'changes')}: see --report")
     if fleet.has_baseline and not fleet.changes:
         line("baseline", " all is as it was")
     slowest = [f"{clean(row.model)} {seconds_text(row.seconds)}" for row in fleet.slowest[:3]]
