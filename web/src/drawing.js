@@ -44,7 +44,7 @@ export function drawn(item, place, model, state) {
     : item.kind === "group" && item.nodes.every((id) => state.picked.has(id));
   const ids = item.kind === "node" ? [item.node.id] : item.nodes ?? [];
   const marks = [...new Set(ids.flatMap((id) => state.marks.get(id) ?? []))];
-  const told = item.kind === "node" ? `${item.node.op} ${item.node.name}` : `${title}, ${line}`;
+  const told = item.kind === "node" ? `${item.node.op} ${item.node.name}` : [title, line].filter(Boolean).join(", ");
   const more = marks.length ? `, ${marks.map((mark) => mark.label).join(", ")}` : "";
   const made = shape("g", {
     class: `box ${kinds[item.kind]}${picked ? " picked" : ""}${marks.length ? " marked" : ""}`,

@@ -76,14 +76,13 @@ export class Model {
       const found = edges.get(key).tensors;
       if (!found.includes(tensor)) found.push(tensor);
     };
-    const given = new Set(this.inputs);
     for (const node of shown) {
       for (const tensor of node.inputs) {
         if (this.stored.has(tensor)) continue;
         const maker = this.producer[tensor];
         if (maker >= 0) {
           if (where[maker]) link(where[maker], where[node.id], tensor);
-        } else if (given.has(tensor)) {
+        } else { // an input, or what a body reads of the graph around it
           link(add(`i${tensor}`, { kind: "input", tensor }).key, where[node.id], tensor);
         }
       }
