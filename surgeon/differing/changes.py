@@ -11,6 +11,7 @@ from surgeon.differing.side import GIVEN, MADE, STORED, GraphSide, Read, ends_of
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.file.sameness import Contents
 from surgeon.indexing.scope import split_op
+from surgeon.listing import first_of
 from surgeon.ops.records import COMMUTATIVE
 from surgeon.ops.walking import GRAPHS
 from surgeon.shapes.facts import Facts
@@ -224,9 +225,8 @@ def _disagree(one: Facts, other: Facts) -> bool:
 
 def _listed(ops: Sequence[str]) -> str:
     """Ops with how often each is there."""
-    counts = Counter(ops)
-    told = [f"{op} ×{count}" if count > 1 else op for op, count in list(counts.items())[:SHOWN]]
-    return ", ".join(told) + (f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else "") or "nothing"
+    told = [f"{op} ×{count}" if count > 1 else op for op, count in Counter(ops).items()]
+    return first_of(told, SHOWN) or "nothing"
 
 
 def merged(changes: Sequence[ModelChange]) -> list[ModelChange]:
