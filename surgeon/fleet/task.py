@@ -34,7 +34,7 @@ def attempt(job: Job, tells: bool = False) -> dict[str, Any]:
     """
     started = time.perf_counter()
     home = None
-    if "distributed" in sys.modules:
+    if sys.modules.get("distributed") is not None:
         home = _home_in_worker(job.name if tells else "")
     if job.orders.versions != versions():
         return job.row("lost", "The worker that had it has other versions than the process that asked.").to_dict()
@@ -90,13 +90,18 @@ def _ended(job: Job, failure: Failure) -> FleetRow:
 
 def _asked(job: Job) -> Any:
     job = replace(job, memory=job.orders.model_memory or memory_limit(WHOLE))
-    kind = job.orders.key, job.memory, frozenset(os.environ.items())
+    kind = job.orders.key, job.memory, _environment()
     child = _taken(kind)
     task = Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory)
     try:
         return child.run(task)
     finally:
         _left(kind, child)
+
+
+def _environment() -> frozenset[tuple[str, str]]:
+    """What a process is given when it starts: credentials of stores among it."""
+    return frozenset(os.environ.items())
 
 
 def _taken(kind: _Kind) -> Child:

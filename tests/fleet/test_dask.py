@@ -20,7 +20,7 @@ def test_several_at_once_come_to_the_same(tmp_path):
     for name in "ab":
         zoo.troubled(tmp_path / f"zoo/bad/hang{name}.onnx", zoo.HANG)
     begun = []
-    settings = {"model_time": 3.0, "jobs": 2, "begins": begun.append}
+    settings = {"model_time": 2.0, "jobs": 2, "begins": begun.append}
     found = surgeon.run_many(TROUBLE, f"{tmp_path}/zoo/**/*.onnx", to=tmp_path / "out", **settings)
     expected = zoo.EXPECTED | {"bad/hanga.onnx": "late", "bad/hangb.onnx": "late"}
     assert {row.model: row.outcome for row in found} == dict(sorted(expected.items()))
@@ -30,9 +30,9 @@ def test_several_at_once_come_to_the_same(tmp_path):
 
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory):
-    """A scheduler with one worker."""
+    """A scheduler with one worker, which says how much memory it has."""
     folder = tmp_path_factory.mktemp("dask")
-    with parts.scheduler() as (_, address), parts.workers(address, 1, folder):
+    with parts.scheduler() as (_, address), parts.workers(address, 1, folder, "--resources", "memory=2e9"):
         yield address
 
 

@@ -239,3 +239,17 @@ def test_a_target_that_takes_no_more_is_told_and_gone_on_with(models):
     again = surgeon.run_many(GELU, over, to=models / "out", resume=True)
     assert (again.kept, again.ok) == (3, True)
     assert everything(models / "out") == {"a.onnx", "b.onnx", "c.onnx", "x/d.onnx"}
+
+
+def test_the_extra_is_for_stores_and_for_several_at_once(models, monkeypatch):
+    """One after another, over folders, needs neither fsspec nor Dask; else the sentence says what to install."""
+    import sys
+
+    for name in ("fsspec", "fsspec.core", "distributed", "dask"):
+        monkeypatch.setitem(sys.modules, name, None)
+    over = f"{models}/zoo/*.onnx"
+    assert surgeon.run_many(GELU, over, to=models / "out").ok
+    with pytest.raises(surgeon.UsageError, match=r"--jobs 2 needs Dask: pip install 'surgeon\[fleet\]'"):
+        surgeon.run_many(GELU, over, to=models / "out", jobs=2)
+    with pytest.raises(surgeon.UsageError, match=r"needs fsspec: pip install 'surgeon\[fleet\]'"):
+        surgeon.run_many(GELU, "s3://zoo/*.onnx", to=models / "out")

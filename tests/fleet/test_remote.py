@@ -211,6 +211,13 @@ def test_urls_name_files_as_people_do(tmp_path):
     assert Path(tmp_path / "out/a/g.onnx").exists()
 
 
+def test_ten_gigabytes_that_no_rule_looks_at_stay_where_they_are(tmp_path):
+    """Only what is not the data of a tensor comes."""
+    zoo.sparse(tmp_path / "zoo/a.onnx", 10 << 30)
+    found = surgeon.run_many(GELU, f"local://{tmp_path}/zoo/*.onnx", to=tmp_path / "out", dry_run=True)
+    assert [(row.outcome, row.size > 10 << 30, row.read < 1000) for row in found] == [("unchanged", True, True)]
+
+
 def test_stores_that_show_files_early_are_given_them_late(tmp_path):
     """There a file is written under another name first; folders are made."""
     zoo.gelus(tmp_path / "zoo/a/b/g.onnx")
