@@ -38,8 +38,9 @@ class Packed(Captures):
         """The numbers less their zero points: [outer, inner]."""
         require(self.bits in BITS, f"its weights have {self.bits} bits")
         held = unpacked(self.weight.values.reshape(self.outer, self.blocks, -1), self.bits)
-        found = held.reshape(self.outer, -1)[:, : self.inner].astype(np.int16)
-        return found - np.repeat(self.zeros(), self.block, axis=1)[:, : self.inner]
+        middle = np.repeat(self.zeros(), self.block, axis=1)[:, : self.inner]
+        found: np.ndarray[Any, Any] = held.reshape(self.outer, -1)[:, : self.inner].astype(np.int16) - middle
+        return found
 
     def zeros(self) -> np.ndarray[Any, Any]:
         """The zero points: [outer, blocks]."""

@@ -1,5 +1,5 @@
 /*
- Made of web/src by `npm ci && npm run build` in web/; do not edit.
+ Made of surgeon/viewing/web/src by `npm ci && npm run build` there; do not edit.
  sources: 0e5ff527cb72a548b4d780899a5d82390b8bf0dd193edceae3ee5273fe8e759d
  It holds @dagrejs/dagre 3.1.3:
 Copyright (c) 2012-2014 Chris Pettitt

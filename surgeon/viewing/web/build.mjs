@@ -10,7 +10,7 @@ const library = JSON.parse(readFileSync("node_modules/@dagrejs/dagre/package.jso
 const licence = readFileSync("node_modules/@dagrejs/dagre/LICENSE", "utf8").trim();
 const banner = [
   "/*",
-  " Made of web/src by `npm ci && npm run build` in web/; do not edit.",
+  " Made of surgeon/viewing/web/src by `npm ci && npm run build` there; do not edit.",
   ` sources: ${digest.digest("hex")}`,
   ` It holds @dagrejs/dagre ${library.version}:`,
   licence.replaceAll("*/", "* /"),
@@ -27,4 +27,4 @@ const made = await build({
   target: "es2022",
   write: false,
 });
-writeFileSync("../surgeon/viewing/view.js", `${banner}\n${made.outputFiles[0].text}`);
+writeFileSync("../view.js", `${banner}\n${made.outputFiles[0].text}`);
