@@ -19,6 +19,7 @@ HEADROOM = 2.0
 """How often what was seen has to fit: other inputs make larger numbers."""
 LONG_SOFTMAX = 2048
 """Sums of so many parts of one lose digits in half precision."""
+_WIDE = 1e30  # what reaches further holds all squares there are
 _ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
 
 
@@ -152,6 +153,8 @@ class Evidence:
         if not any(one.op in ROOTS for one in chain):
             return
         reason = f"a root of a mean of squares by hand, whose squares leave {self._named} at both ends"
+        if self._high > _WIDE:
+            reason = f"a root of a mean of squares by hand, of whose sums {self._named} keeps too few digits"
         for one in (*(() if own or square is None else (square,)), *chain):
             self._keep(one, "formula", reason)
 
