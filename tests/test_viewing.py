@@ -265,7 +265,7 @@ def test_a_port_that_is_taken_is_refused(server, content):
 
 
 def test_the_bundle_is_made_of_the_sources():
-    """`npm ci && npm run build` in surgeon/viewing/web was run after the last change there; it holds the licence of what it holds."""
+    """`npm ci && npm run build` was run in surgeon/viewing/web after the last change there; it holds a licence."""
     digest = hashlib.sha256()
     for path in sorted((ROOT / "surgeon" / "viewing" / "web" / "src").iterdir()):
         digest.update(path.read_bytes())
