@@ -1,6 +1,7 @@
 """Conversions to another precision: dtypes, Casts, what is kept and why, weights from file to file, and bad input."""
 
 import json
+import os
 from itertools import pairwise, product
 
 import numpy as np
@@ -11,7 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon.errors import CheckFailed, UsageError
+from surgeon.file import beside
 from surgeon.file.model import Model
+from surgeon.precision import convert as converting
 from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network, _Flow
 from surgeon.precision.typing import mistypings
 from surgeon.testing import parse
@@ -353,6 +356,24 @@ def test_the_command_line(tmp_path):
     assert (bad.exit_code, (tmp_path / "bad.onnx").exists()) == (2, False)
     failed = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Tanh", "--max-error", "1e-9")
     assert (failed.exit_code, (tmp_path / "bad.onnx").exists()) == (1, False)
+
+
+def test_rules_run_first_where_nothing_may_be_written_beside_the_source(tmp_path, monkeypatch):
+    """The model between the two lies elsewhere then; nothing of it is left."""
+    home, out = tmp_path / "home", tmp_path / "out"
+    home.mkdir()
+    out.mkdir()
+    body = "h = Mul(x, half) r = Div(x, root) e = Erf(r) p = Add(e, one) y = Mul(h, p)"
+    onnx.save(model(body, weights="<float half = {0.5}, float root = {1.4142135}, float one = {1}>"), home / "in.onnx")
+    asked = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: asked(path, mode) and str(path) != str(home))
+    folders = []
+    between = beside.path_between
+    monkeypatch.setattr(converting, "path_between", lambda *given: folders.append(given[0]) or between(*given))
+    _, report = surgeon.convert(home / "in.onnx", output=out / "half.onnx", rules="gelu", keep=())
+    assert [folder.parent for folder in folders] == [out]
+    assert (report.rules, report.written) == ({"gelu": 1}, True)
+    assert (files_in(home), files_in(out)) == ({"in.onnx"}, {"half.onnx"})
 
 
 def test_the_least_cut_is_the_least():

@@ -12,6 +12,7 @@ import onnx_graphsurgeon as gs
 
 from surgeon.editing.draft import holders
 from surgeon.errors import CheckFailed, GraphError, RuleError, UsageError
+from surgeon.file.beside import home_between, path_between
 from surgeon.file.model import Model
 from surgeon.file.recasting import limits, smallest
 from surgeon.file.save import DataMode, Written, save
@@ -146,14 +147,15 @@ def _fused(original: Written, rules: Rules, run: "_Conversion", options: CheckOp
         run.report.rules = _fired(report)
         yield made
         return
-    between = original.with_name(f".{original.stem}.{os.getpid()}.fused.onnx")
-    try:
-        _, report = rewrite(original, rules, output=between, external_data="share", options=options)
-        run.report.rules = _fired(report)
-        yield between
-    finally:
-        for path in (between, between.with_name(f"{between.name}.data")):
-            path.unlink(missing_ok=True)
+    with home_between(original, run.output) as (home, mode):
+        between = path_between(home, original)
+        try:
+            _, report = rewrite(original, rules, output=between, external_data=mode, options=options)
+            run.report.rules = _fired(report)
+            yield between
+        finally:
+            for path in (between, between.with_name(f"{between.name}.data")):
+                path.unlink(missing_ok=True)
 
 
 def _fired(report: Any) -> dict[str, int]:
