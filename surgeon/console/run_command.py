@@ -112,17 +112,8 @@ def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
             fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
             gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
             line("rules", f" {fired or 'nothing fired'}{gone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
-        for reason in doubts(part):
+        for reason in dict.fromkeys(part.doubts):
             line("", f" {clean(reason)}")
     line("outcome", LOUD[report.outcome])
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")
-
-
-def doubts(part: Any) -> list[str]:
-    """Why a part is not proved, a sentence each."""
-    from surgeon.editing.result import EditReport
-
-    if not isinstance(part, EditReport):
-        return list(dict.fromkeys(part.doubts))
-    return [part.check.reason] if part.check is not None and part.outcome != "proved" else []

@@ -88,6 +88,11 @@ class EditReport(Displayed):
         """Whether the result is what it claims to be, or nothing was changed."""
         return self.outcome in ("proved", "unchanged")
 
+    @property
+    def doubts(self) -> list[str]:
+        """Why the result is not proved, where something was run: one sentence."""
+        return [self.check.reason] if self.check is not None and self.outcome != "proved" else []
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
         return {

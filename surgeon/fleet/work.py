@@ -19,7 +19,7 @@ from surgeon.fleet.rows import FleetRow
 from surgeon.fleet.storage import StorageBusy, storage_of
 from surgeon.recipes.recipe import Recipe, Rules
 from surgeon.recipes.result import RecipeReport
-from surgeon.recipes.run import run
+from surgeon.recipes.run import rule_settings, run
 from surgeon.rewriting.rewrite import rewrite
 from surgeon.running.child import Note
 from surgeon.sites.sharing import sharing
@@ -154,7 +154,7 @@ class _ModelWork:
             row.nodes = (row.nodes[0] or before, after)
         row.proofs = dict(proofs)
         if not row.why and row.outcome == "unproved":
-            row.why = next((doubt for part in report.parts for doubt in _doubts(part)), "")
+            row.why = next((doubt for part in report.parts for doubt in part.doubts), "")
 
     def _publish(self, taken: Taken, out: Path) -> None:
         """Put the result where it is to be, and the row with it; a store that does not take it is told in the row."""
@@ -173,12 +173,6 @@ class _ModelWork:
             row.outcome, row.why, row.made = "unwritten", str(error), {}
 
 
-def _doubts(part: Any) -> list[str]:
-    if isinstance(part, EditReport):
-        return [part.check.reason] if part.check is not None else []
-    return list(part.doubts)
-
-
 def without_sites(recipe: Recipe, taken: Taken) -> RecipeReport | None:
     """What a recipe of rules comes to where none of them would fire; None where one would.
 
@@ -188,18 +182,7 @@ def without_sites(recipe: Recipe, taken: Taken) -> RecipeReport | None:
     for step in recipe.steps:
         if not isinstance(step, Rules):
             return None
-        _, done = rewrite(
-            taken.path,
-            step.rules,
-            inline=step.inline,
-            target=recipe.target,
-            ep=recipe.ep,
-            only=step.only,
-            skip=step.skip,
-            approximate=step.approximate,
-            expect=step.expect,
-            dry_run=True,
-        )
+        _, done = rewrite(taken.path, step.rules, expect=step.expect, dry_run=True, **rule_settings(recipe, step))
         if done.sites:
             return None
         report.parts.append(done)

@@ -103,6 +103,12 @@ def run(
     return source if dry_run else made, report
 
 
+def rule_settings(recipe: Recipe, step: Rules) -> dict[str, Any]:
+    """What decides where a step of rules fires, as `rewrite` takes it."""
+    chosen = {name: getattr(step, name) for name in ("inline", "only", "skip", "approximate", "upgrade")}
+    return {"target": recipe.target, "ep": recipe.ep, **chosen}
+
+
 @dataclass
 class _How:
     """One run of a recipe."""
@@ -170,16 +176,10 @@ class _How:
         made, done = rewrite(
             source,
             part.rules,
-            inline=part.inline,
-            target=self.recipe.target,
-            ep=self.recipe.ep,
             check="none" if self.check == "none" else "sites",
-            only=part.only,
-            skip=part.skip,
-            approximate=part.approximate,
             expect=expect,
-            upgrade=part.upgrade,
             keep_going=True,
+            **rule_settings(self.recipe, part),
             **common,
         )
         self.report.parts.append(done)

@@ -218,6 +218,18 @@ def test_ten_gigabytes_that_no_rule_looks_at_stay_where_they_are(tmp_path):
     assert [(row.outcome, row.size > 10 << 30, row.read < 1000) for row in found] == [("unchanged", True, True)]
 
 
+def test_a_store_s_model_is_upgraded_as_a_folder_s_is(tmp_path):
+    """Also where no rule fires: that none would is not all that a step of rules does."""
+    (tmp_path / "zoo").mkdir()
+    large_inside(tmp_path / "zoo/a.onnx")
+    before = onnx.load(tmp_path / "zoo/a.onnx", load_external_data=False).opset_import[0].version
+    recipe = surgeon.Recipe([surgeon.Rules("gelu", upgrade=before + 1)])
+    for start in ("", "local://"):
+        surgeon.run_many(recipe, f"{start}{tmp_path}/zoo/*.onnx", to=tmp_path / f"out{len(start)}")
+        made = onnx.load(tmp_path / f"out{len(start)}/a.onnx", load_external_data=False)
+        assert made.opset_import[0].version == before + 1
+
+
 def test_stores_that_show_files_early_are_given_them_late(tmp_path):
     """There a file is written under another name first; folders are made."""
     zoo.gelus(tmp_path / "zoo/a/b/g.onnx")
