@@ -1,56 +1,17 @@
-"""Conversions to another precision: dtypes, Casts, what is kept and why, weights from file to file, and bad input."""
+"""Conversions to another precision: dtypes, Casts, weights from file to file, other pairs of dtypes."""
 
-import json
-import os
 from itertools import pairwise, product
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.errors import CheckFailed, UsageError
-from surgeon.file import beside
-from surgeon.file.model import Model
-from surgeon.precision import convert as converting
 from surgeon.precision.cut import ALWAYS, SINK, SOURCE, Network, _Flow
-from surgeon.precision.typing import mistypings
-from surgeon.testing import parse
-from tests.command_line import files_in, run
+from tests.command_line import files_in
+from tests.half_models import converted, kept, model, ops
 from tests.onnx_cases import onnx_cases
-
-HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
-HEAD = "(float[N, 4] x) => (float[N, 4] y)"
-
-
-def model(body, head=HEAD, opset=18, more="", weights="", functions=""):
-    """A model from ONNX text."""
-    return parse(f"{HEADER.format(opset=opset, more=more)}{head} {weights} {{ {body} }} {functions}")
-
-
-def converted(made, **settings):
-    """The model and the report, the result well typed, passed by the checker and loaded by ONNX Runtime."""
-    result, report = surgeon.convert(made, **settings)
-    onnx.checker.check_model(result, full_check=True)
-    with Model.open(result) as opened:
-        assert mistypings(opened) == []
-    if settings.get("to", "float16") != "bfloat16":
-        ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [name for node in result.graph.node for name in node.output]
-    assert len(names) == len(set(names))
-    return result, report
-
-
-def ops(made):
-    """The ops of the main graph in order."""
-    return [node.op_type for node in made.graph.node]
-
-
-def kept(report):
-    """The ops that are kept, each with the kind of its reason."""
-    return sorted((item.op, item.kind) for item in report.kept)
 
 
 def test_casts_stand_only_at_the_ends():
@@ -150,12 +111,20 @@ def test_functions_are_converted_with_their_calls(keep):
     assert is_half == (keep not in ("op:half", "op:Mul"))
 
 
-def test_a_function_that_is_called_with_two_dtypes_stays():
-    functions = '<domain: "local", opset_import: ["" : 18]> twice (x) => (y) { y = Add (x, x) }'
-    body = "a = local.twice(x) i = Cast<to = 7>(x) j = local.twice(i) k = Cast<to = 1>(j) y = Mul(a, k)"
-    result, report = converted(model(body, more=', "local" : 1', functions=functions))
-    assert report.outcome == "proved"
-    assert len(result.functions) == 1
+TWO_WAYS = """
+<domain: "local", opset_import: ["" : 18]> twice (x) => (y) { y = Add (x, x) }
+<domain: "local", opset_import: ["" : 18, "local" : 1]> four (x) => (y) { h = local.twice (x) y = local.twice (h) }
+"""
+
+
+@pytest.mark.parametrize(("op", "names"), [("twice", {"twice_other"}), ("four", {"twice_other", "four_other"})])
+def test_a_function_that_is_called_with_two_dtypes_has_a_copy_for_each(op, names):
+    """And so have those that it calls."""
+    body = f"a = local.{op}(x) i = Cast<to = 7>(x) j = local.{op}(i) k = Cast<to = 1>(j) y = Mul(a, k)"
+    result, report = converted(model(body, more=', "local" : 1', functions=TWO_WAYS))
+    assert (report.outcome, list(report.kept)) == ("proved", [])
+    assert {function.name for function in result.functions} == {"twice", "four"} | names
+    assert [node.op_type for node in result.graph.node if node.domain == "local"] == [op, f"{op}_other"]
 
 
 def test_sequences_keep_their_dtype():
@@ -185,74 +154,64 @@ def test_a_node_of_a_domain_that_nobody_knows_keeps_its_dtypes():
     assert ops(result) == ["Cast", "Mul", "Cast", "Bar", "Cast", "Mul", "Cast"]
 
 
-# What runs show
-
-
-def planted(size=1e5):
-    """A network with one activation of 1e5, scaled back by the node behind it."""
-    body = "a = MatMul(x, w) b = Relu(a) c = Mul(b, big) d = Mul(c, small) e = Add(d, x) y = Tanh(e)"
-    made = model(body)
-    rng = np.random.default_rng(0)
-    values = {"w": rng.normal(size=(4, 4)), "big": np.array(size), "small": np.array(1 / size)}
-    tensors = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in values.items()]
-    made.graph.initializer.extend(tensors)
-    return made
-
-
-def test_a_large_activation_is_found_and_kept():
-    _, report = converted(planted(2e4))
-    assert kept(report) == [("Mul", "range"), ("Mul", "range")]
+def test_a_loop_still_counts_in_int64():
+    body = """n = Constant<value_int = 3>() go = Constant<value = bool {1}>() z = Sub(ids, ids)
+        j = Loop(n, go, z) <body = step (int64 i, bool more, int64[N] before) => (bool more_, int64[N] after) {
+            more_ = Identity(more)
+            after = Add(before, i)
+        }>"""
+    made, report = converted(model(body, "(int64[N] ids) => (int64[N] j)"), to="int32", io="convert")
     assert report.outcome == "proved"
-    assert "'c' reaches" in report.kept[0].reason
+    loop = next(node for node in made.graph.node if node.op_type == "Loop")
+    assert loop.attribute[0].g.input[0].type.tensor_type.elem_type == TensorProto.INT64
 
 
-def test_without_auto_the_outputs_tell():
-    with pytest.raises(CheckFailed, match="An output moves by"):
-        converted(planted(6e4), keep=["op:Tanh"])
+def test_int32_where_nothing_wants_int64():
+    """Bounds that mean "to the end" still do; a number that int32 has not stays with what reads it."""
+    body = """a = Add(ids, one) s = Slice(x, start, end, axis) r = Reshape(s, shape) b = Mul(a, large) y = Gather(r, a)
+              j = Sub(b, b)"""
+    head = "(int64[N] ids, float[4, 4] x) => (float[N, 4] y, int64[N] j)"
+    weights = """<int64 one = {1}, int64 large = {4294967296}, int64[1] start = {0},
+                  int64[1] end = {9223372036854775807}, int64[1] axis = {0}, int64[2] shape = {-1, 4}>"""
+    made, report = converted(model(body, head, weights=weights), to="int32")
+    assert (report.outcome, kept(report)) == ("proved", [("Mul", "weight")])
+    stored = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    assert [stored[name] for name in ("one", "large", "shape")] == [TensorProto.INT32, *[TensorProto.INT64] * 2]
 
 
-def test_bfloat16_has_the_range():
-    _, report = converted(planted(2e4), to="bfloat16", max_error=0.05)
-    assert (report.outcome, kept(report)) == ("proved", [])
+@pytest.mark.parametrize(("to", "from_"), [("float32", "float64"), ("float32", "float16"), ("bfloat16", "float16")])
+def test_other_pairs(to, from_):
+    made = model("a = MatMul(x, w) b = Exp(a) y = Add(b, x)")
+    made.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    source = surgeon.convert(made, "float16", io="convert")[0] if from_ == "float16" else double(made)
+    result, report = converted(source, to=to, from_=from_, max_error=0.05)
+    assert (report.outcome, report.change) == ("proved", (from_, to))
+    assert report.casts == 2
 
 
-def test_a_variance_by_hand_is_kept_and_an_op_is_not():
-    weights = """<int64[1] axes = {-1}, float two = {2.0}, float eps = {0.00001}, float[4] w = {1.0, 1.0, 2.0, 1.0},
-                  float[4] b = {0.0, 0.0, 1.0, 0.0}>"""
-    body = """m = ReduceMean(x, axes) d = Sub(x, m) p = Pow(d, two) v = ReduceMean(p, axes) e = Add(v, eps)
-              s = Sqrt(e) n = Div(d, s) k = Mul(n, w) y = Add(k, b)"""
-    made = model(body, weights=weights)
-    _, report = converted(made)
-    assert {item.op for item in report.kept if item.kind == "formula"} == {"Pow", "ReduceMean", "Add", "Sqrt"}
-    _, fused = converted(made, rules="layer_norm")
-    assert (fused.rules, list(fused.kept), fused.casts) == ({"layer_norm": 1}, [], 2)
+def double(made):
+    """A model of float32 in float64."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(made)
+    for value in (*wide.graph.input, *wide.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for tensor in wide.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+    return wide
 
 
-def test_fills_of_masks_stay_finite_and_rows_that_are_all_masked_too():
-    body = "f = Where(m, zero, low) a = Add(x, f) b = Add(a, f) y = Softmax(b)"
-    made = model(body, "(float[N, 4] x, bool[N, 4] m) => (float[N, 4] y)",
-                 weights="<float zero = {0}, float low = {-3.4028234663852886e38}>")
-    result, report = converted(made)
-    assert (report.outcome, kept(report)) == ("proved", [])
-    session = ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
-    answer = session.run(None, {"x": np.ones((1, 4), np.float32), "m": np.zeros((1, 4), bool)})[0]
-    assert np.allclose(answer, 0.25)
+def test_a_model_that_is_half_already_is_the_same_bytes(tmp_path):
+    made = model("a = Mul(x, x) y = Relu(a)", "(float16[N, 4] x) => (float16[N, 4] y)")
+    onnx.save(made, tmp_path / "in.onnx")
+    _, report = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx")
+    assert report.outcome == "unchanged"
+    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
 
 
-def test_a_small_number_that_half_precision_loses_is_kept():
-    _, report = converted(model("a = Add(x, tiny) y = Mul(a, a)", weights="<float tiny = {0.00000001}>"))
-    assert [(item.op, item.kind) for item in report.kept] == [("Add", "weight")]
-    assert "holds 1e-08" in report.kept[0].reason
-
-
-def test_what_moves_the_outputs_most_is_kept():
-    """A difference of numbers that are nearly one: nothing is out of range, and half precision keeps nothing of it."""
-    body = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) e = Mul(d, big) f = Relu(x) g = Mul(f, f) y = Add(e, g)"
-    weights = "<float small = {0.001}, float k = {100}, float big = {1000}>"
-    _, report = converted(model(body, weights=weights))
-    assert report.outcome == "proved"
-    assert {item.kind for item in report.kept} == {"error"}
-    assert len(report.kept) < 5
+def test_what_a_model_casts_up_itself_stays_so():
+    body = "a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) y = Mul(d, x)"
+    _, report = converted(model(body, "(float16[N, 4] x) => (float16[N, 4] y)"))
+    assert report.outcome == "unchanged"
 
 
 # Weights
@@ -291,91 +250,6 @@ def test_a_weight_beyond_half_precision_stays_or_saturates(tmp_path, external):
     assert files_in(tmp_path) == {"in.onnx", "out.onnx"} | ({"in.bin", "out.onnx.data"} if external else set())
 
 
-# Other pairs, bad input, the command line
-
-
-@pytest.mark.parametrize(("to", "from_"), [("float32", "float64"), ("float32", "float16"), ("bfloat16", "float16")])
-def test_other_pairs(to, from_):
-    made = model("a = MatMul(x, w) b = Exp(a) y = Add(b, x)")
-    made.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
-    source = surgeon.convert(made, "float16", io="convert")[0] if from_ == "float16" else double(made)
-    result, report = converted(source, to=to, from_=from_, max_error=0.05)
-    assert (report.outcome, report.change) == ("proved", (from_, to))
-    assert report.casts == 2
-
-
-def double(made):
-    """A model of float32 in float64."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(made)
-    for value in (*wide.graph.input, *wide.graph.output):
-        value.type.tensor_type.elem_type = TensorProto.DOUBLE
-    for tensor in wide.graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
-    return wide
-
-
-def test_a_model_that_is_half_already_is_the_same_bytes(tmp_path):
-    made = model("a = Mul(x, x) y = Relu(a)", "(float16[N, 4] x) => (float16[N, 4] y)")
-    onnx.save(made, tmp_path / "in.onnx")
-    _, report = surgeon.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx")
-    assert report.outcome == "unchanged"
-    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
-
-
-def test_what_a_model_casts_up_itself_stays_so():
-    body = "a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) y = Mul(d, x)"
-    _, report = converted(model(body, "(float16[N, 4] x) => (float16[N, 4] y)"))
-    assert report.outcome == "unchanged"
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"keep": ["op:Nonesuch"]}, "'op:Nonesuch' names no node"),
-        ({"keep": ["nothing"]}, "keeps nothing"),
-        ({"to": "int8"}, "Nothing converts to 'int8'"),
-        ({"to": "float16", "from_": "int64"}, "Nothing converts from 'int64'"),
-        ({"max_error": 0.0}, "give a number above 0"),
-        ({"io": "half"}, "choose keep or convert"),
-    ],
-)
-def test_bad_input(settings, sentence):
-    with pytest.raises(UsageError, match=sentence):
-        surgeon.convert(planted(), **settings)
-
-
-def test_the_command_line(tmp_path):
-    onnx.save(planted(2e4), tmp_path / "in.onnx")
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
-    assert told.exit_code == 0, told.output
-    for words in ("float32 to float16", "'c' reaches", "PROVED", "Dtypes and ranges are proved"):
-        assert words in told.output.replace("\n", " ")
-    assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "proved"
-    bad = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Foo")
-    assert (bad.exit_code, (tmp_path / "bad.onnx").exists()) == (2, False)
-    failed = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Tanh", "--max-error", "1e-9")
-    assert (failed.exit_code, (tmp_path / "bad.onnx").exists()) == (1, False)
-
-
-def test_rules_run_first_where_nothing_may_be_written_beside_the_source(tmp_path, monkeypatch):
-    """The model between the two lies elsewhere then; nothing of it is left."""
-    home, out = tmp_path / "home", tmp_path / "out"
-    home.mkdir()
-    out.mkdir()
-    body = "h = Mul(x, half) r = Div(x, root) e = Erf(r) p = Add(e, one) y = Mul(h, p)"
-    onnx.save(model(body, weights="<float half = {0.5}, float root = {1.4142135}, float one = {1}>"), home / "in.onnx")
-    asked = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: asked(path, mode) and str(path) != str(home))
-    folders = []
-    between = beside.path_between
-    monkeypatch.setattr(converting, "path_between", lambda *given: folders.append(given[0]) or between(*given))
-    _, report = surgeon.convert(home / "in.onnx", output=out / "half.onnx", rules="gelu", keep=())
-    assert [folder.parent for folder in folders] == [out]
-    assert (report.rules, report.written) == ({"gelu": 1}, True)
-    assert (files_in(home), files_in(out)) == ({"in.onnx"}, {"half.onnx"})
-
-
 def test_the_least_cut_is_the_least():
     """Against all ways there are, on small networks; of those that cost as much, what all have."""
     rng = np.random.default_rng(5)
@@ -412,54 +286,6 @@ def test_a_long_chain_takes_no_more_for_each_item_than_a_short_one(narrowest, mo
         network.edge(item, SINK, 1)
     network.cut()
     assert len(sent) < 10 * len(items)
-
-
-def test_what_an_engine_runs_in_float32_is_told():
-    """And Casts that do nothing; a model of float32 is told nothing of the kind."""
-    body = """a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) f = Cast<to = 10>(d) g = Cast<to = 1>(f)
-              h = Cast<to = 10>(g) k = Softmax(h) y = Mul(k, x)"""
-    found = surgeon.check(model(body, "(float16[N, 4096] x) => (float16[N, 4096] y)"), "tensorrt", load=False)
-    told = {item.op.removeprefix("ai.onnx::"): item.reason for item in found if "float16" in item.reason}
-    reasons = " ".join(item.reason for item in found)
-    assert "it computes in float32 in a model of half precision" in reasons
-    assert "it casts float16 to itself" in told["Cast"] or "casts back" in reasons
-    assert "it adds up 4,096 exponentials in float16" in told["Softmax"]
-    assert all(not item.stops for item in found)
-    assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)
-
-
-def test_int32_where_nothing_wants_int64():
-    """Bounds that mean "to the end" still do; a number that int32 has not stays with what reads it."""
-    body = """a = Add(ids, one) s = Slice(x, start, end, axis) r = Reshape(s, shape) b = Mul(a, large) y = Gather(r, a)
-              j = Sub(b, b)"""
-    head = "(int64[N] ids, float[4, 4] x) => (float[N, 4] y, int64[N] j)"
-    weights = """<int64 one = {1}, int64 large = {4294967296}, int64[1] start = {0},
-                  int64[1] end = {9223372036854775807}, int64[1] axis = {0}, int64[2] shape = {-1, 4}>"""
-    made, report = converted(model(body, head, weights=weights), to="int32")
-    assert (report.outcome, kept(report)) == ("proved", [("Mul", "weight")])
-    stored = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
-    assert [stored[name] for name in ("one", "large", "shape")] == [TensorProto.INT32, *[TensorProto.INT64] * 2]
-
-
-def test_a_report_is_shown_as_a_page_too(tmp_path):
-    onnx.save(planted(2e4), tmp_path / "in.onnx")
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.html", "--quiet")
-    assert (told.exit_code, told.output) == (0, "")
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "reaches" in page
-    assert "PROVED" in page
-
-
-def test_a_loop_still_counts_in_int64():
-    body = """n = Constant<value_int = 3>() go = Constant<value = bool {1}>() z = Sub(ids, ids)
-        j = Loop(n, go, z) <body = step (int64 i, bool more, int64[N] before) => (bool more_, int64[N] after) {
-            more_ = Identity(more)
-            after = Add(before, i)
-        }>"""
-    made, report = converted(model(body, "(int64[N] ids) => (int64[N] j)"), to="int32", io="convert")
-    assert report.outcome == "proved"
-    loop = next(node for node in made.graph.node if node.op_type == "Loop")
-    assert loop.attribute[0].g.input[0].type.tensor_type.elem_type == TensorProto.INT64
 
 
 @pytest.mark.parametrize("step", range(3))

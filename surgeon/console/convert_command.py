@@ -48,6 +48,12 @@ _DTYPES = ("float16", "bfloat16", "float32", "int32")
     help="How far an output may move, as a part of its largest number.",
 )
 @click.option("--clamp", is_flag=True, help="Have weights that are too large saturate, instead of keeping them.")
+@click.option(
+    "--ep",
+    metavar="NAME",
+    help="The execution provider that is to run it: cpu, cuda, dml, tensorrt; what it has no kernel for in the new "
+    "dtype is kept.  [default: ask none]",
+)
 @click.option("--rules", "-r", multiple=True, metavar="NAMES", help="Rules to run first, as for surgeon rewrite.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
 @report_option("the report")

@@ -1,6 +1,7 @@
 """A plan written into a model: Casts, attributes, stored values and what graphs state of dtypes."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,22 @@ class Writer:
     """One plan on its way into the draft that its wiring was made of.
 
     rounded: write no new dtypes, but a Cast there and back wherever a tensor would be of the new one: the same
-    roundings for a runtime that has few kernels for it.  saturate: of weights, what is too large.
+    roundings for a runtime that has few kernels for it.  fills: the bounds at which stored numbers saturate.
+    saturate: of weights, what is too large.
     """
 
-    def __init__(self, plan: DtypePlan, *, rounded: bool = False, saturate: bool = False) -> None:
-        self.plan, self.rounded, self.saturate = plan, rounded, saturate
+    def __init__(
+        self,
+        plan: DtypePlan,
+        fills: Mapping[Key, tuple[float, float]],
+        *,
+        rounded: bool = False,
+        saturate: bool = False,
+    ) -> None:
+        self.plan, self.fills, self.rounded, self.saturate = plan, fills, rounded, saturate
         self.draft: ModelDraft = plan.wiring.draft
         self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
         self.casts = 0
-        self.fills: dict[Key, tuple[float, float]] = {}  # stored numbers that saturate: before and after
         self._dtypes: dict[Key, int] = {}
         self._names: dict[tuple[Scope, str, bool], str] = {}
         self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))

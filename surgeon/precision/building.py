@@ -1,8 +1,8 @@
 """Converted copies of one model: which nodes keep their dtype is said by place, so that each copy is made anew."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,9 +17,33 @@ from surgeon.precision.choices import Retyping
 from surgeon.precision.fills import Fills
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.plan import DtypePlan, planned
+from surgeon.precision.specialising import specialise
 from surgeon.precision.wiring import Key, Wiring
 
 Io = Literal["keep", "convert"]
+
+
+@dataclass(slots=True)
+class Keeping:
+    """What keeps the old dtype.
+
+    pins: nodes, each with the kind of its reason and the reason.  unfit: weights by name, with the reason.
+    """
+
+    pins: dict[Place, tuple[str, str]] = field(default_factory=dict)
+    unfit: dict[str, str] = field(default_factory=dict)
+
+    def keep(self, place: Place, kind: str, reason: str) -> None:
+        """Keep a node; the first reason stands."""
+        self.pins.setdefault(place, (kind, reason))
+
+    def has(self, kind: str) -> bool:
+        """Whether any node is kept for a reason of this kind."""
+        return any(known == kind for known, _ in self.pins.values())
+
+    def with_(self, places: Collection[Place]) -> "Keeping":
+        """The same and these nodes beside, on trial."""
+        return Keeping({**dict.fromkeys(places, ("", "tried")), **self.pins}, self.unfit)
 
 
 @dataclass
@@ -49,24 +73,24 @@ class Builder:
         self.is_stale = False
 
     def wiring(self) -> Wiring:
-        """Who makes and who reads each tensor, in a draft of its own."""
-        return Wiring(ModelDraft(self._model), self._change, self._io)
+        """Who makes and who reads each tensor, in a draft of its own; no function is called with two dtypes there."""
+        draft = ModelDraft(self._model)
+        specialise(draft, self._change.old)
+        return Wiring(draft, self._change, self._io)
 
-    def build(
-        self, pins: Mapping[Place, str], unfit: Mapping[str, str], *, rounded: bool = False, only_fills: bool = False
-    ) -> Built:
-        """Convert a copy.  unfit: weights, by name, that keep the old dtype, with the reason.
+    def build(self, keeping: Keeping, *, rounded: bool = False, only_fills: bool = False) -> Built:
+        """Convert a copy.
 
         rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
         """
         wiring = self.wiring()
         fills = Fills(wiring)
-        by_node = {node: pins[place] for node in wiring.nodes() if (place := place_of(node)) in pins}
-        by_weights = self._unfit(wiring, fills.unfit, unfit)
+        pins = keeping.pins
+        by_node = {node: pins[place][1] for node in wiring.nodes() if (place := place_of(node)) in pins}
+        by_weights = self._unfit(wiring, fills.unfit, keeping.unfit)
         by_node.update(by_weights)
         plan = planned(wiring, by_node)
-        writer = Writer(plan, rounded=rounded, saturate=self._saturate)
-        writer.fills = fills.found
+        writer = Writer(plan, fills.found, rounded=rounded, saturate=self._saturate)
         if only_fills:
             writer.write_fills()
         else:

@@ -11,7 +11,7 @@ from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.dtypes_told import ROOTS, STEEP, TURNING
 from surgeon.ops.records import record
 from surgeon.precision.fills import Fills
-from surgeon.precision.gauging import FAR, Magnitudes
+from surgeon.precision.gauging import FAR, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import STORED, Typed, Wiring
 
@@ -26,10 +26,10 @@ _ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
 class Evidence:
     """Nodes to keep, each with the kind of its reason and the reason.
 
-    ranges: of tensors of the main graph, by name; without any only what the graph itself tells is found.
+    ranges: of tensors; without any only what the graph itself tells is found.
     """
 
-    def __init__(self, wiring: Wiring, fills: Fills, ranges: Mapping[str, Magnitudes]) -> None:
+    def __init__(self, wiring: Wiring, fills: Fills, ranges: Mapping[Tensor, Magnitudes]) -> None:
         self._wiring, self._fills, self._ranges = wiring, fills, ranges
         self._high = limits(wiring.change.new)[1]
         self._named = wiring.change.names[1]
@@ -38,7 +38,7 @@ class Evidence:
             return
         self._stored()
         for (scope, name), wire in wiring.wires.items():
-            noted = ranges.get(name) if scope is wiring.index.main else None
+            noted = ranges.get((scope.address, name))
             if noted is not None:
                 self._look_at(wire, noted)
         for node in wiring.nodes():
@@ -50,7 +50,8 @@ class Evidence:
             self.found.setdefault(place_of(node), (kind, reason))
 
     def _range(self, scope: Scope, name: str) -> Magnitudes | None:
-        return self._ranges.get(name) if scope.home(name) is self._wiring.index.main else None
+        home = scope.home(name)
+        return None if home is None else self._ranges.get((home.address, name))
 
     def _stored(self) -> None:
         for key, reason in self._fills.unfit.items():

@@ -1,25 +1,37 @@
 """A model that measures itself: nodes beside its own, which answer in a few numbers what each inner tensor holds.
 
-To fetch the tensors themselves would take as much memory and time as they do.
+To fetch the tensors themselves would take as much memory and time as they do.  What bodies of If, Loop and Scan and
+local functions hold comes out by outputs more: the largest of all turns and calls.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from surgeon.editing.draft import ModelDraft, graphs_below, names_in
+from surgeon.editing.draft import ModelDraft, holders, names_in
 from surgeon.file.beside import written_beside
-from surgeon.file.model import Model
+from surgeon.file.model import Address, Model
 from surgeon.file.save import Written
+from surgeon.indexing.scope import Node, Scope, qualified
 
 FAR = float("inf")
 FIRST_OPSET = 9
 """Of ai.onnx, from which on there is all that gauges are made of."""
+MAIN: Address = ((7, 0),)
+"""Where the main graph lies."""
+Tensor = tuple[Address, str]
+"""A tensor of any graph, body or function of a model: where that lies, and its name there."""
 _NUMBERS = ("most", "above", "least", "mean", "square")
+_RANK = 8  # dimensions that are told of a tensor inside of a body
+_FIRST_INNER = 11  # opset of ai.onnx, from which on an index may count from the end
+_AXES_READ = 18  # opset of ai.onnx from which on ReduceMax reads its axes
 
 
 @dataclass(slots=True)
@@ -40,44 +52,62 @@ class Magnitudes:
     def add(self, numbers: Sequence[float], shape: tuple[int, ...]) -> None:
         """Take in what a run showed, in the order of the fields."""
         most, above, least, mean, square = (FAR if np.isnan(number) else float(number) for number in numbers)
-        if most == -FAR or (most == 0 and not np.prod(shape)):
+        if most == -FAR or (most == 0 and not prod(shape)):
             return
         self.most, self.above, self.least = max(self.most, most), max(self.above, above), min(self.least, least)
         self.mean, self.square = max(self.mean, mean), max(self.square, square)
-        if np.prod(shape) >= np.prod(self.shape or (0,)):
+        if prod(shape) >= prod(self.shape or (0,)):
             self.shape = shape
 
 
-class Gauged:
-    """The outputs of a gauged model: by tensor, that of its numbers and that of its shape."""
+class Gauge(NamedTuple):
+    """What tells of a tensor, as one scope sees it: the names of its numbers, and of its shape.
 
-    def __init__(self, outputs: Mapping[str, tuple[str, str]]) -> None:
-        self._outputs = outputs
+    is_inner: whether the tensor lies in a body or a function below; then the shape is led by ones, and by the rank.
+    """
+
+    tensor: Tensor
+    numbers: str
+    shape: str
+    is_inner: bool = False
+
+
+class Gauged:
+    """The outputs of a gauged model."""
+
+    def __init__(self, gauges: Sequence[Gauge]) -> None:
+        self._gauges = gauges
 
     @property
     def names(self) -> list[str]:
         """Of all outputs."""
-        return [name for pair in self._outputs.values() for name in pair]
+        return [name for gauge in self._gauges for name in (gauge.numbers, gauge.shape)]
 
-    def read(self, answer: Mapping[str, np.ndarray], found: dict[str, Magnitudes]) -> dict[str, Sequence[int]]:
-        """Take in what a run answered; returns the shapes in it."""
+    def read(self, answer: Mapping[str, np.ndarray], found: dict[Tensor, Magnitudes]) -> dict[str, Sequence[int]]:
+        """Take in what a run answered; returns the shapes of the tensors of the main graph."""
         shapes: dict[str, Sequence[int]] = {}
-        for name, (numbers, shape) in self._outputs.items():
-            if numbers in answer and shape in answer:
-                sizes = shapes[name] = tuple(int(size) for size in answer[shape])
-                found.setdefault(name, Magnitudes()).add(answer[numbers].tolist(), sizes)
+        for gauge in self._gauges:
+            if gauge.numbers not in answer or gauge.shape not in answer:
+                continue
+            sizes = tuple(int(size) for size in answer[gauge.shape])
+            if gauge.is_inner:
+                sizes = sizes[max(1 + _RANK - sizes[0], 1) :]
+            else:
+                shapes[gauge.tensor[1]] = sizes
+            most, above, least, mean, square = answer[gauge.numbers].tolist()
+            found.setdefault(gauge.tensor, Magnitudes()).add((most, above, -least, mean, square), sizes)
         return shapes
 
 
 @contextmanager
-def gauging(model: Written, names: Sequence[str], low: float) -> Iterator[tuple[Written, Gauged]]:
-    """Give the model with gauges at these floats of its main graph.  low: from where on down a number is a fill.
+def gauging(model: Written, tensors: Collection[Tensor], low: float) -> Iterator[tuple[Written, Gauged]]:
+    """Give the model with gauges at these floats.  low: from where on down a number is a fill.
 
     Of a file a copy lies beside it until the block is left.
     """
     with Model.open(model) as opened:
         draft = ModelDraft(opened)
-        gauged = _add(draft, names, low)
+        gauged = Gauged(_Gauging(draft, tensors, low).put())
         patch = draft.patch()
         if isinstance(model, Path):
             with written_beside(opened, patch, None) as path:
@@ -86,59 +116,207 @@ def gauging(model: Written, names: Sequence[str], low: float) -> Iterator[tuple[
             yield patch.to_proto(), gauged
 
 
-def _add(draft: ModelDraft, names: Sequence[str], low: float) -> Gauged:
-    """Put the gauges behind the nodes that make the tensors."""
-    graph, taken = draft.graph, {name for graph in graphs_below(draft.graph) for name in names_in(graph)}
-    prefix = "gauge"
-    while any(name.startswith(f"{prefix}:") for name in taken):
-        prefix += "_"
-    for name, value in {"zero": 0.0, "inf": FAR, "low": max(low, -3e38)}.items():
-        graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), f"{prefix}:{name}"))
-    graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), f"{prefix}:one"))
-    wanted, outputs = set(names), dict[str, tuple[str, str]]()
-    nodes: list[NodeProto] = []
-    for node in graph.node:
-        copy = NodeProto()
-        copy.CopyFrom(node)
-        nodes.append(copy)
-        for name in node.output:
-            if name in wanted:
-                outputs[name] = f"{prefix}:{len(outputs)}:numbers", f"{prefix}:{len(outputs)}:shape"
-                nodes += _gauges(prefix, len(outputs), name, *outputs[name])
-    del graph.node[:]
-    graph.node.extend(nodes)
-    ends = [(name, kind) for pair in outputs.values() for name, kind in zip(pair, (1, TensorProto.INT64), strict=True)]
-    graph.output.extend(helper.make_tensor_value_info(name, kind, [None]) for name, kind in ends)
-    return Gauged(outputs)
+class _Gauging:
+    """Gauges on their way into a draft: those of bodies and functions first, which hand on what theirs say."""
+
+    def __init__(self, draft: ModelDraft, tensors: Collection[Tensor], low: float) -> None:
+        self._draft, self._index, self._low = draft, draft.index, max(low, -3e38)
+        self._wanted: defaultdict[Address, set[str]] = defaultdict(set)
+        for address, name in tensors:
+            self._wanted[address].add(name)
+        taken = {name for holder in holders(draft.skeleton) for name in _names(holder)}
+        self._prefix = "gauge"
+        while any(name.startswith(f"{self._prefix}:") for name in taken):
+            self._prefix += "_"
+        self._count = 0
+        self._functions = {
+            (qualified(proto.domain, proto.name), proto.overload): scope
+            for scope in self._index.functions
+            if (proto := _proto(scope)) is not None
+        }
+        self._of_functions: dict[Scope, list[Gauge]] = {}
+
+    def put(self) -> list[Gauge]:
+        """Put them in; what the main graph answers now."""
+        gauges, graph = self._scope(self._index.main), self._draft.graph
+        for gauge in gauges:
+            for name, kind in ((gauge.numbers, TensorProto.FLOAT), (gauge.shape, TensorProto.INT64)):
+                graph.output.append(helper.make_tensor_value_info(name, kind, [None]))
+        return gauges
+
+    def _scope(self, scope: Scope) -> list[Gauge]:
+        """Gauge a scope and all below it; what can be read at its end."""
+        gauges: list[Gauge] = []
+        behind: dict[int, list[NodeProto]] = {}
+        bodies: defaultdict[Node, list[Scope]] = defaultdict(list)
+        for body in scope.bodies:
+            if body.owner is not None:
+                bodies[body.owner].append(body)
+        wanted = self._wanted[scope.address]
+        for node in scope.nodes:
+            more: list[NodeProto] = []
+            called = self._functions.get((node.op, node.proto.overload)) if self._functions else None
+            if called is not None:
+                gauges += self._through_call(node, called)
+            elif node in bodies:
+                gauges += self._through_bodies(node, bodies[node], more)
+            for name in node.outputs:
+                if name in wanted:
+                    gauge = Gauge((scope.address, name), *self._pair())
+                    gauges.append(gauge)
+                    more += self._nodes(gauge)
+            if more:
+                behind[node.slot] = more
+        if gauges:
+            self._insert(scope, behind)
+        return gauges
+
+    def _insert(self, scope: Scope, behind: Mapping[int, list[NodeProto]]) -> None:
+        proto: Any = scope.proto
+        nodes = list(self._constants()) if scope.is_function or scope.parent is None else []
+        for slot, node in enumerate(proto.node):
+            copy = NodeProto()
+            copy.CopyFrom(node)
+            nodes += [copy, *behind.get(slot, ())]
+        del proto.node[:]
+        proto.node.extend(nodes)
+
+    def _through_call(self, node: Node, function: Scope) -> list[Gauge]:
+        """Have a call answer what the gauges of its function do."""
+        if function not in self._of_functions:
+            self._of_functions[function] = []  # of one that calls itself, which no model is run with
+            is_new = function.versions.get("", 0) >= _FIRST_INNER
+            gauges = self._widened(function, self._scope(function) if is_new else [])
+            _proto(function).output.extend(name for gauge in gauges for name in (gauge.numbers, gauge.shape))
+            self._of_functions[function] = gauges
+        found = [Gauge(gauge.tensor, *self._pair(), is_inner=True) for gauge in self._of_functions[function]]
+        _complete(node.proto, len(_proto(function).output) - 2 * len(found))
+        node.proto.output.extend(name for gauge in found for name in (gauge.numbers, gauge.shape))
+        return found
+
+    def _through_bodies(self, node: Node, bodies: Sequence[Scope], behind: list[NodeProto]) -> list[Gauge]:
+        """Have an If, Loop or Scan answer what the gauges of its bodies do, of all turns the largest."""
+        if node.op not in ("If", "Loop", "Scan") or node.scope.versions.get("", 0) < _FIRST_INNER:
+            return []
+        _complete(node.proto, len(_proto(bodies[0]).output) - (node.op == "Loop"))
+        by_body = [self._widened(body, self._scope(body)) for body in bodies]
+        found: list[Gauge] = []
+        for place, gauges in enumerate(by_body):
+            for gauge in gauges:
+                made = Gauge(gauge.tensor, *self._pair(), is_inner=True)
+                for kind, inner, outer in ((1, gauge.numbers, made.numbers), (7, gauge.shape, made.shape)):
+                    for other, body in enumerate(bodies):
+                        name = inner if other == place else self._nothing(body, kind)
+                        graph: Any = body.proto
+                        graph.output.append(helper.make_tensor_value_info(name, kind, [None]))
+                    out = outer if node.op == "If" else f"{outer}:turns"
+                    node.proto.output.append(out)
+                    if node.op != "If":
+                        behind += self._over_turns(out, outer, kind, node.scope.versions.get("", 0))
+                found.append(made)
+        for item in node.proto.attribute:
+            if item.name in ("scan_output_axes", "scan_output_directions"):
+                item.ints.extend([0] * (2 * len(found)))
+        return found
+
+    def _widened(self, scope: Scope, gauges: Sequence[Gauge]) -> list[Gauge]:
+        """The gauges of a scope with shapes that are all of one length, its nodes being put behind all others."""
+        proto: Any = scope.proto
+        found: list[Gauge] = []
+        for gauge in gauges:
+            if not gauge.is_inner:
+                made = gauge._replace(shape=f"{gauge.shape}:long", is_inner=True)
+                proto.node.extend(self._lengthened(gauge.shape, made.shape))
+                gauge = made
+            found.append(gauge)
+        return found
+
+    def _pair(self) -> tuple[str, str]:
+        self._count += 1
+        return f"{self._prefix}:{self._count}:numbers", f"{self._prefix}:{self._count}:shape"
+
+    def _constant(self, name: str, value: np.ndarray) -> NodeProto:
+        return helper.make_node("Constant", [], [f"{self._prefix}:{name}"], value=numpy_helper.from_array(value))
+
+    def _constants(self) -> Iterator[NodeProto]:
+        for name, number in {"zero": 0.0, "inf": FAR, "low": self._low}.items():
+            yield self._constant(name, np.array(number, np.float32))
+        yield self._constant("one", np.array([1], np.int64))
+        yield self._constant("ones", np.ones(_RANK, np.int64))
+        yield self._constant("places", np.arange(-_RANK, 0))
+        yield self._constant("first", np.array([0], np.int64))
+        yield self._constant("nothing1", np.array([[0.0, 0.0, -FAR, 0.0, 0.0]], np.float32))
+        yield self._constant("nothing7", np.zeros((1, 1 + _RANK), np.int64))
+
+    def _nothing(self, body: Scope, kind: int) -> str:
+        """What a branch that is not gauged says: its name there."""
+        name = self._pair()[0]
+        value = np.array([0.0, 0.0, -FAR, 0.0, 0.0], np.float32) if kind == 1 else np.zeros(1 + _RANK, np.int64)
+        proto: Any = body.proto
+        proto.node.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value)))
+        return name
+
+    def _lengthened(self, shape: str, long: str) -> Iterator[NodeProto]:
+        """A shape led by ones to a fixed length, and that by the rank."""
+        p = self._prefix
+        yield helper.make_node("Shape", [shape], [f"{long}:rank"])
+        yield helper.make_node("Concat", [f"{p}:ones", shape], [f"{long}:led"], axis=0)
+        yield helper.make_node("Gather", [f"{long}:led", f"{p}:places"], [f"{long}:last"])
+        yield helper.make_node("Concat", [f"{long}:rank", f"{long}:last"], [long], axis=0)
+
+    def _over_turns(self, turns: str, made: str, kind: int, opset: int) -> Iterator[NodeProto]:
+        """The largest of all turns; of none, what says nothing."""
+        yield helper.make_node("Concat", [f"{self._prefix}:nothing{kind}", turns], [f"{made}:all"], axis=0)
+        if opset >= _AXES_READ:
+            yield helper.make_node("ReduceMax", [f"{made}:all", f"{self._prefix}:first"], [made], keepdims=0)
+        else:
+            yield helper.make_node("ReduceMax", [f"{made}:all"], [made], keepdims=0, axes=[0])
+
+    def _nodes(self, gauge: Gauge) -> Iterator[NodeProto]:
+        """The nodes of one gauge: what is no number counts as zero.  The least comes with its sign turned."""
+
+        def of(step: str) -> str:
+            return f"{gauge.numbers}:{step}"
+
+        def constant(step: str) -> str:
+            return f"{self._prefix}:{step}"
+
+        name = gauge.tensor[1]
+        yield helper.make_node("Shape", [name], [gauge.shape])
+        yield helper.make_node("Cast", [name], [of("wide")], to=TensorProto.FLOAT)
+        yield helper.make_node("Abs", [of("wide")], [of("any")])
+        yield helper.make_node("Less", [of("any"), constant("inf")], [of("usual")])
+        yield helper.make_node("Where", [of("usual"), of("any"), constant("zero")], [of("size")])
+        yield helper.make_node("Greater", [of("wide"), constant("low")], [of("high")])
+        yield helper.make_node("Where", [of("high"), of("size"), constant("zero")], [of("above?")])
+        yield helper.make_node("Greater", [of("size"), constant("zero")], [of("some")])
+        yield helper.make_node("Where", [of("some"), of("size"), constant("inf")], [of("inverse?")])
+        yield helper.make_node("Neg", [of("inverse?")], [of("least?")])
+        yield helper.make_node("Mul", [of("size"), of("size")], [of("square?")])
+        for step, op, source in (
+            ("most", "ReduceMax", "size"),
+            ("above", "ReduceMax", "above?"),
+            ("least", "ReduceMax", "least?"),
+            ("mean", "ReduceMean", "size"),
+            ("square", "ReduceMean", "square?"),
+        ):
+            yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
+            yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
+        yield helper.make_node("Concat", [of(step) for step in _NUMBERS], [gauge.numbers], axis=0)
 
 
-def _gauges(prefix: str, number: int, name: str, numbers: str, shape: str) -> Iterator[NodeProto]:
-    """The nodes of one gauge: what is no number counts as zero."""
+def _proto(scope: Scope) -> Any:
+    return scope.proto
 
-    def of(step: str) -> str:
-        return f"{prefix}:{number - 1}:{step}"
 
-    def constant(step: str) -> str:
-        return f"{prefix}:{step}"
+def _complete(node: NodeProto, count: int) -> None:
+    """Write out the outputs that a node leaves out at its end."""
+    node.output.extend([""] * (count - len(node.output)))
 
-    yield helper.make_node("Shape", [name], [shape])
-    yield helper.make_node("Cast", [name], [of("wide")], to=TensorProto.FLOAT)
-    yield helper.make_node("Abs", [of("wide")], [of("any")])
-    yield helper.make_node("Less", [of("any"), constant("inf")], [of("usual")])
-    yield helper.make_node("Where", [of("usual"), of("any"), constant("zero")], [of("size")])
-    yield helper.make_node("Greater", [of("wide"), constant("low")], [of("high")])
-    yield helper.make_node("Where", [of("high"), of("size"), constant("zero")], [of("above?")])
-    yield helper.make_node("Greater", [of("size"), constant("zero")], [of("some")])
-    yield helper.make_node("Where", [of("some"), of("size"), constant("inf")], [of("least?")])
-    yield helper.make_node("Mul", [of("size"), of("size")], [of("square?")])
-    for step, op, source in (
-        ("most", "ReduceMax", "size"),
-        ("above", "ReduceMax", "above?"),
-        ("least", "ReduceMin", "least?"),
-        ("mean", "ReduceMean", "size"),
-        ("square", "ReduceMean", "square?"),
-    ):
-        yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
-        yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
-    yield helper.make_node("Concat", [of(step) for step in _NUMBERS], [numbers], axis=0)
 
+def _names(holder: Any) -> Iterator[str]:
+    if hasattr(holder, "initializer"):
+        yield from names_in(holder)
+        return
+    yield from (*holder.input, *holder.output)
+    yield from (name for node in holder.node for name in (*node.input, *node.output))

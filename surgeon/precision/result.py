@@ -18,8 +18,8 @@ class Kept:
         node: its name, or without one that of its first output.
         op: its operator.
         reason: why, with the number that says so.
-        kind: "asked" (by `keep`), "schema", "range", "weight", "sum", "formula", "error" (of the whole model), or
-            "model" (its own Casts have it so).
+        kind: "asked" (by `keep`), "kernel" (the provider has none), "schema", "range", "weight", "sum", "formula",
+            "error" (of the whole model), or "model" (its own Casts have it so).
     """
 
     node: str
@@ -81,6 +81,11 @@ class ConvertReport(Displayed):
     checked: bool = True
     written: bool = False
     seconds: float = 0.0
+
+    def say(self, sentence: str) -> None:
+        """Tell something once."""
+        if sentence not in self.told:
+            self.told.append(sentence)
 
     @property
     def outcome(self) -> str:

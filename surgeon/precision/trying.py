@@ -1,6 +1,6 @@
 """One original on sets of inputs: what its inner tensors hold there, and how far another model's answers lie apart."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -17,7 +17,7 @@ from surgeon.models.options import CheckOptions
 from surgeon.models.trials import MUCH, Workload
 from surgeon.ops.walking import imports_of
 from surgeon.precision.choices import Retyping
-from surgeon.precision.gauging import FAR, FIRST_OPSET, Gauged, Magnitudes, gauging
+from surgeon.precision.gauging import FAR, FIRST_OPSET, MAIN, Gauged, Magnitudes, Tensor, gauging
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
@@ -50,31 +50,37 @@ class Trying:
         self._sets: Sequence[Arrays] = ()
         self._options = options
 
-    def run(self, names: Sequence[str]) -> dict[str, Magnitudes]:
-        """Run the original; returns what these inner tensors held.  `why` tells where it cannot be run."""
-        found: dict[str, Magnitudes] = {}
+    @property
+    def has_users_inputs(self) -> bool:
+        """Whether it runs on what the user gave."""
+        return bool(self._options.inputs)
+
+    def run(self, tensors: Collection[Tensor]) -> dict[Tensor, Magnitudes]:
+        """Run the original; returns what these tensors held.  `why` tells where it cannot be run."""
+        found: dict[Tensor, Magnitudes] = {}
         if self.why:
             return found
         imports = imports_of(self._skeleton.opset_import)
         try:
             with ExitStack() as stack:
-                shown, gauged = self._original, Gauged({})
-                if names and imports.get("", 0) >= FIRST_OPSET:
-                    shown, gauged = stack.enter_context(gauging(self._original, names, self._low / 4))
+                shown, gauged = self._original, Gauged(())
+                if tensors and imports.get("", 0) >= FIRST_OPSET:
+                    shown, gauged = stack.enter_context(gauging(self._original, tensors, self._low / 4))
                 self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
         except InputsUnknown as unknown:
             self.why = f"Inputs cannot be made: {unknown.reason}."
         except (SessionError, GraphError, ModelFileError) as refused:
-            if names:  # what keeps gauges from being put in need not keep the model from running
+            if tensors:  # what keeps gauges from being put in need not keep the model from running
                 self.wanted.clear()
-                return self.run(())
+                of_main = [tensor for tensor in tensors if tensor[0] == MAIN]
+                return self.run(of_main if len(of_main) < len(tensors) else ())
             line = refused.line if isinstance(refused, SessionError) else str(refused)
             self.why = f"ONNX Runtime does not load the original: {line}"
         if self.wanted:
             self.why = ""
         return found
 
-    def _run_all(self, session: Whole, gauged: Gauged, found: dict[str, Magnitudes]) -> None:
+    def _run_all(self, session: Whole, gauged: Gauged, found: dict[Tensor, Magnitudes]) -> None:
         """Run on every set of inputs, the answers into `wanted`, and what the gauges say into `found`."""
         load, more = Workload(self._original), set(gauged.names)
         for feeds in self._made():
@@ -135,7 +141,7 @@ class Trying:
                 return array.astype(dtype_of(self._change.new))
         return array
 
-    def _note(self, found: dict[str, Magnitudes], name: str, array: np.ndarray) -> None:
+    def _note(self, found: dict[Tensor, Magnitudes], name: str, array: np.ndarray) -> None:
         """Take in an input of the old dtype."""
         if array.dtype == dtype_of(self._change.old) and array.size:
             wide = np.asarray(array, np.float64)
@@ -147,7 +153,7 @@ class Trying:
                 size.mean(),
                 (size * size).mean(),
             )
-            found.setdefault(name, Magnitudes()).add(numbers, array.shape)
+            found.setdefault((MAIN, name), Magnitudes()).add(numbers, array.shape)
 
     def _made(self) -> Iterator[Arrays]:
         given = read_inputs(self._skeleton, self._options.inputs)
@@ -191,7 +197,6 @@ class Trying:
             gap = np.abs(one - two)[usual]
         gap = gap[~np.isnan(gap)]
         return float(gap.max(initial=0.0)) / max(scale, 1e-6)
-
 
 
 

@@ -102,7 +102,7 @@ class Wiring:
         return self.count - 1
 
     def _look_into(self, function: Scope | None) -> None:
-        """Find what the inputs of each function are, from its first call; pin those that are called with others."""
+        """Find what the inputs of each function are, from its first call: others give the old dtype for the same."""
         shapes = self._inner[function]
         for scope in self.index.scopes:
             if scope.function is not function:
@@ -116,8 +116,6 @@ class Wiring:
                     self._inner[called] = inner
                     self._items_of_functions[called] = self._item()
                     self._look_into(called)
-                elif _given(inner, called) != _given(self._inner[called], called):
-                    self.pinned[self._items_of_functions[called]] = "it calls a function that is called with two dtypes"
 
     def _add_makers(self, scope: Scope) -> None:
         owner = scope.owner
@@ -196,8 +194,3 @@ class Wiring:
 
 def _function(scope: Scope) -> Any:
     return scope.proto
-
-
-def _given(shapes: Shapes, function: Scope) -> list[int | None]:
-    """The dtypes that a call gives a function."""
-    return [shapes.facts(function, name).dtype for name in _function(function).input]

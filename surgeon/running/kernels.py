@@ -128,6 +128,12 @@ class Kernels:
             self._runs[key] = self._can_run(domain, op, opset, dtypes)
         return self._runs[key]
 
+    def computes(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+        """Whether it runs a node in these dtypes themselves, and not in float32 with Casts around."""
+        if self.name != CPU or "float16" not in _types(dtypes).values() or (domain, op) == ("", "Constant"):
+            return self.runs(domain, op, opset, dtypes)
+        return self._has_kernel(domain, op, opset, dtypes)
+
     def suits(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
         """Whether a rule may write a node: the provider can run it, and not by a body that is too coarse."""
         if (domain, op) in COARSE_BODIES and not self._has_kernel(domain, op, opset, dtypes):

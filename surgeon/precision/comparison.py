@@ -1,0 +1,97 @@
+"""Converted copies of a model held against it, and what to keep beside where one moves too far."""
+
+from collections.abc import Collection
+
+from surgeon.file.save import Written
+from surgeon.precision.building import Builder, Built, Keeping
+from surgeon.precision.keeping import Place, place_of
+from surgeon.precision.lessening import Lessening
+from surgeon.precision.result import ConvertReport
+from surgeon.precision.trying import Trying
+from surgeon.running.runtime import SessionError
+
+_MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be converted
+
+
+class OutputComparison:
+    """The original on its inputs, and what converted copies answer there.
+
+    keeping: what keeps the old dtype; more is added to it where outputs move too far and `decides`.
+    """
+
+    def __init__(
+        self, builder: Builder, trying: Trying, report: ConvertReport, keeping: Keeping, *, decides: bool
+    ) -> None:
+        self._builder, self._trying, self._report, self._keeping = builder, trying, report, keeping
+        self._decides = decides
+
+    def holds(self, built: Built, made: Written) -> bool:
+        """Compare, and note in the report what came of it; False where more is to be kept now."""
+        report, trying = self._report, self._trying
+        report.runs = len(trying.wanted)
+        if trying.why:
+            report.error, report.reason = None, trying.why
+            return True
+        report.error = self._error(built, made, self._keeping)
+        if report.error is None or report.error <= report.max_error:
+            return True
+        if self._decides and not self._keeping.has("error") and self._lessen(built):
+            return False
+        told = f"An output moves by {report.error:.3g} of its scale, and {report.max_error:g} is allowed"
+        own = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
+        report.reason = report.reason or f"{told}: give {own}a larger --max-error"
+        return True
+
+    def _lessen(self, built: Built) -> bool:
+        """Keep the parts that move the outputs most; whether it holds then, and enough is left."""
+        nodes = [place_of(node) for node in built.plan.changed if built.plan.wiring.ports[node].wants]
+        search = Lessening(nodes, self._error_with, self._report.max_error)
+        search.run()
+        if search.reached > self._report.max_error or len(search.moved) >= _MOST_KEPT * len(nodes):
+            return False
+        for place, moved in search.moved.items():
+            self._keeping.keep(place, "error", f"its part alone moves the outputs by {moved:.2g} of their scale")
+        return True
+
+    def _error_with(self, kept: Collection[Place]) -> float:
+        keeping = self._keeping.with_(kept)
+        built = self._builder.build(keeping)
+        with self._builder.made(built) as made:
+            found = self._error(built, made, keeping)
+        return float("inf") if found is None else found
+
+    def _error(self, built: Built, made: Written, keeping: Keeping) -> float | None:
+        """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs."""
+        report, found, ran = self._report, list[float](), list[str]()
+        if built.plan.wiring.change.narrows:
+            rounded = self._rounded(keeping)
+            if rounded is not None:
+                found.append(rounded)
+                ran.append("with a rounding at each node")
+        try:
+            moved = self._trying.error(made)
+            ran.insert(0, self._trying.oracle)
+            if built.writer.fills and moved > report.max_error:
+                with self._builder.made(self._builder.build(keeping, only_fills=True)) as beside:
+                    own = self._trying.error(made, beside)
+                if own <= report.max_error:
+                    moved = own
+                    report.say("rows that a mask hides whole answer otherwise where sums are not of half precision")
+            found.append(moved)
+        except SessionError as refused:
+            if not refused.missing:
+                report.reason = f"ONNX Runtime refuses the converted model: {refused.line}"
+                return float("inf")
+            report.reason = refused.line
+        if found:
+            report.reason, report.oracle = "", " and ".join(ran)
+        return max(found) if found else None
+
+    def _rounded(self, keeping: Keeping) -> float | None:
+        """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
+        try:
+            with self._builder.made(self._builder.build(keeping, rounded=True)) as shown:
+                return self._trying.error(shown)
+        except SessionError as refused:
+            self._report.reason = self._report.reason or refused.line
+            return None

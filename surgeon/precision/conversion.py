@@ -1,0 +1,212 @@
+"""One conversion from its start to its end: plan, write, hold against the original, keep more where that is needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from surgeon.editing.draft import holders
+from surgeon.errors import CheckFailed, GraphError
+from surgeon.file.model import Model
+from surgeon.file.recasting import limits, smallest
+from surgeon.file.save import DataMode, Written, save
+from surgeon.file.values import raw_size
+from surgeon.indexing.scope import Node
+from surgeon.models.options import CheckOptions
+from surgeon.models.whole_model import invalidity
+from surgeon.precision.building import Builder, Built, Io, Keeping
+from surgeon.precision.choices import Retyping
+from surgeon.precision.comparison import OutputComparison
+from surgeon.precision.evidence import Evidence
+from surgeon.precision.fills import Fills
+from surgeon.precision.gauging import Tensor
+from surgeon.precision.keeping import AUTO, asked, place_of
+from surgeon.precision.kernels import without_kernel
+from surgeon.precision.result import ConvertReport, Kept
+from surgeon.precision.trying import Trying
+from surgeon.precision.typing import mistypings
+from surgeon.precision.wiring import STORED, Wiring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertSettings:
+    """How a model is to be converted: see `surgeon.convert`.
+
+    provider: whose kernels are asked for, None for nobody's.  data: what becomes of data files.
+    """
+
+    change: Retyping
+    io: Io
+    keep: Sequence[str]
+    max_error: float
+    options: CheckOptions
+    output: Path | None
+    provider: str | None
+    clamp: bool
+    check: bool
+    require_proof: bool
+    dry_run: bool
+    data: DataMode
+    force: bool
+
+    @property
+    def decides(self) -> bool:
+        """Whether what is kept follows from what runs show."""
+        return AUTO in self.keep and self.change.narrows
+
+
+class Conversion:
+    """One conversion of a model; what comes of it stands in the report."""
+
+    def __init__(self, settings: ConvertSettings, report: ConvertReport) -> None:
+        self._settings, self._report, self._change = settings, report, settings.change
+        self._keeping = Keeping()
+
+    def go(self, original: Written) -> Any:
+        """Convert it."""
+        settings = self._settings
+        with Model.open(original) as model:
+            model.check_data()
+            builder = Builder(model, self._change, settings.io, saturate=settings.clamp, output=settings.output)
+            wiring = builder.wiring()
+            for place, reason in asked(settings.keep, wiring, original).items():
+                self._keeping.keep(place, "asked", reason)
+            if settings.provider is not None:
+                for place, reason in without_kernel(wiring, settings.provider).items():
+                    self._keeping.keep(place, "kernel", reason)
+            trying = Trying(original, model.skeleton, self._change, settings.options, io=settings.io)
+            ranges = trying.run(_measured(wiring) if settings.decides else ()) if settings.check else {}
+            builder.is_stale = trying.is_stale
+            if builder.is_stale:
+                self._report.say("what the file states of inner shapes is not what they are, and is left out")
+            if settings.decides:
+                for place, (kind, reason) in Evidence(wiring, Fills(wiring), ranges).found.items():
+                    self._keeping.keep(place, kind, reason)
+            self._comparison = OutputComparison(builder, trying, self._report, self._keeping, decides=settings.decides)
+            return self._write(model, builder)
+
+    def _write(self, model: Model, builder: Builder) -> Any:
+        """Build, hold against the original, and save; again with more kept where weights or outputs ask for it."""
+        while True:
+            built = builder.build(self._keeping)
+            self._tell(model, built)
+            if self._report.outcome == "unchanged" and not self._report.converted:
+                return self._unchanged(model)
+            try:
+                return self._finish(model, builder, built)
+            except _Again:
+                continue
+
+    def _finish(self, model: Model, builder: Builder, built: Built) -> Any:
+        settings = self._settings
+        if settings.dry_run or settings.output is None:
+            made = built.patch(settings.output).to_proto() if model.path is None else None
+            if made is not None:
+                self._look(model, built, made)
+            else:
+                with builder.made(built) as path:
+                    self._look(model, built, path)
+            return made
+        save(
+            model,
+            built.patch(settings.output),
+            settings.output,
+            external_data=settings.data,
+            force=settings.force,
+            check=lambda path: self._look(model, built, path),
+        )
+        self._report.written = True
+        return settings.output
+
+    def _unchanged(self, model: Model) -> Any:
+        settings = self._settings
+        if settings.output is not None and not settings.dry_run:
+            save(model, None, settings.output, external_data=settings.data, force=settings.force)
+            self._report.written = True
+            return settings.output
+        return model.whole() if settings.output is None and model.path is None else None
+
+    # What is looked at before anything bears its name
+
+    def _look(self, model: Model, built: Built, made: Written) -> None:
+        """Hold a converted model against its original; raises where it is not right, or more has to be kept."""
+        self._weigh(built)
+        complaint = invalidity(model, made)
+        if complaint is None:
+            with Model.open(made) as opened:
+                complaint = next(iter(mistypings(opened)), None)
+                before = set(mistypings(model)) if complaint is not None else set()
+                complaint = None if complaint in before else complaint
+        if complaint is not None:
+            raise GraphError(f"The converted model would be invalid ({complaint.rstrip('.')}); nothing was written.")
+        if not self._settings.check:
+            return
+        if not self._comparison.holds(built, made):
+            raise _Again
+        report = self._report
+        if report.outcome == "failed":
+            raise CheckFailed(f"{report.reason}; nothing was written.", report)
+        if report.outcome == "unproved" and self._settings.require_proof:
+            why = report.reason.rstrip(".")
+            raise CheckFailed(f"The converted model is not proved: {why}; nothing was written.", report)
+
+    def _weigh(self, built: Built) -> None:
+        """Look at what was seen of large weights while they were written; raises where one must stay as it was."""
+        if not self._change.narrows:
+            return
+        high, tiny, named = limits(self._change.new)[1], smallest(self._change.new), self._change.names[1]
+        unfit: dict[str, str] = {}
+        for change in built.draft.recasts:
+            most = change.seen.largest
+            if most > high and not self._settings.clamp:
+                unfit[change.name] = f"{change.name!r} reaches {most:,.6g}, and {named} ends at {high:,.6g}"
+            elif 0 < most < tiny:
+                digits = f"{named} has all digits from {tiny:.3g} on"
+                unfit[change.name] = f"{change.name!r} reaches {most:.3g}, and {digits}"
+            elif most > high:
+                self._report.say(f"{change.name!r} saturates at {high:,.6g}, from {most:,.6g}")
+        if unfit.keys() - self._keeping.unfit.keys():
+            self._keeping.unfit.update(unfit)
+            for reason in unfit.values():
+                self._report.say(f"{reason}: it stays {self._change.names[0]}")
+            raise _Again
+
+    # The report
+
+    def _tell(self, model: Model, built: Built) -> None:
+        report, plan = self._report, built.plan
+        report.converted = sum(node.op != "Constant" for node in plan.changed)
+        report.kept = [self._kept(built, node, plan.names[node], reason) for node, reason in plan.kept.items()]
+        report.followers, report.casts = len(plan.followers), built.writer.casts
+        report.bytes = _stored(model.skeleton), _stored(built.draft.skeleton)
+
+    def _kept(self, built: Built, node: Node, name: str, reason: str) -> Kept:
+        kind, told = self._keeping.pins.get(place_of(node), ("", ""))
+        if told != reason:
+            kind = "weight" if reason in built.weights else "schema"
+        if kind == "schema" and "Cast of the model's own" in reason:
+            kind = "model"
+        return Kept(name, node.op, reason, kind)
+
+
+class _Again(Exception):
+    """More has to be kept than was thought."""
+
+
+def _measured(wiring: Wiring) -> list[Tensor]:
+    """The tensors whose ranges are asked for: all of the old dtype that nodes make."""
+    wires = (wire for wire in wiring.wires.values() if wire.node is not None and wire.maker != STORED)
+    return [(wire.home.address, wire.name) for wire in wires]
+
+
+def _stored(model: onnx.ModelProto) -> int:
+    """Bytes of the tensors that a model stores in its graphs."""
+    found = 0
+    for holder in holders(model):
+        tensors = list(holder.initializer) if isinstance(holder, onnx.GraphProto) else []
+        constants = (node for node in holder.node if node.op_type == "Constant")
+        tensors += [item.t for node in constants for item in node.attribute if item.HasField("t")]
+        found += sum(raw_size(tensor) for tensor in tensors if tensor.data_type != onnx.TensorProto.STRING)
+    return found

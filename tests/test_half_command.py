@@ -1,0 +1,71 @@
+"""surgeon convert as people meet it: the command, bad input, its report, and rules that run first."""
+
+import json
+import os
+
+import onnx
+import pytest
+
+import surgeon
+from surgeon.errors import UsageError
+from surgeon.file import beside
+from surgeon.precision import convert as converting
+from tests.command_line import files_in, run
+from tests.half_models import model, planted
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"keep": ["op:Nonesuch"]}, "'op:Nonesuch' names no node"),
+        ({"keep": ["nothing"]}, "keeps nothing"),
+        ({"to": "int8"}, "Nothing converts to 'int8'"),
+        ({"to": "float16", "from_": "int64"}, "Nothing converts from 'int64'"),
+        ({"max_error": 0.0}, "give a number above 0"),
+        ({"io": "half"}, "choose keep or convert"),
+        ({"ep": "gpu"}, "There is no execution provider 'gpu'; choose one of"),
+    ],
+)
+def test_bad_input(settings, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        surgeon.convert(planted(), **settings)
+
+
+def test_the_command_line(tmp_path):
+    onnx.save(planted(2e4), tmp_path / "in.onnx")
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
+    assert told.exit_code == 0, told.output
+    for words in ("float32 to float16", "'c' reaches", "PROVED", "Dtypes and ranges are proved"):
+        assert words in told.output.replace("\n", " ")
+    assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "proved"
+    bad = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Foo")
+    assert (bad.exit_code, (tmp_path / "bad.onnx").exists()) == (2, False)
+    failed = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Tanh", "--max-error", "1e-9")
+    assert (failed.exit_code, (tmp_path / "bad.onnx").exists()) == (1, False)
+
+
+def test_rules_run_first_where_nothing_may_be_written_beside_the_source(tmp_path, monkeypatch):
+    """The model between the two lies elsewhere then; nothing of it is left."""
+    home, out = tmp_path / "home", tmp_path / "out"
+    home.mkdir()
+    out.mkdir()
+    body = "h = Mul(x, half) r = Div(x, root) e = Erf(r) p = Add(e, one) y = Mul(h, p)"
+    onnx.save(model(body, weights="<float half = {0.5}, float root = {1.4142135}, float one = {1}>"), home / "in.onnx")
+    asked = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: asked(path, mode) and str(path) != str(home))
+    folders = []
+    between = beside.path_between
+    monkeypatch.setattr(converting, "path_between", lambda *given: folders.append(given[0]) or between(*given))
+    _, report = surgeon.convert(home / "in.onnx", output=out / "half.onnx", rules="gelu", keep=())
+    assert [folder.parent for folder in folders] == [out]
+    assert (report.rules, report.written) == ({"gelu": 1}, True)
+    assert (files_in(home), files_in(out)) == ({"in.onnx"}, {"half.onnx"})
+
+
+def test_a_report_is_shown_as_a_page_too(tmp_path):
+    onnx.save(planted(2e4), tmp_path / "in.onnx")
+    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.html", "--quiet")
+    assert (told.exit_code, told.output) == (0, "")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "reaches" in page
+    assert "PROVED" in page

@@ -1,0 +1,142 @@
+"""What a conversion keeps in the old dtype by what runs, formulas and kernels say."""
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import surgeon
+from surgeon.errors import CheckFailed
+from tests.half_models import converted, kept, model, planted
+
+
+def test_a_large_activation_is_found_and_kept():
+    _, report = converted(planted(2e4))
+    assert kept(report) == [("Mul", "range"), ("Mul", "range")]
+    assert report.outcome == "proved"
+    assert "'c' reaches" in report.kept[0].reason
+
+
+def test_without_auto_the_outputs_tell():
+    with pytest.raises(CheckFailed, match="An output moves by"):
+        converted(planted(6e4), keep=["op:Tanh"])
+
+
+def test_bfloat16_has_the_range():
+    _, report = converted(planted(2e4), to="bfloat16", max_error=0.05)
+    assert (report.outcome, kept(report)) == ("proved", [])
+
+
+def test_a_variance_by_hand_is_kept_and_an_op_is_not():
+    weights = """<int64[1] axes = {-1}, float two = {2.0}, float eps = {0.00001}, float[4] w = {1.0, 1.0, 2.0, 1.0},
+                  float[4] b = {0.0, 0.0, 1.0, 0.0}>"""
+    body = """m = ReduceMean(x, axes) d = Sub(x, m) p = Pow(d, two) v = ReduceMean(p, axes) e = Add(v, eps)
+              s = Sqrt(e) n = Div(d, s) k = Mul(n, w) y = Add(k, b)"""
+    made = model(body, weights=weights)
+    _, report = converted(made)
+    assert {item.op for item in report.kept if item.kind == "formula"} == {"Pow", "ReduceMean", "Add", "Sqrt"}
+    _, fused = converted(made, rules="layer_norm")
+    assert (fused.rules, list(fused.kept), fused.casts) == ({"layer_norm": 1}, [], 2)
+
+
+def test_fills_of_masks_stay_finite_and_rows_that_are_all_masked_too():
+    body = "f = Where(m, zero, low) a = Add(x, f) b = Add(a, f) y = Softmax(b)"
+    made = model(body, "(float[N, 4] x, bool[N, 4] m) => (float[N, 4] y)",
+                 weights="<float zero = {0}, float low = {-3.4028234663852886e38}>")
+    result, report = converted(made)
+    assert (report.outcome, kept(report)) == ("proved", [])
+    session = ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+    answer = session.run(None, {"x": np.ones((1, 4), np.float32), "m": np.zeros((1, 4), bool)})[0]
+    assert np.allclose(answer, 0.25)
+
+
+def test_a_small_number_that_half_precision_loses_is_kept():
+    _, report = converted(model("a = Add(x, tiny) y = Mul(a, a)", weights="<float tiny = {0.00000001}>"))
+    assert [(item.op, item.kind) for item in report.kept] == [("Add", "weight")]
+    assert "holds 1e-08" in report.kept[0].reason
+
+
+def test_what_moves_the_outputs_most_is_kept():
+    """A difference of numbers that are nearly one: nothing is out of range, and half precision keeps nothing of it."""
+    body = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) e = Mul(d, big) f = Relu(x) g = Mul(f, f) y = Add(e, g)"
+    weights = "<float small = {0.001}, float k = {100}, float big = {1000}>"
+    _, report = converted(model(body, weights=weights))
+    assert report.outcome == "proved"
+    assert {item.kind for item in report.kept} == {"error"}
+    assert len(report.kept) < 5
+
+
+INSIDE = {
+    "loop": """n = Constant<value_int = 3>() go = Constant<value = bool {1}>()
+        y = Loop(n, go, x) <body = step (int64 i, bool more, float[N, 4] before) => (bool more_, float[N, 4] after) {
+            more_ = Identity(more)  u = Mul(before, up)  after = Mul(u, down)
+        }>""",
+    "scan": """y = Scan(x) <num_scan_inputs = 1, scan_output_axes = [0], body = step (float[4] row) => (float[4] made) {
+            u = Mul(row, up)  made = Mul(u, down)
+        }>""",
+    "branch": """c = Constant<value = bool {1}>()
+        y = If(c) <then_branch = yes () => (float[N, 4] one) { u = Mul(x, up)  one = Mul(u, down) },
+                   else_branch = no () => (float[N, 4] two) { two = Identity(x) }>""",
+    "function": "a = local.deep(x) y = Tanh(a)",
+    "branch of a loop": """n = Constant<value_int = 2>() go = Constant<value = bool {1}>()
+        y = Loop(n, go, x) <body = step (int64 i, bool more, float[N, 4] before) => (bool more_, float[N, 4] after) {
+            more_ = Identity(more)
+            after = If(more) <then_branch = yes () => (float[N, 4] one) { a = local.deep(before) one = Relu(a) },
+                              else_branch = no () => (float[N, 4] two) { two = Identity(before) }>
+        }>""",
+}
+DEEP_HEAD = "(float[N, 4] q) => (float[N, 4] y)"
+DEEP = """
+<domain: "local", opset_import: ["" : 18, "local" : 1]> deep (x) => (y) { y = local.large (x) }
+<domain: "local", opset_import: ["" : 18]> large (x) => (y)
+    { up = Constant <value_float = 50000.0> () down = Constant <value_float = 0.00002> ()
+      u = Mul (x, up) y = Mul (u, down) }
+"""
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("where", INSIDE)
+def test_an_overflow_inside_of_a_body_or_a_function_is_found(where, opset):
+    weights = "<float up = {50000.0}, float down = {0.00002}>"
+    functions = DEEP.replace('"" : 18', f'"" : {opset}')
+    body = f"x = Tanh(q) {INSIDE[where]}"
+    made = model(body, DEEP_HEAD, opset, more=', "local" : 1', weights=weights, functions=functions)
+    _, report = converted(made)
+    assert report.outcome == "proved"
+    assert kept(report) == [("Mul", "range"), ("Mul", "range")]
+    assert {item.reason.partition(" reaches ")[0] for item in report.kept} == {"'u'"}
+
+
+def test_a_body_that_no_run_enters_is_not_measured():
+    body = f"x = Tanh(q) {INSIDE['loop']}".replace("value_int = 3", "value_int = 0")
+    made = model(body, DEEP_HEAD, weights="<float up = {50000.0}, float down = {0.00002}>")
+    _, report = converted(made, keep=["auto"])
+    assert (report.outcome, [item for item in report.kept if item.kind == "range"]) == ("proved", [])
+
+
+@pytest.mark.parametrize(
+    ("ep", "ops"), [("cuda", {"Det"}), ("DmlExecutionProvider", {"Det"}), ("cpu", {"Det", "MatMul"})]
+)
+def test_an_op_without_a_half_kernel_on_the_provider_is_kept(ep, ops):
+    """The CPU's computes a product in float32, with Casts around."""
+    body = "r = Reshape(x, shape) d = Det(q) c = MatMul(r, w) e = Add(c, d) y = Where(m, e, c)"
+    head = "(float[N, 4] x, float[4, 4] q, bool[4] m) => (float[N, 4] y)"
+    weights = "<int64[2] shape = {0, -1}, float[4, 4] w = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}>"
+    _, report = converted(model(body, head, weights=weights), ep=ep)
+    told = {item.op: item.reason for item in report.kept if item.kind == "kernel"}
+    assert ops <= set(told)
+    assert "provider has no kernel for Det in float16" in told["Det"]
+    assert "Det" not in {item.op for item in converted(model(body, head, weights=weights))[1].kept}
+
+
+def test_what_an_engine_runs_in_float32_is_told():
+    """And Casts that do nothing; a model of float32 is told nothing of the kind."""
+    body = """a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) f = Cast<to = 10>(d) g = Cast<to = 1>(f)
+              h = Cast<to = 10>(g) k = Softmax(h) y = Mul(k, x)"""
+    found = surgeon.check(model(body, "(float16[N, 4096] x) => (float16[N, 4096] y)"), "tensorrt", load=False)
+    told = {item.op.removeprefix("ai.onnx::"): item.reason for item in found if "float16" in item.reason}
+    reasons = " ".join(item.reason for item in found)
+    assert "it computes in float32 in a model of half precision" in reasons
+    assert "it casts float16 to itself" in told["Cast"] or "casts back" in reasons
+    assert "it adds up 4,096 exponentials in float16" in told["Softmax"]
+    assert all(not item.stops for item in found)
+    assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)
