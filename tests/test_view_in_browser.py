@@ -87,6 +87,18 @@ def test_a_search_leads_to_the_node_and_what_is_in_it(watched):
     assert inaccessible(page) == []
 
 
+def test_a_node_says_which_rules_fit_it(watched):
+    """And which nodes these would take: a click selects them."""
+    page = watched.page
+    page.get_by_role("searchbox").fill("node_gelu")
+    page.get_by_role("searchbox").press("Enter")
+    page.get_by_role("button", name="which rules fit, or nearly do?").click()
+    page.get_by_role("heading", name="nearly fit").wait_for()
+    assert inaccessible(page) == []
+    page.get_by_role("button", name="gelu: exact, 5 nodes", exact=True).click()
+    assert "5 selected" in page.get_by_role("status").last.inner_text()
+
+
 def test_two_cuts_select_what_lies_between(watched):
     page = watched.page
     for name, cut in (("linear_4", "cut from here"), ("gelu", "cut to here")):

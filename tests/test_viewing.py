@@ -121,11 +121,34 @@ def test_what_is_told_of_a_node(content):
 
 
 @pytest.mark.slow
-def test_rules_that_come_near(content):
-    graph = content.answer("graph", {})
-    place = graph["nodes"]["place"][graph["nodes"]["name"].index("node_layer_norm")]
-    told = content.answer("rules", {"node": place})
-    assert any(text.startswith("skip_layer_norm at node_layer_norm: both summands") for text in told)
+def rules_at(content, name):
+    """What is said of rules at a node: by rule the nodes of those that fit, and the misses of others."""
+    node = next(node for node in content.scope().nodes if node.label == name)
+    told = content.answer("rules", {"node": node.slot})
+    labels = {one.slot: one.label for one in content.scope().nodes}
+    return {text.partition(":")[0]: [labels[place] for place in places] for text, places in told["fits"]}, told["near"]
+
+
+def test_rules_that_fit_and_rules_that_come_near(content):
+    """What fits has all nodes of its match, and is not told as a miss too; what changes outputs says so."""
+    fits, near = rules_at(content, "node_layer_norm")
+    assert any(text.startswith("skip_layer_norm at node_layer_norm: both summands") for text in near)
+    assert set(fits) == {"embed_layer_norm", "residual_sum"}
+    fits, near = rules_at(content, "node_Erf_147")
+    match = next(match for match in surgeon.find(DISTILBERT, "gelu") if match.root.label == "node_gelu")
+    assert fits["gelu"] == [node.label for node in match.nodes]
+    assert len(fits["bias_gelu"]) == 6
+    assert list(fits)[-1] == "fast_gelu (approximate)"
+    assert not any(text.startswith(tuple(fits)) for text in near)
+
+
+def test_what_a_target_would_not_write_does_not_fit():
+    """The same node under a target that has the op only in a later opset."""
+    content = ViewedModel(DISTILBERT, "tensorrt")
+    fits, near = rules_at(content, "node_gelu")
+    content.close()
+    assert fits == {}
+    assert any("gelu at node_gelu: the form for target tensorrt needs opset 20" in text for text in near)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from surgeon.console.target_name import TargetName
 @click.option("--target", type=TargetName(), default="ort", show_default=True, help="Of the rules asked for at a node.")
 @reading
 def view(source: str, port: int, no_browser: bool, target: str) -> None:
-    """Show MODEL folded by scopes and repeated blocks: open, search, look into nodes, see which rules nearly match.
+    """Show MODEL folded by scopes and repeated blocks: open, search, look into nodes, see which rules fit
+    or nearly do.
 
     A server on the loopback address shows it to who knows the address that is printed, and changes nothing; Ctrl-C
     ends it.  Example: surgeon view model.onnx

@@ -15,7 +15,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
 from surgeon.listing import like
 from surgeon.matching.compile import Compiled
-from surgeon.matching.match import Match, find
+from surgeon.matching.match import Match, find, match_at
 from surgeon.matching.pattern import ops_of
 from surgeon.misses.findings import Mismatch
 from surgeon.rewriting.acceptance import Acceptance, Declined
@@ -267,10 +267,31 @@ class _Work:
             around = [place for place in found if any(node in place.best.nodes for node in here)]
             yield from (place.miss for place in (around or found)[:1])
 
+    def fit_at(self, node: Node) -> Match | None:
+        """A match that the rule would rewrite and that this node is of, where there is one."""
+        for scope, compiled, accept in self._sources():
+            if scope is not node.scope:
+                continue
+            may = partial(self._is_accepted, accept)
+            if compiled.search is not None:  # it starts nowhere in particular
+                found = find(self.index, compiled, scope, may)
+            else:
+                matches = (match_at(self.index, compiled, root, may) for root in _roots(scope, compiled, node))
+                found = (match for match in matches if match is not None)
+            fitting = next((match for match in found if node in match.nodes), None)
+            if fitting is not None:
+                return fitting
+        return None
+
 
 def misses_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
     """What stands against a rule at one node of an index that it is not to edit, nearest first."""
     return sorted(_Work(index, rule, target, ep).at([node]), key=nearness)
+
+
+def fit_at(index: Index, rule: Rule, target: str, node: Node) -> Match | None:
+    """The match of a rule that a node of an index that it is not to edit is of; None where there is none."""
+    return _Work(index, rule, target, None).fit_at(node)
 
 
 def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:

@@ -1,6 +1,6 @@
 """What a view asks of a model: the folded graph, what tensors are, what is in a node, and which rules come near it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,17 @@ from surgeon.diagnosis.scopes import path_of
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.editing.selecting import is_stored
 from surgeon.errors import SurgeonError, UsageError
-from surgeon.explaining.explain import misses_at
+from surgeon.explaining.explain import fit_at, misses_at
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written, label
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import DEFAULT_DOMAINS, Node, Scope, split_op
+from surgeon.matching.match import Match
 from surgeon.misses.findings import Mismatch, miss_text
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.rewriting.run import indexed
 from surgeon.rules.catalogue import all_rules
+from surgeon.rules.rule import Rule
 from surgeon.shapes.indexed import shapes_of
 
 WEIGHTS = ("of weights alone",)  # the scope of what no input changes, where it has none
@@ -53,7 +55,7 @@ class ViewedModel:
         if kind not in ("node", "rules") or not isinstance(place, int) or not 0 <= place < len(scope.nodes):
             raise UsageError("A view asks for a graph, for types, for a node or for rules; load the view again.")
         node = scope.nodes[place]
-        return self.node(scope, node) if kind == "node" else list(self.rules(node))
+        return self.node(scope, node) if kind == "node" else self.rules(node)
 
     def scope(self, label: str = "") -> Scope:
         """A graph by its label.  Raises UsageError where there is none."""
@@ -178,17 +180,26 @@ class ViewedModel:
         found = self.index.constants.get(scope, name)
         return "" if found is None else numbers_text(found.array)[:LONG]
 
-    def rules(self, node: Node) -> Iterator[str]:
-        """What stands against each rule that comes near a node, nearest first; rules that fit it first of all."""
-        found: list[Mismatch] = []
+    def rules(self, node: Node) -> dict[str, Any]:
+        """Rules of which a node is part, with the nodes of each match, and what stands against those that come near it."""
+        fits, near = list[tuple[Rule, Match]](), list[Mismatch]()
         for _, _, rule in all_rules():
             try:
-                found += misses_at(self.index, rule, self.target, None, node)[:1]
+                match = fit_at(self.index, rule, self.target, node)
+                misses = misses_at(self.index, rule, self.target, None, node) if match is None else []
             except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
                 continue
-        near = [miss for miss in found if miss.node and miss.matched]
+            if match is not None:
+                fits.append((rule, match))
+            near += [miss for miss in misses[:1] if miss.node and miss.matched]
         near.sort(key=lambda miss: (miss.total - miss.matched, -miss.matched))
-        yield from (miss_text(miss) for miss in near[:NEAREST])
+        fits.sort(key=lambda fit: (not fit[0].is_exact, -len(fit[1].nodes)))
+        told = [(f"{rule.name}{'' if rule.is_exact else ' (approximate)'}: {match.pattern.name}", match.nodes)
+                for rule, match in fits]
+        return {
+            "fits": [[text, [one.slot for one in nodes]] for text, nodes in told],
+            "near": [miss_text(miss) for miss in near[:NEAREST]],
+        }
 
 
 def _formals(scope: Scope, node: Node) -> list[str]:

@@ -89,10 +89,13 @@ export class Panel {
     const facts = (title, pairs) => pairs.length ? [element("h3", {}, title),
       element("ul", {}, pairs.map(([name, text]) => element("li", {}, `${name} = `, element("code", {}, text))))] : [];
     const rules = element("div");
-    const why = this.button("which rules nearly match?", async () => {
+    const why = this.button("which rules fit, or nearly do?", async () => {
       rules.replaceChildren("…");
-      const found = await view.host.ask("rules", place);
-      rules.replaceChildren(element("ul", {}, found.map((text) => element("li", {}, text))), found.length ? "" : "none comes near");
+      const { fits, near } = await view.host.ask("rules", place);
+      const list = (title, items) => items.length ? [element("h4", {}, title), element("ul", {}, items.map((item) => element("li", {}, item)))] : [];
+      const parts = fits.map(([text, places]) => this.button(`${text}, ${places.length} node${places.length === 1 ? "" : "s"}`,
+        () => view.pick(model.data.nodes.place.flatMap((at, id) => places.includes(at) ? [id] : []), false)));
+      rules.replaceChildren(...list("fit", parts), ...list("nearly fit", near), fits.length + near.length ? "" : "none comes near");
     }, "small");
     rest.replaceChildren(...[this.tensors("inputs", node.inputs, told.formals), facts("constants", told.constants),
       facts("attributes", told.attributes), this.tensors("outputs", node.outputs),
