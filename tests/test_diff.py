@@ -8,10 +8,11 @@ import hypothesis.strategies as st
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from onnx import helper, numpy_helper
 
 import surgeon
+from surgeon.differing.aligning import aligned
 from surgeon.testing import parse
 from tests import sampling
 from tests.command_line import ROOT, one_sentence, run
@@ -121,6 +122,54 @@ def test_changes_in_some_layers_are_found_under_other_names(seed):
         ("nodes", "Div, Erf, Add, Mul ×2 → Gelu", 4),
     ]
     assert found.same == 72 - 4 * 5 - 2
+
+
+def test_many_changes_in_a_chain_of_alike_layers_are_told_where_they_are():
+    """No scope and no count tells one layer from another: the order of the file does."""
+
+    def edited(at, text):
+        if at % 13 == 0:
+            return text.replace(f"l{at}_ = Add", f"l{at}_z = Add") + f" l{at}_ = Neg (l{at}_z)"
+        return text.replace("Softmax <axis = -1>", "Relu") if at % 17 == 3 else text
+
+    found = surgeon.diff(layers(40), layers(40, edited))
+    told = {(change.removed, change.added): change.count for change in found.changes}
+    assert told == {(("Softmax",), ("Relu",)): 3, ((), ("Neg",)): 4}
+    assert found.same == 9 * 40 - 3
+    longer = surgeon.diff(layers(40), layers(44, edited))
+    assert longer.same >= 9 * 40 - 4
+    assert sum(len(gone) for change in longer.changes for gone, _ in change.sites) <= 4
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.data())
+@settings(max_examples=sampling.examples(300), deadline=None)
+def test_rows_are_laid_against_each_other(old, data):
+    """Runs are equal, ascend in both, and cover all where nothing differs or one item was put in."""
+    new = list(data.draw(st.one_of(st.just(old), st.lists(st.integers(0, 3), max_size=60))))
+    found = list(aligned(old, new))
+    assert all(old[at : at + length] == new[to : to + length] and length for at, to, length in found)
+    ends = [(0, 0), *((at + length, to + length) for at, to, length in found)]
+    assert all(at >= a and to >= b for (a, b), (at, to, _) in zip(ends, found, strict=False))
+    if new == old:
+        assert sum(length for _, _, length in found) == len(old)
+    place = data.draw(st.integers(0, len(old)))
+    put = [*old[:place], 9, *old[place:]]
+    assert sum(length for _, _, length in aligned(old, put)) == len(old)
+    assert sum(length for _, _, length in aligned(put, old)) == len(old)
+
+
+def test_ways_to_compute_sizes_are_one_line():
+    """Nodes that look at sizes alone; what reads a tensor itself is told as ever."""
+    one = parse(f"""{HEAD} (float[n, m] x) => (float[k] y) <int64[1] all = {{-1}}, int64[1] axis = {{0}}> {{
+        r = Reshape (x, all)  y = Relu (r) }}""")
+    other = parse(f"""{HEAD} (float[n, m] x) => (float[k] y)
+        <int64[1] axis = {{0}}, int64 zero = {{0}}, int64 last = {{1}}> {{
+        s = Shape (x)  a = Gather (s, zero)  b = Gather (s, last)  c = Mul (a, b)  d = Unsqueeze (c, axis)
+        z = Neg (x)  r = Reshape (z, d)  y = Relu (r) }}""")
+    found = {change.kind: change for change in surgeon.diff(one, other).changes}
+    assert set(found) == {"sizes", "nodes"}
+    assert found["sizes"].added == ("Shape", "Gather", "Gather", "Mul", "Unsqueeze")
+    assert found["nodes"].added == ("Neg",)
 
 
 @pytest.mark.parametrize("at", [0, 3, 5])

@@ -18,7 +18,7 @@ from surgeon.shapes.facts import Facts
 from surgeon.shapes.indexed import shapes_of
 
 ORDER: tuple[ChangeKind, ...] = (
-    "interface", "opset", "types", "wiring", "attributes", "constants", "weights", "nodes"
+    "interface", "opset", "sizes", "types", "wiring", "attributes", "constants", "weights", "nodes"
 )
 SHOWN = 6  # ops that are named of those that went or came
 Site = tuple[tuple[str, ...], tuple[str, ...]]
@@ -32,6 +32,10 @@ class GraphChanges:
         self.one, self.other, self._contents, self._scope = one, other, contents, scope
         self.same = self.renamed = self._notes = 0
         self._is_given_alike = _given(one) == _given(other)
+        self._sizes = [
+            [at for at in sorted(side.sizes) if at not in done]
+            for side, done in ((one, self.pairing.to), (other, self.pairing.back))
+        ]
         self._found: dict[tuple[ChangeKind, str, tuple[str, ...], tuple[str, ...]], list[Site]] = defaultdict(list)
         self._pairs()
         self._regions()
@@ -76,7 +80,7 @@ class GraphChanges:
     def _inputs(self, at: int, to: int) -> None:
         op, reads, others = self.one.nodes[at].op, self.one.reads[at], self.other.reads[to]
         if len(reads) != len(others):
-            self._note("wiring", f"{op} reads {len(reads)} tensors → {len(others)}", at, to)
+            self._reads_otherwise(f"{op} reads {len(reads)} tensors → {len(others)}", at, to)
             return
         if op in COMMUTATIVE and len(reads) == 2 and self._is_counterpart(reads[0], others[1]):
             others = others[::-1]
@@ -84,7 +88,14 @@ class GraphChanges:
             if mine[0] == theirs[0] == STORED:
                 self._stored(at, to, slot)
             elif not self._is_counterpart(mine, theirs) and not self._leads_to_region(mine, theirs):
-                self._note("wiring", f"{op} reads another tensor as input {slot}", at, to)
+                self._reads_otherwise(f"{op} reads another tensor as input {slot}", at, to)
+
+    def _reads_otherwise(self, what: str, at: int, to: int) -> None:
+        """Wiring; where sizes are computed in another way altogether, that of the nodes that do so is no news."""
+        if any(self._sizes) and at in self.one.sizes and to in self.other.sizes:
+            self._note("sizes", "what computes sizes in both reads other tensors", at, to)
+        else:
+            self._note("wiring", what, at, to)
 
     def _is_counterpart(self, mine: Read, theirs: Read) -> bool:
         if mine[0] == theirs[0] == MADE:
@@ -136,9 +147,13 @@ class GraphChanges:
                     self._note("types", f"{one.op} makes {texts[0]} → {texts[1]}", at, to)
 
     def _regions(self) -> None:
-        """Nodes that went and came, those that hang together as one site."""
-        gone = [at for at in range(len(self.one.nodes)) if at not in self.pairing.to]
-        come = [at for at in range(len(self.other.nodes)) if at not in self.pairing.back]
+        """Nodes that went and came, those that hang together as one site, all that compute sizes as another."""
+        gone, come = (
+            [at for at in range(len(side.nodes)) if at not in done and at not in side.sizes]
+            for side, done in ((self.one, self.pairing.to), (self.other, self.pairing.back))
+        )
+        if any(self._sizes):
+            self._region("sizes", *self._sizes)
         parent: dict[tuple[int, int], tuple[int, int]] = {(0, at): (0, at) for at in gone}
         parent.update({(1, at): (1, at) for at in come})
 
@@ -154,9 +169,12 @@ class GraphChanges:
         for item in parent:
             regions[first(item)][item[0]].append(item[1])
         for removed, added in regions.values():
-            ops = tuple(self.one.nodes[at].op for at in removed), tuple(self.other.nodes[at].op for at in added)
-            names = tuple(self.one.nodes[at].label for at in removed), tuple(self.other.nodes[at].label for at in added)
-            self._found["nodes", f"{_listed(ops[0])} → {_listed(ops[1])}", *ops].append(names)
+            self._region("nodes", removed, added)
+
+    def _region(self, kind: ChangeKind, removed: Sequence[int], added: Sequence[int]) -> None:
+        ops = tuple(self.one.nodes[at].op for at in removed), tuple(self.other.nodes[at].op for at in added)
+        names = tuple(self.one.nodes[at].label for at in removed), tuple(self.other.nodes[at].label for at in added)
+        self._found[kind, f"{_listed(ops[0])} → {_listed(ops[1])}", *ops].append(names)
 
     def _may_be_one(self, one: tuple[int, int], other: tuple[int, int]) -> bool:
         """Not where the exporters note that they stand in two layers: what repeats from layer to layer is told once."""
@@ -170,7 +188,8 @@ class GraphChanges:
                 yield from (((number, at), (number, maker)) for kind, maker, _ in side.reads[at] if kind == MADE)
         for at, to in self.pairing.to.items():
             for mine, theirs in zip(self.one.reads[at], self.other.reads[to], strict=False):
-                if mine[0] == theirs[0] == MADE:
+                have_gone = mine[0] == theirs[0] == MADE and mine[1] not in self.pairing.to
+                if have_gone and theirs[1] not in self.pairing.back:
                     yield (0, mine[1]), (1, theirs[1])
         ends = {place: at for at, place in self.other.ends.items()}
         for at, place in self.one.ends.items():

@@ -1,18 +1,20 @@
 """Which nodes of two graphs stand for each other.
 
 First what is the same in all that it is computed from, and in all that is computed from it; then what is the same in
-one of the two, then within a few steps, then by the scopes that exporters note.  A kind of node that is there as often
-in both is paired in the order of the file.  From each pair the search goes on to what the two read and to who reads
-them, first where that is the same, then where only the op is.  Names are not looked at.
+one of the two; where the files have one order, by that; then within a few steps, then by the scopes that exporters
+note.  A kind of node that is there as often in both is paired in the order of the file.  From each pair the search goes on to
+what the two read and to who reads them, first where that is the same, then where only the op is; what is left is laid
+side by side in the order of the file.  Names are not looked at.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
+from surgeon.differing.aligning import AGREED, aligned
 from surgeon.differing.side import MADE, GraphSide
-from surgeon.file.difference import common
 
 STEPS = (4, 2, 1)  # how far around a node is looked, widest first
+RUN = 4  # nodes in a row that are paired for their order alone
 
 Keys = Sequence[Hashable]
 
@@ -35,14 +37,31 @@ class Pairing:
         both = [list(zip(up, down, strict=True)) for up, down in zip(ups, downs, strict=True)]
         for keys in (both, ups, downs):
             self._pair(keys)
-        for steps in STEPS:
-            self._pair([self._around(place, steps) for place in (0, 1)])
-            self._spread(self._same)
+        self._in_one_order()
+        self._by_surroundings()
         self._pair([list(zip(side.paths, own, strict=True)) for side, own in zip(sides, self._alike, strict=True)])
         self._spread(self._same)
         self._spread(self._same_op)
         self._in_order()
         self._spread(self._same_op)
+
+    def _by_surroundings(self) -> None:
+        """Pair what has the same around it, as far as that can be seen, then nearer and nearer."""
+        seen: list[list[list[int]]] = []
+        count = -1
+        for steps in STEPS:
+            if self._is_done:
+                return
+            if count != len(self.to):  # what is paired is seen by the others
+                count = len(self.to)
+                seen = [self._around(place, steps) for place in (0, 1)]
+            self._pair([found[steps] for found in seen])
+            self._spread(self._same)
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether one of the graphs has no node without a counterpart."""
+        return len(self.to) in (len(self.one.nodes), len(self.other.nodes))
 
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -71,28 +90,29 @@ class Pairing:
             found[at] = self._number(("down", own[at], readers))
         return found
 
-    def _around(self, place: int, steps: int) -> list[int]:
-        """Nodes of one number have the same around them, so many steps far (Weisfeiler and Leman, 1968).
+    def _around(self, place: int, steps: int) -> list[list[int]]:
+        """By how far is looked: nodes of one number have the same around them (Weisfeiler and Leman, 1968).
 
         Those that have a counterpart are known by it; of the others alone it is looked around.
         """
         side, own, done = (self.one, self.other)[place], self._alike[place], (self.to, self.back)[place]
-        pairs = ((at, to if place == 0 else at) for at, to in done.items())
-        found = list(own)
-        for at, number in pairs:
-            found[at] = self._number(("pair", number))
+        now = list(own)
+        for at, to in done.items():
+            now[at] = self._number(("pair", to if place == 0 else at))
         left = [at for at in range(len(own)) if at not in done]
+        makers = [[maker for kind, maker, _ in side.reads[at] if kind == MADE] for at in left]
+        for at in left:  # which outputs it reads stays so
+            now[at] = self._number((now[at], tuple(what for kind, _, what in side.reads[at] if kind == MADE)))
+        found = [now]
         for _ in range(steps):
-            now = [
-                self._number((
-                    found[at],
-                    tuple((found[maker], what) if kind == MADE else -1 for kind, maker, what in side.reads[at]),
-                    tuple(sorted((output, found[who], slot) for output, who, slot in side.readers[at])),
-                ))
-                for at in left
-            ]
-            for at, number in zip(left, now, strict=True):
-                found[at] = number
+            now = list(now)
+            for at, made in zip(left, makers, strict=True):
+                before, readers = found[-1], side.readers[at]
+                uses = [(output, before[who], slot) for output, who, slot in readers]
+                if len(uses) > 1:
+                    uses.sort()
+                now[at] = self._number((before[at], *[before[maker] for maker in made], *uses))
+            found.append(now)
         return found
 
     def are_computed_alike(self, one: int, other: int) -> bool:
@@ -125,7 +145,11 @@ class Pairing:
 
     def _spread(self, may_pair: Callable[[int, int], bool]) -> None:
         """Go on from pairs to what both read, and to who reads both."""
-        waiting = deque(self.to.items())
+        if self._is_done:
+            return
+        left = (at for at in range(len(self.one.nodes)) if at not in self.to)
+        starts = {near for at in left for near in _neighbours(self.one, at) if near in self.to}
+        waiting = deque((at, self.to[at]) for at in sorted(starts))
         while waiting:
             one, other = waiting.popleft()
             for a, b in (*self._makers(one, other), *self._readers(one, other)):
@@ -148,20 +172,34 @@ class Pairing:
             if len(some) == len(others) == 1:
                 yield some[0], others[0]
 
+    def _in_one_order(self) -> None:
+        """Pair long runs where the files have most of what is left in one order: layers may be told by nothing else."""
+        rows = self._left()
+        runs = [run for run in self._runs(self._alike, rows) if len(run) >= AGREED]
+        if 2 * sum(map(len, runs)) >= min(map(len, rows)):
+            for run in runs:
+                for one, other in run:
+                    self._join(one, other)
+
     def _in_order(self) -> None:
-        """Of what is left, pair what stands in the same order and has a neighbour that is paired alike."""
-        left = [
-            [at for at in range(len(side.nodes)) if at not in done]
-            for side, done in ((self.one, self.to), (self.other, self.back))
-        ]
+        """Pair what stands in the same order: runs of it, and single nodes that have a neighbour paired alike."""
         ops: list[Keys] = [[node.op for node in side.nodes] for side in (self.one, self.other)]
         for keys in (self._alike, ops):
-            rows = [[at for at in row if at not in done] for row, done in zip(left, (self.to, self.back), strict=True)]
-            ours, theirs = ([side[at] for at in row] for side, row in zip(keys, rows, strict=True))
-            for a, b in common(ours, theirs):
-                one, other = rows[0][a], rows[1][b]
-                if self._touch(one, other):
-                    self._join(one, other)
+            for run in self._runs(keys, self._left()):
+                for one, other in run:
+                    if len(run) >= RUN or self._touch(one, other):
+                        self._join(one, other)
+
+    def _left(self) -> list[list[int]]:
+        """The nodes of each graph that have no counterpart."""
+        sides = ((self.one, self.to), (self.other, self.back))
+        return [[at for at in range(len(side.nodes)) if at not in done] for side, done in sides]
+
+    def _runs(self, keys: Sequence[Keys], rows: Sequence[Sequence[int]]) -> Iterator[list[tuple[int, int]]]:
+        """Runs of pairs that have one key and stand in one order."""
+        ours, theirs = ([side[at] for at in row] for side, row in zip(keys, rows, strict=True))
+        for at, to, length in aligned(ours, theirs):
+            yield list(zip(rows[0][at : at + length], rows[1][to : to + length], strict=True))
 
     def _touch(self, one: int, other: int) -> bool:
         """Whether a neighbour of one is the counterpart of one of the other's."""

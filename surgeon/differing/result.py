@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from surgeon.display import Displayed
 
-ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "weights", "types", "wiring"]
+ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "weights", "types", "wiring", "sizes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class ModelChange:
     Attributes:
         kind: what it is about: "interface" (inputs, outputs, functions), "opset", "nodes" (some went and others came),
             "attributes", "constants" (small ones, by value), "weights" (large ones), "types" (dtypes and shapes of what
-            nodes make), "wiring" (nodes that read other tensors).
+            nodes make), "wiring" (nodes that read other tensors), "sizes" (nodes that look at nothing but sizes).
         what: in words that hold for all of them.
         removed: the ops of nodes of the first model that went, in the order of the file.
         added: the ops of nodes of the second that came.

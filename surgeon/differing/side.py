@@ -9,7 +9,7 @@ from surgeon.diagnosis.scopes import path_of
 from surgeon.indexing.equality import said_in
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope
-from surgeon.ops.records import COMMUTATIVE
+from surgeon.ops.records import COMMUTATIVE, is_random, record
 from surgeon.ops.walking import GRAPHS
 
 SMALL = 16  # elements of a constant that is told by value
@@ -87,6 +87,25 @@ class GraphSide:
             said_in([item for item in node.proto.attribute if item.type not in GRAPHS], node.op, versions)
             for node in self.nodes
         ]
+
+    @cached_property
+    def sizes(self) -> frozenset[int]:
+        """The nodes that look at nothing but sizes, and what they alone read: exporters write these in many ways."""
+        found, fixed = set[int](), set[int]()
+        for at in self.order:
+            node, reads = self.nodes[at], self.reads[at]
+            if any(item.type in GRAPHS for item in node.proto.attribute) or is_random(node.proto):
+                continue
+            made = {maker for kind, maker, _ in reads if kind == MADE}
+            if record(node.op).reads_shape:
+                found.add(at)
+            elif not (made - found - fixed) and all(kind != GIVEN for kind, _, _ in reads):
+                (found if made & found else fixed).add(at)
+        for at in reversed(self.order):
+            readers = {who for _, who, _ in self.readers[at]}
+            if at in fixed and readers and readers <= found:
+                found.add(at)
+        return frozenset(found - self.ends.keys())
 
     @cached_property
     def paths(self) -> list[tuple[str, ...]]:

@@ -181,7 +181,7 @@ class ViewedModel:
         return "" if found is None else numbers_text(found.array)[:LONG]
 
     def rules(self, node: Node) -> dict[str, Any]:
-        """Rules of which a node is part, with the nodes of each match, and what stands against those that come near it."""
+        """Rules that fit a node, with the nodes of each match, and what stands against those that come near it."""
         fits, near = list[tuple[Rule, Match]](), list[Mismatch]()
         for _, _, rule in all_rules():
             try:
