@@ -2,9 +2,9 @@
 
 First what is the same in all that it is computed from, and in all that is computed from it; then what is the same in
 one of the two; where the files have one order, by that; then within a few steps, then by the scopes that exporters
-note.  A kind of node that is there as often in both is paired in the order of the file.  From each pair the search goes on to
-what the two read and to who reads them, first where that is the same, then where only the op is; what is left is laid
-side by side in the order of the file.  Names are not looked at.
+note.  A kind of node that is there as often in both is paired in the order of the file.  From each pair the search
+goes on to what the two read and to who reads them, first where that is the same, then where only the op is; what is
+left is laid side by side in the order of the file.  Names are not looked at.
 """
 
 from collections import defaultdict, deque
