@@ -14,7 +14,7 @@ from tests.run_notebooks import FOLDER, draft, execute, read_draft, stable
 from tests.shown import differences
 
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-SAMPLE = [path for path in NOTEBOOKS if path.stem in ("first_rewrite", "network_by_helpers")]
+SAMPLE = [path for path in NOTEBOOKS if path.stem in ("first_rewrite", "network_by_helpers", "a_zoo_of_models")]
 """What runs by default: those that need no torch.  What the others show is tested step by step in tests/from_torch."""
 
 

@@ -122,6 +122,7 @@ def run_fleet(
             jobs=fleet["at_once"],
             progress=watch.tell,
             begins=watch.begins,
+            dashboard=None if quiet else watch.dashboard,
             **asked,
             **kept,
         )

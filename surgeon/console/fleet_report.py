@@ -5,6 +5,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TextIO
 
+import click
+
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.listing import and_more
@@ -49,6 +51,10 @@ class Watch:
         if self._status is not None:
             self._status.stop()
 
+    def dashboard(self, address: str) -> None:
+        """Tell where Dask shows what it does."""
+        click.echo(f"dashboard {clean(address)}", err=True)
+
     def begins(self, model: str) -> None:
         """Note that a model is worked on from now on."""
         self._begun[model] = time.monotonic()
@@ -89,6 +95,9 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
         line(title, f" {clean(change.model)}: {clean(change.what)}{export}")
     if len(fleet.changes) > MOST:
         line("", f"{and_more(len(fleet.changes) - MOST, 'changes')}: see --report")
+    news = Counter("worse" if change.is_regression else "otherwise" for change in fleet.since)
+    if news:
+        line("since", f" the last run: {', '.join(f'{count:,} {word}' for word, count in news.items())}: see --report")
     if fleet.has_baseline and not fleet.changes:
         line("baseline", " all is as it was")
     slowest = [f"{clean(row.model)} {seconds_text(row.seconds)}" for row in fleet.slowest[:3]]

@@ -57,6 +57,13 @@ def changes(book: Book, baseline: Book) -> list[FleetChange]:
     return sorted(found, key=lambda change: (not change.is_regression, change.model))
 
 
+def since_last(book: Book) -> Iterator[FleetChange]:
+    """What is otherwise than when the target was last written to, regressions first; all is, where it never was."""
+    for is_regression in (True, False):
+        for now, then in book.done_again() if book.has_before else ():
+            yield from (change for change in _of(now, then) if change.is_regression is is_regression)
+
+
 def _of(now: FleetRow, then: FleetRow | None) -> Iterator[FleetChange]:
     if then is None:
         why = f": {now.why}" if now.why else ""

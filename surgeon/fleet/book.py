@@ -89,6 +89,11 @@ class Book:
         found = self._tables.execute("SELECT line FROM before WHERE name = ?", (name,)).fetchone()
         return None if found is None else row_of_line(found[0])
 
+    @property
+    def has_before(self) -> bool:
+        """Whether there are rows of last time."""
+        return self._tables.execute("SELECT 1 FROM before LIMIT 1").fetchone() is not None
+
     def all_before(self) -> Iterator[FleetRow]:
         """All rows of last time."""
         for (line,) in self._tables.execute("SELECT line FROM before ORDER BY name"):
@@ -115,6 +120,14 @@ class Book:
             row = row_of_line(line)
             if row is not None:
                 yield row
+
+    def done_again(self) -> Iterator[tuple[FleetRow, FleetRow | None]]:
+        """Rows of now, by name, but of models that were left as they were, each with that of last time."""
+        asked = "SELECT r.line, b.line FROM rows r LEFT JOIN before b USING (name) WHERE NOT r.kept ORDER BY r.name"
+        for line, before in self._tables.execute(asked):
+            row = row_of_line(line)
+            if row is not None:
+                yield row, None if before is None else row_of_line(before)
 
     def outcomes(self) -> dict[str, int]:
         """How many rows of now have each outcome."""

@@ -20,6 +20,11 @@ class FleetEngine(Protocol):
         """Their rows, as they are done."""
         ...
 
+    @property
+    def dashboard(self) -> str:
+        """Where one can watch it work, "" where one cannot."""
+        ...
+
     def close(self) -> None:
         """Let go of what was started for it."""
         ...
@@ -27,6 +32,8 @@ class FleetEngine(Protocol):
 
 class OneByOne:
     """This process: one model after another, each in a process of its own.  tell: called with each that begins."""
+
+    dashboard = ""
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
         self._tell = tell

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.display import Displayed
-from surgeon.fleet.baseline import FleetChange
+from surgeon.fleet.baseline import FleetChange, since_last
 from surgeon.fleet.book import Book
 from surgeon.fleet.rows import ORDER, WRONG, FleetRow
 
@@ -87,6 +87,11 @@ class Fleet(Displayed):
         return [change for change in self.changes if change.is_regression]
 
     @property
+    def since(self) -> Iterator[FleetChange]:
+        """What is otherwise than in the last run to the same target; nothing after the first."""
+        return since_last(self.book)
+
+    @property
     def ok(self) -> bool:
         """Whether all is well: nothing worse than in the baseline, or, where there is none, no model wrong."""
         if self.ended or self.regressions:
@@ -107,6 +112,7 @@ class Fleet(Displayed):
             "wrong": [{"model": row.model, "outcome": row.outcome, "why": row.why} for row in self.wrong],
             "slowest": [{"model": row.model, "seconds": round(row.seconds, 3)} for row in self.slowest],
             "changes": [change.to_dict() for change in self.changes],
+            "since": [change.to_dict() for change in self.since],
             "ok": self.ok,
             "ended": self.ended,
             "seconds": round(self.seconds, 3),

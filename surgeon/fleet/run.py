@@ -49,6 +49,7 @@ def run_many(
     options: CheckOptions | None = None,
     progress: Tell | None = None,
     begins: Begins | None = None,
+    dashboard: Begins | None = None,
 ) -> Fleet:
     """Run a recipe on many models, each in a process of its own with limits, and say what came of each.
 
@@ -76,6 +77,7 @@ def run_many(
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with each row, how many are done and how many there are.
         begins: called with the name of each model that is begun.
+        dashboard: called with the address of Dask's dashboard before the first, where there is one.
 
     Returns:
         A Fleet, which is iterable: a FleetRow for each model.
@@ -119,6 +121,8 @@ def run_many(
     worker = _engine(engine, jobs, client, begins, run.orders)
     fleet = Fleet(orders.to, run.book, has_baseline=then is not None)
     try:
+        if dashboard is not None and worker.dashboard:
+            dashboard(worker.dashboard)
         fleet.ended = run.go(found, worker, resume=resume)
     finally:
         worker.close()
@@ -169,6 +173,7 @@ class _FleetRun:
         ended = ""
         if not self.orders.dry_run:
             self._ledger.begin()
+        self.book.remember(self._ledger.before())
         if resume:
             self._look(found)
         total, done = self.book.count, 0
@@ -195,8 +200,7 @@ class _FleetRun:
         return ended
 
     def _look(self, found: FoundModels) -> None:
-        """See what there is, and what is known of it."""
-        self.book.remember(self._ledger.before())
+        """See what there is."""
         for storage, folder in (*found.folders, (self._storage, self._root)):
             self.book.saw((storage.url(file.path), file.token) for file in storage.find(folder))
 

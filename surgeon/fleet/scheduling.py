@@ -6,8 +6,10 @@ Each worker has a process for each model as this process would (see `task`): wha
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http.client import HTTPException
 from itertools import islice
 from typing import Any
+from urllib.request import urlopen
 
 from surgeon.errors import UsageError
 from surgeon.fleet.engine import EngineLost
@@ -21,6 +23,8 @@ MEMORY = "memory"
 """The resource of workers, in bytes, of which a model takes what it is thought to need."""
 _TRIES = 2  # further ones, where a store did not answer
 _ANSWER, _WORKERS = 10.0, 60.0  # seconds until a scheduler has answered, and has a worker
+_DASHBOARD = 3.0  # seconds until a dashboard has answered
+_WITHOUT_BOKEH = b"Dask needs bokeh"  # on a page in its place: bokeh draws it
 _AHEAD = 32  # models for each thread that the scheduler holds at once: enough to be busy, and no more for any number
 # What a model is thought to take: a process that has loaded everything, its file, and what an index takes by node.
 _BASE, _BY_NODE, _BYTES_OF_NODE = 500_000_000, 20_000, 400
@@ -56,6 +60,16 @@ class DaskEngine:
                 lacking = found["lacking"][0]
                 raise UsageError(f"The worker {worker} does not reach {lacking}; use a store, or mount it there.")
         self._shares = all(MEMORY in worker.get("resources", {}) for worker in self._workers)
+
+    @property
+    def dashboard(self) -> str:
+        """The address of Dask's dashboard, "" where the scheduler has none: a link alone does not say so."""
+        link = str(self._client.dashboard_link or "")
+        try:
+            with urlopen(link, timeout=_DASHBOARD) as page:
+                return "" if _WITHOUT_BOKEH in page.read(1 << 16) else link
+        except (OSError, ValueError, HTTPException):
+            return ""
 
     @property
     def _address(self) -> str:
@@ -164,7 +178,7 @@ def local(jobs: int, tell: Callable[[str], None] | None) -> DaskEngine:
         threads_per_worker=jobs,
         processes=False,
         memory_limit=0,
-        dashboard_address=":0" if tell is not None else None,
+        dashboard_address="127.0.0.1:0",
         resources={MEMORY: memory_limit(WHOLE)},
         silence_logs=logging.CRITICAL,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from surgeon.fleet.baseline import FleetChange
 from surgeon.fleet.result import Fleet
 from surgeon.fleet.rows import FleetRow
 from surgeon.pages.bodies import shows
@@ -23,21 +24,26 @@ def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
         ("time", seconds_text(fleet.seconds)),
         ("written", code(fleet.to)),
     ]
-    changes = [
-        ("worse" if change.is_regression else "other", code(change.model), change.what)
-        for change in fleet.changes[:MOST]
-    ]
     fired = [(code(rule), Cell(f"{count:,}", count)) for rule, count in fleet.counts.items()]
     every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
     return joined((
         element("p", (badge("proved" if fleet.ok else "failed"), told)),
         facts(pair for pair in head if pair[1]),
-        section("Otherwise than in the baseline", _table(("change", "model", "what"), changes, "Changes")),
+        section("Otherwise than in the baseline", _changes(fleet.changes, "Changes since the baseline")),
+        section("New since the last run", _changes(fleet.since, "Changes since the last run to this target")),
         section("Wrong", _table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
         section("Rules", _table(("rule", "sites"), fired, "How often each rule fired, over all models")),
         section("Slowest", _table(every, map(_cells, fleet.slowest), "The models that took longest")),
         section("Models", _table(every, map(_cells, islice(fleet, MOST)), f"The first {MOST:,} models, by name")),
     ))
+
+
+def _changes(changes: Iterable[FleetChange], caption: str) -> Markup:
+    rows = [
+        ("worse" if change.is_regression else "other", code(change.model), change.what)
+        for change in islice(changes, MOST)
+    ]
+    return _table(("change", "model", "what"), rows, caption)
 
 
 def _table(heads: Sequence[str], rows: "Iterable[Sequence[Content | Cell]]", caption: str) -> Markup:

@@ -1,6 +1,9 @@
 """Dask as the engine: several models at once here, and a scheduler with workers that are processes."""
 
 import os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +12,8 @@ from tests.command_line import run
 from tests.fleet import parts, zoo
 
 distributed = pytest.importorskip("distributed")
+from surgeon.fleet.scheduling import DaskEngine  # noqa: E402 - it needs Dask
+
 GELU = surgeon.Recipe([surgeon.Rules("gelu")])
 TROUBLE = surgeon.Recipe([surgeon.Rules(zoo.RULES)])
 
@@ -52,6 +57,43 @@ def test_a_scheduler_that_runs_is_joined(dask, tmp_path):
         assert client.status == "running"
     names = [(tmp_path / name / "a.onnx").read_bytes() for name in ("one", "two", "three")]
     assert names[0] == names[1] == names[2]
+
+
+@pytest.mark.parametrize(
+    ("status", "page", "is_told"), [(200, b"plots", True), (200, b"Dask needs bokeh >= 3", False), (404, b"", False)]
+)
+def test_the_dashboard_is_told_where_there_is_one(status, page, is_told):
+    """A scheduler without one has a link all the same, to a page that says what is missing, or to none."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        link = f"http://127.0.0.1:{server.server_port}/status"
+        assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard == (link if is_told else "")
+        server.shutdown()
+    assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard == ""  # nobody is there any more
+    assert DaskEngine(SimpleNamespace(dashboard_link=None), None).dashboard == ""
+
+
+def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch, capsys):
+    from surgeon.console.fleet_report import Watch
+
+    zoo.gelus(tmp_path / "zoo/a.onnx")
+    monkeypatch.setattr(DaskEngine, "dashboard", "http://here/status")
+    told = []
+    settings = {"engine": dask, "dashboard": told.append, "begins": told.append}
+    surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "one", **settings)
+    assert told == ["http://here/status", "a.onnx"]
+    Watch(False).dashboard(told[0])
+    assert capsys.readouterr().err == "dashboard http://here/status\n"
 
 
 def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):

@@ -225,6 +225,39 @@ def test_a_baseline_tells_what_is_worse(models):
     assert "worse     b.onnx: gelu fired 2 times, and 3 before (the model itself is another)" in ran.stdout
 
 
+def test_what_is_new_since_the_last_run_is_told_without_a_baseline(models):
+    """From the rows that lie at the target; the first run has no news, and one where all is kept has none either."""
+    over, to = str(models / "zoo/*.onnx"), models / "out"
+    assert list(surgeon.run_many(GELU, over, to=to).since) == []
+    assert list(surgeon.run_many(GELU, over, to=to, resume=True).since) == []
+    zoo.gelus(models / "zoo/b.onnx", 3)
+    zoo.broken(models / "zoo/a.onnx", "text")
+    zoo.plain(models / "zoo/new.onnx")
+    now = surgeon.run_many(GELU, over, to=to, resume=True)
+    told = [(change.model, change.what.partition(":")[0], change.is_regression) for change in now.since]
+    assert told == [
+        ("a.onnx", "it is refused where it was proved", True),
+        ("b.onnx", "it has 6 nodes, and 2 before", True),
+        ("b.onnx", "gelu fired 3 times, and 1 before", False),
+        ("new.onnx", "it is new, and unchanged", False),
+    ]
+    assert [change["model"] for change in now.to_dict()["since"]] == ["a.onnx", "b.onnx", "b.onnx", "new.onnx"]
+    assert "Changes since the last run to this target" in now._repr_html_()
+    again = surgeon.run_many(GELU, over, to=to)
+    assert (list(again.since), again.has_baseline) == ([], False)
+    zoo.gelus(models / "zoo/a.onnx")
+    ran = run("run", models / "r.toml", "--over", over, "--to", to)
+    assert "since     the last run: 2 otherwise: see --report" in ran.stdout
+
+
+def test_models_that_a_run_was_not_over_stay_known(models):
+    """To the next run with --resume, whether this one resumed or not."""
+    to = models / "out"
+    surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=to)
+    surgeon.run_many(GELU, str(models / "zoo/a*.onnx"), to=to)
+    assert surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=to, resume=True).kept == 3
+
+
 def test_a_target_that_takes_no_more_is_told_and_gone_on_with(models):
     """Its rows say so; when it takes them again, what is lacking is done."""
     zoo.gelus(models / "zoo/x/d.onnx")
