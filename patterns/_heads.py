@@ -99,7 +99,7 @@ def is_a_cache(m: BehindPast) -> None:
     require_one_length(m.k, m.v)
 
 
-def is_plain(m: BehindPast) -> None:
+def require_plain(m: BehindPast) -> None:
     """Values of the size of keys, and no attribute that a past changes, as MultiHeadAttention wants it."""
     others = m.attributes.keys() - MEANT
     require(not others, f"with a past, {', '.join(sorted(others))} would mean something else")

@@ -41,23 +41,14 @@ class Node(Whole):
     shifts: Tensor = ABSENT
     last: Tensor = ABSENT
     less: Tensor = ABSENT
+    past_key: Tensor = ABSENT
+    past_value: Tensor = ABSENT
 
     @property
     def past(self) -> dict[str, Any]:
-        """The keys and values before these, if there are such, as arguments of a helper."""
-        return {}
-
-
-class NodeBehindPast(Node):
-    """The same behind a past."""
-
-    past_key: Tensor
-    past_value: Tensor
-
-    @property
-    def past(self) -> dict[str, Any]:
-        """The keys and values before these, with which the op has outputs for them, too."""
-        return {"past_key": self.past_key, "past_value": self.past_value, "outputs": 3}
+        """The keys and values before these, if there are such, as arguments of a helper; it gives the next step's."""
+        past = {"past_key": self.past_key, "past_value": self.past_value}
+        return {} if self.past_key is None else {**past, "outputs": 3}
 
 
 class Standard(Node):
@@ -65,15 +56,24 @@ class Standard(Node):
 
 
 def multi_head(g: Graph, m: Node, bias: Tensor | None = None, **more: Any) -> Any:
-    """MultiHeadAttention; behind a past it gives keys and values for the next step too."""
-    return g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
+    """What MultiHeadAttention makes; behind a past keys and values for the next step too."""
+    made = g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
+    return made if m.past else [made]
 
 
-def group_query(g: Graph, m: Node, bias: Tensor | None = None, last: Tensor | None = None, **more: Any) -> Any:
-    """GroupQueryAttention; behind a past it gives keys and values for the next step too."""
-    told = {"seqlens_k": m.last if last is None else last, "total_sequence_length": m.total, "attention_bias": bias}
-    made = g.ms_group_query_attention(m.q, m.k, m.v, **{**told, "outputs": 3, **m.past, **m.attributes, **more})
-    return made if m.past else made[0]
+def group_query(g: Graph, m: Node, bias: Tensor | None = None, **more: Any) -> Any:
+    """What GroupQueryAttention makes, with keys and values for the next step."""
+    told: dict[str, Any] = {"seqlens_k": m.last, "total_sequence_length": m.total, "attention_bias": bias, "outputs": 3}
+    return g.ms_group_query_attention(m.q, m.k, m.v, **{**told, **m.past, **m.attributes, **more})
+
+
+def without_mask(g: Graph, m: Node, is_causal: bool = False) -> Any:
+    """The op that was found without its mask, perhaps told to hide the future; as many outputs as it had."""
+    if isinstance(m, Standard):
+        return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": int(is_causal)})
+    if m.total is not None:  # GroupQueryAttention is causal unless told otherwise
+        return group_query(g, m)[: m.output_count]
+    return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 
 
 def of_multi_head(g: Graph, m: Node) -> Any:
@@ -83,7 +83,9 @@ def of_multi_head(g: Graph, m: Node) -> Any:
 
 def of_groups(g: Graph, m: Node) -> Any:
     """GroupQueryAttention over all rows of the keys."""
-    return group_query(g, m, m.bias, g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last))
+    last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
+    told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": m.total, "attention_bias": m.bias, "outputs": 3}
+    return g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
 
 
 def of_projections(g: Graph, m: Projected) -> Any:

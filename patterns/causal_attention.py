@@ -7,40 +7,40 @@ import numpy as np
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
 from ._hidden import LOWEST
-from ._nodes import Node, NodeBehindPast, group_query, multi_head
+from ._nodes import Node, Standard, group_query, multi_head, without_mask
 
 DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score beside which the mask's number is small is hidden too"}
 
 
 class Masked(Node):
-    """Attention with a mask that is added, or, of ONNX's own, a condition."""
+    """Attention with a mask that is added."""
 
     bias: Tensor
 
 
-class MaskedBehindPast(NodeBehindPast):
-    """The same behind a past."""
+class MaskedStandard(Standard):
+    """ONNX's own Attention with a mask that is added, or a condition."""
 
     bias: Tensor
 
 
 def with_bias(g: Graph, m: Masked) -> Any:
-    """MultiHeadAttention or GroupQueryAttention with a mask that is added."""
-    return g.any_of(multi_head(g, m, m.bias), group_query(g, m, m.bias, causal=0))
+    """MultiHeadAttention or GroupQueryAttention with a mask."""
+    return g.any_of(multi_head(g, m, m.bias)[0], group_query(g, m, m.bias, causal=0)[0])
 
 
-def cached_with_bias(g: Graph, m: MaskedBehindPast) -> Any:
-    """MultiHeadAttention behind a past, with a mask that is added."""
+def with_cache(g: Graph, m: Masked) -> Any:
+    """MultiHeadAttention with a mask, and the keys and values that the next step starts with."""
     return multi_head(g, m, m.bias)
 
 
-def grouped_cached_with_bias(g: Graph, m: MaskedBehindPast) -> Any:
-    """GroupQueryAttention behind a past, with a mask that is added."""
+def grouped_with_cache(g: Graph, m: Masked) -> Any:
+    """GroupQueryAttention with a mask, and the keys and values that the next step starts with."""
     return group_query(g, m, m.bias, causal=0)
 
 
-def standard_with_mask(g: Graph, m: Masked) -> Any:
-    """Attention with a mask."""
+def standard_with_mask(g: Graph, m: MaskedStandard) -> Any:
+    """Attention with a mask, without a past."""
     return g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
 
 
@@ -62,45 +62,24 @@ def hides_the_future(m: Node) -> None:
 
 
 def has_keys_for_rows(m: Node) -> None:
-    """There are as many keys as queries, not counting a past: the kernel puts the diagonal elsewhere for others."""
+    """As many keys as queries, not counting a past: ONNX Runtime's kernels put the diagonal elsewhere for others."""
+    if isinstance(m, Standard):
+        return
     require(m.q.rank == 3 and m.k.rank in (3, 4), "the axes of queries or keys are not known")
     require(m.q.shape[1] == m.k.shape[-2], "there are more keys, or fewer, than queries")
 
 
-def causal(g: Graph, m: Node) -> Any:
-    """The op that was found, without its mask; GroupQueryAttention is causal unless told otherwise."""
-    return multi_head(g, m, unidirectional=1) if m.total is None else group_query(g, m)
-
-
-@rule(patterns=[with_bias], conditions=[has_keys_for_rows, hides_the_future], differs=DIFFERS)
-def causal_attention(g: Graph, m: Masked) -> Any:
-    """Let MultiHeadAttention or GroupQueryAttention hide the future by itself, where that is all that a mask does.
-
-    What: a mask that is 0 for the keys up to a row's own place and very low for those behind it.
-    Numerics: rounding only, for finite numbers.
-    """
-    return causal(g, m)
-
-
 @rule(
-    patterns=[cached_with_bias, grouped_cached_with_bias],
+    patterns=[with_bias, with_cache, grouped_with_cache, standard_with_mask],
     conditions=[has_keys_for_rows, hides_the_future],
+    target="any",
     differs=DIFFERS,
 )
-def causal_attention_cache(g: Graph, m: MaskedBehindPast) -> Any:
-    """Let attention behind a past hide the future by itself, where that is all that a mask does.
+def causal_attention(g: Graph, m: Node) -> Any:
+    """Let an attention hide the future by itself, where that is all that a mask does.
 
-    What: as `causal_attention`; the diagonal begins behind the past.
+    What: MultiHeadAttention, GroupQueryAttention or Attention whose mask is 0 for the keys up to a row's own place, and
+    very low for those behind it.  Behind a past the diagonal begins there.
     Numerics: rounding only, for finite numbers.
     """
-    return causal(g, m)
-
-
-@rule(patterns=[standard_with_mask], conditions=[hides_the_future], target="onnx", opset=23, differs=DIFFERS)
-def standard_causal_attention(g: Graph, m: Masked) -> Any:
-    """Let Attention hide the future by itself, where that is all that a mask does.
-
-    What: as `causal_attention`: is_causal instead of a mask, for attention without a past.
-    Numerics: rounding only, for finite numbers.
-    """
-    return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": 1})
+    return without_mask(g, m, is_causal=True)

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from surgeon import Captures, Graph, Tensor, rule
-from ._nodes import Node, NodeBehindPast, Projected, group_query, multi_head, of_projections
+from ._nodes import Node, Projected, group_query, multi_head, of_projections, without_mask
 from ._scores import without_nan
 
 DIFFERS = {
@@ -14,7 +14,13 @@ DIFFERS = {
 
 def of_heads(g: Graph, m: Node) -> Tensor:
     """MultiHeadAttention or GroupQueryAttention without a mask."""
-    return without_nan(g, g.any_of(multi_head(g, m), group_query(g, m)))
+    return without_nan(g, g.any_of(multi_head(g, m)[0], group_query(g, m)[0]))
+
+
+def behind_a_past(g: Graph, m: Node) -> tuple[Tensor, ...]:
+    """MultiHeadAttention without a mask, and the keys and values that the next step starts with."""
+    made, *present = multi_head(g, m)
+    return without_nan(g, made), *present
 
 
 def of_whole(g: Graph, m: Projected) -> Tensor:
@@ -22,29 +28,11 @@ def of_whole(g: Graph, m: Projected) -> Tensor:
     return without_nan(g, g.ms_attention(m.q, m.weights, m.added, **m.attributes))
 
 
-@rule(patterns=[of_heads, of_whole], differs=DIFFERS)
+@rule(patterns=[of_heads, behind_a_past, of_whole], differs=DIFFERS)
 def unguarded_attention(g: Graph, m: Captures) -> Any:
     """Take out the search for NaN behind an attention without a mask, or with none but the future hidden.
 
     What: torch sets rows to zero of which all keys are hidden; where each row sees a key there are none.
     Numerics: none, for finite numbers.
     """
-    if isinstance(m, Node):
-        return multi_head(g, m) if m.total is None else group_query(g, m)
-    return of_projections(g, cast(Projected, m))
-
-
-def behind_a_past(g: Graph, m: NodeBehindPast) -> tuple[Tensor, Tensor, Tensor]:
-    """MultiHeadAttention behind a past, without a mask."""
-    made, keys, values = multi_head(g, m)
-    return without_nan(g, made), keys, values
-
-
-@rule(patterns=[behind_a_past], differs=DIFFERS)
-def unguarded_attention_cache(g: Graph, m: NodeBehindPast) -> Any:
-    """Take out the search for NaN behind an attention that takes a past, as `unguarded_attention` does.
-
-    What: torch sets rows to zero of which all keys are hidden; where each row sees a key there are none.
-    Numerics: none, for finite numbers.
-    """
-    return multi_head(g, m)
+    return of_projections(g, m) if isinstance(m, Projected) else without_mask(g, cast(Node, m))

@@ -5,11 +5,10 @@ import re
 import onnx
 import pytest
 from surgeon.patterns.attention import attention
-from surgeon.patterns.attention_cache import attention_cache, standard_attention_cache
+from surgeon.patterns.attention_cache import attention_cache, grouped_attention_cache
 from surgeon.patterns.attention_layout import attention_of_heads
 from surgeon.patterns.cache_length import cache_length
 from surgeon.patterns.capped_attention_cache import capped_attention_cache
-from surgeon.patterns.grouped_attention_cache import grouped_attention_cache
 from surgeon.patterns.grouped_query_attention import grouped_attention, grouped_query_attention
 from surgeon.patterns.grouped_rows import grouped_rows
 
@@ -84,11 +83,11 @@ FIRES = [
     Case(attention_cache, "half precision",
          graph(f"{CACHES} {MASKED}", INPUTS.replace("float[", "float16["), PRESENT.replace("float[", "float16["),
                output="float16[b, s, 32]")),
-    Case(standard_attention_cache, "Attention with a past", target="onnx",
+    Case(attention_cache, "Attention with a past", target="onnx",
          model=graph(f"{CACHES} {STANDARD}", FOUR, opset=23, output="float[b, 4, s, 8]")),
-    Case(standard_attention_cache, "Attention in ONNX Runtime",
+    Case(attention_cache, "Attention in ONNX Runtime",
          graph(f"{CACHES} {STANDARD}", FOUR, opset=24, output="float[b, 4, s, 8]")),
-    Case(standard_attention_cache, "capped scores and fewer heads of keys", target="onnx",
+    Case(attention_cache, "capped scores and fewer heads of keys", target="onnx",
          model=grouped(f"{CACHES} {STANDARD.replace('scale = 0.35', 'softcap = 3.0')}",
                        FOUR.replace("[b, 4, s, 8] k", "[b, 2, s, 8] k").replace("[b, 4, s, 8] v", "[b, 2, s, 8] v")
                        .replace("[b, 4, p", "[b, 2, p"), opset=23, output="float[b, 4, s, 8]")),
@@ -148,7 +147,7 @@ SPARES = [
          model=graph(f"{CACHES} j = ReduceSum<keepdims = 0>(keys, one) o = Mul(m, f) f = ReduceSum(j) "
                      .replace("o = Mul(m, f) f = ReduceSum(j)", "f = ReduceSum(j) o = Mul(m, f)")
                      + MASKED.replace(", m)", ", o)"))),
-    Case(standard_attention_cache, "rows counted from the first key", target="onnx", why="is_causal",
+    Case(attention_cache, "rows counted from the first key", target="onnx", why="is_causal",
          model=graph(f"{CACHES} {STANDARD.replace('scale', 'is_causal = 1, scale')}", FOUR, opset=23,
                      output="float[b, 4, s, 8]")),
     Case(grouped_rows, "a mask of unknown heads", why="heads where the queries have 4",
@@ -202,7 +201,7 @@ def test_attention_shares_heads_and_takes_the_past():
         opset=23,
         output="float[b, 4, s, 8]",
     )
-    made, _ = surgeon.rewrite(model, [grouped_attention, standard_attention_cache], target="onnx")
+    made, _ = surgeon.rewrite(model, [grouped_attention, attention_cache], target="onnx")
     assert [node.op_type for node in made.graph.node] == ["Concat", "Attention"]
     assert list(made.graph.node[1].output) == ["y", "keys", "values"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.causal_attention import causal_attention, causal_attention_cache, standard_causal_attention
+from surgeon.patterns.causal_attention import causal_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -74,8 +74,8 @@ FIRES = [
                  "sides = Constant<value_ints = [2, 3]>() m =", 1), fixed(INPUTS, 2), output="float[2, 2, 32]")),
     Case(causal_attention, "GroupQueryAttention", graph(
         f"{FUTURE} {FLOATS} {COUNTS} {GROUPED}(q, k, v, , , last, w, , , , m)")),
-    Case(causal_attention_cache, "behind a past", graph(f"{SIZES} {BEHIND} {FLOATS} {CACHED}", CACHE, output=PRESENT)),
-    Case(standard_causal_attention, "a condition", target="onnx",
+    Case(causal_attention, "behind a past", graph(f"{SIZES} {BEHIND} {FLOATS} {CACHED}", CACHE, output=PRESENT)),
+    Case(causal_attention, "a condition", target="onnx",
          model=graph(f"{STANDARD_FUTURE} y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
 ]
 SPARES = [
@@ -104,9 +104,9 @@ SPARES = [
                      "x = Range(nil, o, one) j = Unsqueeze(x, first) i = Unsqueeze(r, second) "
                      f"c = LessOrEqual(j, i) {FLOATS} {NODE}",
                      INPUTS.replace("s, 32] k", "t, 32] k").replace("s, 32] v", "t, 32] v"))),
-    Case(causal_attention_cache, "a diagonal from the first key on", why="begin behind the past",
+    Case(causal_attention, "a diagonal from the first key on", why="begin behind the past",
          model=graph(f"{SIZES} {BEHIND.replace('Add(r, p)', 'Add(r, nil)')} {FLOATS} {CACHED}", CACHE, output=PRESENT)),
-    Case(standard_causal_attention, "a window", target="onnx", why="hides more than the future",
+    Case(causal_attention, "a window", target="onnx", why="hides more than the future",
          model=graph(f"{STANDARD_FUTURE.replace('m =', 'h =')} u = Sub(i, two) w = Greater(j, u) m = And(h, w) "
                      "y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
 ]
@@ -137,7 +137,7 @@ def test_each_op_says_it_in_its_own_way():
     made, _ = surgeon.rewrite(grouped, causal_attention)
     assert "causal" not in attributes(made, "GroupQueryAttention")
     standard = graph(f"{STANDARD_FUTURE} y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")
-    made, _ = surgeon.rewrite(standard, standard_causal_attention, target="onnx")
+    made, _ = surgeon.rewrite(standard, causal_attention, target="onnx")
     assert attributes(made, "Attention")["is_causal"] == 1
 
 
@@ -157,7 +157,7 @@ def run(model, rows, past):
 def test_the_diagonal_begins_behind_the_past(rows, past):
     """The kernel counts the rows of queries from the end of the past on, as the mask does."""
     model = graph(f"{SIZES} {BEHIND} {FLOATS} {CACHED}", CACHE, output=PRESENT)
-    made, _ = surgeon.rewrite(model, causal_attention_cache)
+    made, _ = surgeon.rewrite(model, causal_attention)
     np.testing.assert_allclose(run(made, rows, past), run(model, rows, past), rtol=1e-5, atol=1e-6)
 
 

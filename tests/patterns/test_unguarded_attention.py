@@ -1,7 +1,7 @@
 """NaN looked for behind an attention: where there can be none, and where there can."""
 
 import pytest
-from surgeon.patterns.unguarded_attention import unguarded_attention, unguarded_attention_cache
+from surgeon.patterns.unguarded_attention import unguarded_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -34,12 +34,12 @@ FIRES = [
     Case(unguarded_attention, "behind projections",
          graph(f"{PACKED} {GUARD}", "float[b, s, 32] q, float[32, 96] w, float[96] c")),
     Case(unguarded_attention, "behind groups", graph(f"{GROUPED} {GUARD.replace('n0', 'n1')}")),
-    Case(unguarded_attention_cache, "behind a past", graph(f"{CACHED} {GUARD}", CACHE, PRESENT)),
+    Case(unguarded_attention, "behind a past", graph(f"{CACHED} {GUARD}", CACHE, PRESENT)),
 ]
 SPARES = [
     Case(unguarded_attention, "a mask, which may hide a row whole", why="attention_bias",
          model=graph(f"{MASKED} {GUARD}", f"{INPUTS}, float[b, 1, s, s] m")),
-    Case(unguarded_attention_cache, "a mask behind a past", why="attention_bias",
+    Case(unguarded_attention, "a mask behind a past", why="attention_bias",
          model=graph(f"{CACHED.replace(', , , , pk', ', , , m, pk')} {GUARD}", f"{CACHE}, float[b, 1, s, u] m",
                      PRESENT)),
     Case(unguarded_attention, "another number in the place of NaN", why="wanted the constant 0",
