@@ -65,11 +65,11 @@ def are_alike(cos: Table, sin: Table) -> bool:
     return None not in bounds[0] and bounds[0] == bounds[1]
 
 
-def tables(g: Graph, m: Rotary, axis: int = HALVES) -> Tables:
+def tables(g: Graph, m: Rotary) -> Tables:
     """The tables that a match found.  Refuses those to which x is spread."""
     source, pairs = m.x if m.base is None else m.base, ((m.cos, g.cos), (m.sin, g.sin))
     require(source.dtype is not None, "the dtype of the input is unknown")
-    made = [halved(g, one, curve, axis) for one, curve in pairs]
+    made = [halved(g, one, curve, m.axis) for one, curve in pairs]
     half = m.sizes[3] // 2
     found = [(one.half, half) if one.whole is None else (one.whole, 2 * half) for one, _ in pairs]
     shapes = [None if table.shape is None else table.shape[:-1] for table, _ in found]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require
-from ._layouts import size_of
+from ._layouts import ABSENT, size_of
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
 OFF = {"scale": 1.0, "is_packed_batching": 0}
@@ -14,30 +14,30 @@ OFF = {"scale": 1.0, "is_packed_batching": 0}
 class Node(Captures):
     """One node: what it turns, rows of its tables for all places, and the places, unless they are the input's own."""
 
-    node: Tensor | Any = None
-    table: Tensor | Any = None
-    other: Tensor | Any = None
-    places: Tensor | Any = None
+    x: Tensor
+    cos: Tensor
+    sin: Tensor
+    places: Tensor = ABSENT
     attributes: dict[str, Any]
 
 
 def of_runtime(g: Graph, m: Node) -> Tensor:
     """com.microsoft::RotaryEmbedding."""
-    return g.ms_rotary_embedding(m.node, m.places, m.table, m.other, **m.attributes)
+    return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **m.attributes)
 
 
 def of_onnx(g: Graph, m: Node) -> Tensor:
     """RotaryEmbedding."""
-    return g.rotary_embedding(m.node, m.table, m.other, m.places, **m.attributes)
+    return g.rotary_embedding(m.x, m.cos, m.sin, m.places, **m.attributes)
 
 
 def sizes_of(m: Node) -> tuple[int, int, int]:
     """How many heads there are, how large each is, and how much of it is turned."""
-    x, numbers = m.node, m.attributes
+    x, numbers = m.x, m.attributes
     more = {name for name in set(numbers) - SAID if name not in OFF or numbers[name] != OFF[name]}
     require(not more, f"nothing else has {', '.join(sorted(more))}")
     require(x.rank in (3, 4), "the input has other axes than batch, head, row, column")
-    half: Any = m.table.shape[-1] if m.table.shape else None
+    half: Any = m.cos.shape[-1] if m.cos.shape else None
     require(isinstance(half, int), "the size of the tables is unknown")
     part = numbers.get("rotary_embedding_dim", 0)
     if x.rank == 4:
@@ -55,7 +55,7 @@ def sizes_of(m: Node) -> tuple[int, int, int]:
 
 def rows_of(g: Graph, m: Node) -> list[Tensor]:
     """The two tables' rows for the places: [batch, row, column], or of a batch of one for all."""
-    tables, places, x = [m.table, m.other], m.places, m.node
+    tables, places, x = [m.cos, m.sin], m.places, m.x
     if places is None:
         return tables
     require(places.shape is not None, "the shape of the places is unknown")
@@ -70,13 +70,13 @@ def rows_of(g: Graph, m: Node) -> list[Tensor]:
 def as_onnx(g: Graph, m: Node) -> Tensor:
     """The same as RotaryEmbedding."""
     heads, size, part = sizes_of(m)
-    x, places = m.node, m.places
+    x, places = m.x, m.places
     numbers: dict[str, int] = {"interleaved": m.attributes.get("interleaved", 0)}
     numbers |= {"num_heads": heads} if x.rank == 3 else {}
     numbers |= {"rotary_embedding_dim": part} if part < size else {}
     made: Tensor
     if places.rank == 2:
-        made = g.rotary_embedding(x, m.table, m.other, places, **numbers)
+        made = g.rotary_embedding(x, m.cos, m.sin, places, **numbers)
         return made
     shape = g.concat(size_of(g, x, 0), np.ones(2, np.int64), axis=0)
     made = g.rotary_embedding(x, *(g.expand(rows, shape) for rows in rows_of(g, m)), **numbers)
@@ -86,7 +86,7 @@ def as_onnx(g: Graph, m: Node) -> Tensor:
 def in_parts(g: Graph, m: Node) -> Tensor:
     """The same in primitives."""
     heads, size, part = sizes_of(m)
-    x = m.node
+    x = m.x
     cos, sin = (g.unsqueeze(rows, [1 if x.rank == 4 else 2]) for rows in rows_of(g, m))
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
     turned, rest = (whole, None) if part == size else g.split(whole, [part, size - part], axis=-1, outputs=2)

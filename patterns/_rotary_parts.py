@@ -11,14 +11,14 @@ HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2,
 class Heads(Captures):
     """Heads x, before the rows or behind them; base: what they are split from, where the parts are cut out of that.
 
-    parts: the heads in two parts, where there is no x.  evens: the first of each pair of neighbours, where what becomes
-    of those is joined as halves.  wide: the dtype that x is cast to.
+    parts: the heads in two parts, where there is no x.  wide: the dtype that x is cast to.  cut_at, axis: how the two
+    parts of a head lie in what is turned, and in what is made.
     """
 
+    cut_at = axis = HALVES
     x: Tensor = dims("batch _ _ _", default=ABSENT)
     base: Tensor = ABSENT
     parts: Tensor = dims("_ _ _ _ _", default=ABSENT)
-    evens: Tensor = ABSENT
     wide: int = ABSENT
 
     @property
@@ -54,33 +54,30 @@ def is_whole(y: Tensor, heads: Tensor) -> None:
 class Parts:
     """Heads in two parts, as a pattern looks for them: those of x, of what x is split from, or of that without an x."""
 
-    def __init__(self, g: Graph, m: Heads, axis: int, of_base: bool = False, has_x: bool = True) -> None:
+    def __init__(self, g: Graph, m: Heads, of_base: bool, has_x: bool = True) -> None:
         if of_base and has_x:
             m.x = g.shared(reshaped(g, m.base))
         parts = g.named(reshaped(g, m.base if of_base else m.x))
         if not has_x:
             m.parts = parts
             parts = m.parts
-        heads = m.x if has_x else m.parts
-        self.g, self.axis, self.heads = g, axis, heads
-        self.kept = g.cut(g.such_that(parts, is_in_two, heads, axis), 2, axis)
-        self.two = [self._part(m.x if has_x else None, parts, at) for at in (0, 1)]
+        self.g, self.axis, self.heads = g, m.axis, m.x if has_x else m.parts
+        in_two = g.such_that(parts, is_in_two, self.heads, m.cut_at)
+        self.kept = g.cut(in_two, 2, m.cut_at)
+        self.two = []
+        for at in (0, 1):
+            forms = [g.gather(in_two, at, axis=m.cut_at), g.squeeze(self.kept[at], [m.cut_at])]
+            if has_x:
+                every_other = g.slice(m.x, [at], g.any_tensor(), [-1], [2])
+                forms.insert(0, g.cut(m.x, 2, -1)[at] if m.cut_at == HALVES else every_other)
+            self.two.append(g.such_that(g.any_of(*forms), is_half, self.heads))
 
-    def _part(self, x: Tensor | None, parts: Tensor, at: int) -> Tensor:
-        g, axis = self.g, self.axis
-        picked = g.gather(g.such_that(parts, is_in_two, self.heads, axis), at, axis=axis)
-        forms = [picked, g.squeeze(self.kept[at], [axis])]
-        if x is not None:
-            forms.insert(0, g.cut(x, 2, -1)[at] if axis == HALVES else g.slice(x, [at], g.any_tensor(), [-1], [2]))
-        return g.such_that(g.any_of(*forms), is_half, self.heads)
-
-    def together(self, first: Tensor, second: Tensor, *lifted: Tensor, axis: int | None = None) -> Tensor:
+    def together(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
         """Two parts in the last axis again; the shape of the pairs may be read.  lifted: both with an axis."""
-        g, axis = self.g, self.axis if axis is None else axis
-        own = [g.unsqueeze(part, [axis]) for part in (first, second)]
-        pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=axis)
+        g, own = self.g, [self.g.unsqueeze(part, [self.axis]) for part in (first, second)]
+        pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=self.axis)
         stacked = g.such_that(reshaped(g, g.shared(pairs)), is_whole, self.heads)
-        return g.any_of(g.concat(first, second, axis=-1), stacked) if axis == HALVES else stacked
+        return g.any_of(g.concat(first, second, axis=-1), stacked) if self.axis == HALVES else stacked
 
     def turned(self) -> Tensor:
         """The second part, negated, before the first."""

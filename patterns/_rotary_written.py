@@ -9,6 +9,7 @@ from surgeon import Graph, Tensor, require
 from ._layouts import size_of
 from ._rotary import Rotary
 from ._rotary_found import Tables
+from ._rotary_parts import NEIGHBOURS
 
 Write = Callable[..., Tensor]
 
@@ -16,14 +17,14 @@ Write = Callable[..., Tensor]
 def by_heads(write: Write) -> Write:
     """What writes an op that takes [batch, head, row, column] or joined heads, for heads behind rows too."""
 
-    def for_both(g: Graph, m: Rotary, found: Tables, **attributes: int) -> Tensor:
+    def for_both(g: Graph, m: Rotary, found: Tables) -> Tensor:
         *ahead, heads, columns = m.sizes
-        x = m.x
+        x, attributes = m.x, {"interleaved": 1} if m.axis == NEIGHBOURS else {}
         if m.base is not None:
             require(m.base.shape and m.base.shape[:2] == tuple(ahead), "the heads are split from other rows")
             require(isinstance(heads, int), "the number of heads is unknown")
             x = g.reshape(m.base, [0, 0, heads, columns])
-        if m.evens is not None:
+        if m.cut_at != m.axis:
             end = np.iinfo(np.int64).max
             x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
         x = x if m.wide is None else g.cast(x, to=m.wide)

@@ -1,33 +1,80 @@
-"""Rotary position embedding (Su et al., arXiv:2104.09864), one half of a head turned against the other."""
+"""Rotary position embedding (Su et al., arXiv:2104.09864): halves of a head, or neighbours, turned by angles."""
 
-from surgeon import Graph, Tensor, rule
-from ._rotary import Rotary, by_tables
+from typing import cast
+
+from surgeon import Captures, Graph, Tensor, require, rule
+from ._rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_tables
 from ._rotary_found import tables
-from ._rotary_parts import HALVES
+from ._rotary_nodes import Node, as_onnx, in_parts, of_onnx, of_runtime
 from ._rotary_written import runtimes, standard
 
 
 def of_halves(g: Graph, m: Rotary) -> Tensor:
-    """x · cos + turned(x) · sin."""
-    return by_tables(g, m, HALVES)
+    """x · cos + turned(x) · sin, where turned(x) has the second half of a head, negated, before the first."""
+    return by_tables(g, m)
 
 
 def of_split_halves(g: Graph, m: Rotary) -> Tensor:
     """The same, where heads and their halves are split from one tensor."""
-    return by_tables(g, m, HALVES, of_base=True)
+    return by_tables(g, m, of_base=True)
 
 
-@rule(patterns=[of_halves, of_split_halves])
-def rotary_embedding(g: Graph, m: Rotary) -> Tensor:
+def of_neighbours(g: Graph, m: Neighbours) -> Tensor:
+    """x · cos + turned(x) · sin, where turned(x) has −b, a in the place of two neighbours a, b."""
+    return by_tables(g, m)
+
+
+def of_split_neighbours(g: Graph, m: Neighbours) -> Tensor:
+    """The same, where heads and their pairs are split from one tensor."""
+    return by_tables(g, m, of_base=True)
+
+
+def by_halves(g: Graph, m: Rotary) -> Tensor:
+    """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head."""
+    return by_formulas(g, m)
+
+
+def by_pairs(g: Graph, m: Neighbours) -> Tensor:
+    """The same beside each other, for neighbours."""
+    return by_formulas(g, m)
+
+
+def by_split_pairs(g: Graph, m: Neighbours) -> Tensor:
+    """The same, where heads are split at once into pairs."""
+    return by_formulas(g, m, of_base=True, has_x=False)
+
+
+def by_sorted_pairs(g: Graph, m: NeighboursAsHalves) -> Tensor:
+    """The same for neighbours that become halves, as DeepSeek has it."""
+    return by_formulas(g, m)
+
+
+@rule(
+    patterns=[
+        *(of_halves, of_split_halves, by_pairs, of_neighbours, of_split_neighbours, by_split_pairs),
+        *(by_halves, by_sorted_pairs),
+    ],
+    form_patterns=[of_runtime],
+)
+def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 
-    What: x · cos + turned(x) · sin over the last axis of [batch, head, row, column], where turned(x) has the second
-    half of a head, negated, before the first.  The heads may stand behind the rows.
+    What: for the halves a, b of the last axis of [batch, head, row, column], or for each pair of neighbours there:
+    a · cos − b · sin and b · cos + a · sin, each by its formula, or as x · cos + turned(x) · sin.  The heads may stand
+    behind the rows.  For target onnx, the op of ONNX Runtime becomes RotaryEmbedding too; for target decomposed, both
+    become primitives.
     Numerics: rounding only.
     """
-    return runtimes(g, m, tables(g, m))
+    require(isinstance(m, Rotary), "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
+    return runtimes(g, cast(Rotary, m), tables(g, cast(Rotary, m)))
 
 
-@rotary_embedding.on("onnx", opset=23)
-def _(g: Graph, m: Rotary) -> Tensor:
-    return standard(g, m, tables(g, m))
+@rotary_embedding.on("onnx", opset=23, patterns=[of_onnx])
+def _(g: Graph, m: Captures) -> Tensor:
+    return standard(g, m, tables(g, m)) if isinstance(m, Rotary) else as_onnx(g, cast(Node, m))
+
+
+@rotary_embedding.on("decomposed")
+def _(g: Graph, m: Captures) -> Tensor:
+    require(not isinstance(m, Rotary), "it is in parts already")
+    return in_parts(g, cast(Node, m))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._layouts import reshaped
+from ._layouts import ABSENT, reshaped
 
 
 class Partial(Captures):
@@ -13,12 +13,16 @@ class Partial(Captures):
     x: Tensor = dims("batch _ _ columns")
     part: Tensor = dims("batch _ _ _")
     rest: Tensor = dims("batch _ _ _")
-    joined: Tensor | None = None
-    places: Tensor | None = None
+    joined: Tensor = ABSENT
+    places: Tensor = ABSENT
     cos: Tensor
     sin: Tensor
     attributes: dict[str, Any]
     columns: int
+
+
+class Standard(Partial):
+    """The same, turned by ONNX's own op."""
 
 
 def is_first(_: Tensor, starts: Tensor, axes: Tensor) -> None:
@@ -42,67 +46,53 @@ def cut(g: Graph, x: Tensor, is_it: Callable[..., None], *more: Tensor) -> Tenso
     return g.such_that(made, is_it, bound, axes, *more)
 
 
-def beside_rest(g: Graph, m: Partial, turn: Callable[[], Any]) -> Tensor:
-    """The first numbers of the last axis, which something turns as m.part, before the others."""
-    by_sizes = g.split(m.x, g.any_tensor(), axis=-1, outputs=2)
-    in_half = g.split(m.x, axis=-1, num_outputs=2, outputs=2)
-    forms = []
-    for part, rest in ((cut(g, m.x, is_first), cut(g, m.x, is_last, m.x)), by_sizes, in_half):
-        m.part, m.rest = part, rest
-        forms.append(g.concat(turn(), m.rest, axis=-1))
-    return g.any_of(*forms)
+def parts(g: Graph, m: Partial) -> tuple[Tensor, Tensor]:
+    """The first numbers of the last axis, and the others."""
+    splits = g.split(m.x, g.any_tensor(), axis=-1, outputs=2), g.split(m.x, axis=-1, num_outputs=2, outputs=2)
+    m.part = g.any_of(cut(g, m.x, is_first), *(split[0] for split in splits))
+    m.rest = g.any_of(cut(g, m.x, is_last, m.x), *(split[1] for split in splits))
+    return m.part, m.rest
 
 
 def of_heads(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of [batch, head, row, column]."""
-    return beside_rest(g, m, lambda: g.ms_rotary_embedding(m.part, m.places, m.cos, m.sin, **m.attributes))
+    part, rest = parts(g, m)
+    return g.concat(g.ms_rotary_embedding(part, m.places, m.cos, m.sin, **m.attributes), rest, axis=-1)
 
 
 def behind_rows(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of [batch, row, head, column], whose heads are joined for it and split again."""
-
-    def turn() -> Tensor:
-        m.joined = reshaped(g, m.part)
-        return reshaped(g, g.ms_rotary_embedding(m.joined, m.places, m.cos, m.sin, **m.attributes))
-
-    return beside_rest(g, m, turn)
+    part, rest = parts(g, m)
+    m.joined = reshaped(g, part)
+    turned = reshaped(g, g.ms_rotary_embedding(m.joined, m.places, m.cos, m.sin, **m.attributes))
+    return g.concat(turned, rest, axis=-1)
 
 
-def standard(g: Graph, m: Partial) -> Tensor:
+def standard(g: Graph, m: Standard) -> Tensor:
     """ONNX's RotaryEmbedding of a part of [batch, head, row, column]."""
-    return beside_rest(g, m, lambda: g.rotary_embedding(m.part, m.cos, m.sin, **m.attributes))
+    part, rest = parts(g, m)
+    return g.concat(g.rotary_embedding(part, m.cos, m.sin, **m.attributes), rest, axis=-1)
 
 
-def of_parts(m: Partial) -> dict[str, int]:
-    """What says that only a part of [batch, ·, ·, column] is turned."""
-    require(m.part.shape[3] + m.rest.shape[3] == m.columns, "the parts are not all of a head")
-    require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
-    return {**m.attributes, "rotary_embedding_dim": m.part.shape[3]}
-
-
-@rule(patterns=[of_heads, behind_rows])
+@rule(patterns=[of_heads, behind_rows, standard], target="any")
 def rotary_partial(g: Graph, m: Partial) -> Tensor:
     """Let RotaryEmbedding take whole heads, of which it turns the first numbers, and leave the others itself.
 
     What: concat(rotary(x[..., :n]), x[..., n:]) over the last axis of [batch, head, row, column], or with the heads
-    behind the rows.
+    behind the rows, which ONNX Runtime's op takes joined.
     Numerics: none.
     """
-    only, heads = of_parts(m), m.x.shape[1 if m.joined is None else 2]
+    require(m.part.shape[3] + m.rest.shape[3] == m.columns, "the parts are not all of a head")
+    require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
+    told = {**m.attributes, "rotary_embedding_dim": m.part.shape[3]}
+    if isinstance(m, Standard):
+        return g.rotary_embedding(m.x, m.cos, m.sin, **told)
+    heads = m.x.shape[1 if m.joined is None else 2]
     require(isinstance(heads, int), "the number of heads is unknown")
-    given = {**only, "num_heads": heads}
+    told["num_heads"] = heads
     if m.joined is None:
-        return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **given)
+        return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **told)
     require(m.attributes.get("num_heads") == heads, "the heads are joined otherwise")
     require(m.joined.shape == (*m.part.shape[:2], heads * m.part.shape[3]), "the heads are joined otherwise")
     rows = g.reshape(m.x, [0, 0, heads * m.columns])
-    return g.reshape(g.ms_rotary_embedding(rows, m.places, m.cos, m.sin, **given), [0, 0, heads, m.columns])
-
-
-@rule(patterns=[standard], target="onnx", opset=23)
-def standard_rotary_partial(g: Graph, m: Partial) -> Tensor:
-    """The same for ONNX's RotaryEmbedding.
-
-    Numerics: none.
-    """
-    return g.rotary_embedding(m.x, m.cos, m.sin, **of_parts(m))
+    return g.reshape(g.ms_rotary_embedding(rows, m.places, m.cos, m.sin, **told), [0, 0, heads, m.columns])

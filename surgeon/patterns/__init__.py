@@ -67,9 +67,7 @@ GROUPS = {
     "attentions": (
         "einsum",
         "rotary_embedding",
-        "rotary_interleaved",
         "rotary_partial",
-        "rotary_halves",
         "fixed_reshape",
         "scaled_mask",
         "joined_values",

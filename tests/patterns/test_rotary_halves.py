@@ -1,7 +1,7 @@
 """Rotary embeddings of two halves, and those that are one node: what is rewritten, what is spared and why."""
 
 import pytest
-from surgeon.patterns.rotary_halves import rotary_halves
+from surgeon.patterns.rotary_embedding import rotary_embedding
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -55,35 +55,35 @@ STANDARD = [
 
 # fmt: off
 FIRES = [
-    Case(rotary_halves, "split in halves", graph(f"{SPLIT} {END}", opset=17)),
-    Case(rotary_halves, "cut in halves", graph(f"{SLICED} {END}", opset=17)),
-    Case(rotary_halves, "tables for all of the batch", graph(f"{SPLIT} {END}", HEADS.replace("[b, 1, s", "[s"))),
-    Case(rotary_halves, "neighbours that become halves", graph(f"{PAIRS} {END}", opset=17)),
-    Case(rotary_halves, "neighbours that become halves, the standard op", graph(f"{PAIRS} {END}"), target="onnx"),
-    Case(rotary_halves, "halves joined at once with what stays", graph(
+    Case(rotary_embedding, "split in halves", graph(f"{SPLIT} {END}", opset=17)),
+    Case(rotary_embedding, "cut in halves", graph(f"{SLICED} {END}", opset=17)),
+    Case(rotary_embedding, "tables for all of the batch", graph(f"{SPLIT} {END}", HEADS.replace("[b, 1, s", "[s"))),
+    Case(rotary_embedding, "neighbours that become halves", graph(f"{PAIRS} {END}", opset=17)),
+    Case(rotary_embedding, "neighbours that become halves, the standard op", graph(f"{PAIRS} {END}"), target="onnx"),
+    Case(rotary_embedding, "halves joined at once with what stays", graph(
         f"{SPLIT} {JOINED}", f"{HEADS}, float[b, 4, s, 6] w", 17, "float[b, 4, s, 14]")),
-    Case(rotary_halves, "RotaryEmbedding from opset 23 on", graph(f"{SPLIT} {END}"), target="onnx"),
-    *(Case(rotary_halves, f"{title}, to RotaryEmbedding", model, target="onnx") for title, model in NODES),
-    *(Case(rotary_halves, f"{title}, to parts", model, target="decomposed") for title, model in NODES),
-    *(Case(rotary_halves, f"RotaryEmbedding, {title}, to parts", model, target="decomposed")
+    Case(rotary_embedding, "RotaryEmbedding from opset 23 on", graph(f"{SPLIT} {END}"), target="onnx"),
+    *(Case(rotary_embedding, f"{title}, to RotaryEmbedding", model, target="onnx") for title, model in NODES),
+    *(Case(rotary_embedding, f"{title}, to parts", model, target="decomposed") for title, model in NODES),
+    *(Case(rotary_embedding, f"RotaryEmbedding, {title}, to parts", model, target="decomposed")
       for title, model in STANDARD),
 ]
 SPARES = [
-    Case(rotary_halves, "uneven parts", why="no 2 equal parts",
+    Case(rotary_embedding, "uneven parts", why="no 2 equal parts",
          model=graph(f"{SPLIT.replace('halves', 'uneven')} {END}", HEADS.replace("s, 4]", "s, 1]"))),
-    Case(rotary_halves, "halves in the other order", why="does not begin where part 1 of 2 does",
+    Case(rotary_embedding, "halves in the other order", why="does not begin where part 1 of 2 does",
          model=graph(f"{SLICED.replace('zero, four', 'FOUR').replace('four, eight', 'zero, four')} {END}"
                      .replace("FOUR", "four, eight"))),
-    Case(rotary_halves, "halves of the rows", why="wanted the constant -1",
+    Case(rotary_embedding, "halves of the rows", why="wanted the constant -1",
          model=graph(f"{SLICED.replace('last', 'first')} {END}", HEADS.replace("4, s, 8]", "4, 8, 4]")
                      .replace("1, s, 4]", "1, 4, 4]"), output="float[b, 4, 4, 8]")),
-    Case(rotary_halves, "a sign that differs", why="wanted",
+    Case(rotary_embedding, "a sign that differs", why="wanted",
          model=graph(f"{SPLIT} {END.replace('Sub', 'Add')}")),
-    Case(rotary_halves, "a scale of the angles", target="onnx", why="nothing else has scale",
+    Case(rotary_embedding, "a scale of the angles", target="onnx", why="nothing else has scale",
          model=graph(f"y = {MS}<scale = 2.0>(x, zero, c, e)", f"{FOUR} x, {CACHES}")),
-    Case(rotary_halves, "an opset without RotaryEmbedding", target="onnx", why="--opset 23",
+    Case(rotary_embedding, "an opset without RotaryEmbedding", target="onnx", why="--opset 23",
          model=graph(f"y = {MS}(x, zero, c, e)", f"{FOUR} x, {CACHES}", 17)),
-    Case(rotary_halves, "RotaryEmbedding, for ONNX Runtime's own ops", target="contrib", why="own",
+    Case(rotary_embedding, "RotaryEmbedding, for ONNX Runtime's own ops", target="contrib", why="own",
          model=graph("y = RotaryEmbedding(x, c, e)", f"{FOUR} x, {TABLES}")),
 ]
 # fmt: on

@@ -4,7 +4,6 @@ import onnx
 import pytest
 from surgeon.patterns.attention_layout import rotary_of_rows
 from surgeon.patterns.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary_interleaved import rotary_interleaved
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -74,92 +73,92 @@ OF_ONE = f"x = Reshape(o, heads) {TURNED.replace(CUT, AT_ONCE)} {SUM}"
 
 # fmt: off
 FIRES = [
-    Case(rotary_interleaved, "tables of each head", graph(PAIRS, INPUTS.replace("float[s, 4]", "float[4, s, 4]"))),
-    Case(rotary_interleaved, "heads that are split into pairs at once", graph(
+    Case(rotary_embedding, "tables of each head", graph(PAIRS, INPUTS.replace("float[s, 4]", "float[4, s, 4]"))),
+    Case(rotary_embedding, "heads that are split into pairs at once", graph(
         f"{AT_ONCE} {EACH} {STACK} y = Reshape(t, heads)", OF_ROWS,
         output="float[b, s, 4, 8]")),
-    Case(rotary_interleaved, "heads and pairs that are split from one tensor", graph(
+    Case(rotary_embedding, "heads and pairs that are split from one tensor", graph(
         f"{OF_ONE} u1 = Unsqueeze(c, new) u2 = Concat<axis = -1>(u1, u1) u = Reshape(u2, joined1) "
         "v1 = Unsqueeze(e, new) v2 = Concat<axis = -1>(v1, v1) v = Reshape(v2, joined1)",
         OF_ROWS, output="float[b, s, 4, 8]")),
-    Case(rotary_interleaved, "even and odd numbers, each by its formula", graph(PAIRS)),
-    Case(rotary_interleaved, "operands swapped",
+    Case(rotary_embedding, "even and odd numbers, each by its formula", graph(PAIRS)),
+    Case(rotary_embedding, "operands swapped",
          graph(PAIRS.replace("Mul(i, c)", "Mul(c, i)").replace("Add(q1, q2)", "Add(q2, q1)"))),
-    Case(rotary_interleaved, "tables for each batch",
+    Case(rotary_embedding, "tables for each batch",
          graph(PAIRS, INPUTS.replace("float[s, 4]", "float[b, 1, s, 4]"))),
-    Case(rotary_interleaved, "pairs in an axis of their own",
+    Case(rotary_embedding, "pairs in an axis of their own",
          cut_by("i = Gather<axis = 4>(k, zero) j = Gather<axis = 4>(k, unit)")),
-    Case(rotary_interleaved, "pairs that are split",
+    Case(rotary_embedding, "pairs that are split",
          cut_by("k1, k2 = Split<axis = -1>(k, ones) i = Squeeze(k1, new) j = Squeeze(k2, new)")),
-    Case(rotary_interleaved, "pairs that are split by slices",
+    Case(rotary_embedding, "pairs that are split by slices",
          cut_by("k1 = Slice(k, first, second, new) k2 = Slice(k, second, two, new) "
                 "i = Squeeze(k1, new) j = Squeeze(k2, new)")),
-    Case(rotary_interleaved, "the shape of the pairs is read",
+    Case(rotary_embedding, "the shape of the pairs is read",
          graph(PAIRS.replace("y = Reshape(t, whole)", "t1 = Shape(t) t2 = Slice(t1, first, last) "
                              "t3 = Concat<axis = 0>(t2, new) y = Reshape(t, t3)"))),
-    Case(rotary_interleaved, "tables from angles", graph(f"{TURNED} {ANGLES} {SUM}")),
-    Case(rotary_interleaved, "tables times a factor", graph(f"{TURNED} {FACTOR} {SUM}")),
-    Case(rotary_interleaved, "tables that are cast",
+    Case(rotary_embedding, "tables from angles", graph(f"{TURNED} {ANGLES} {SUM}")),
+    Case(rotary_embedding, "tables times a factor", graph(f"{TURNED} {FACTOR} {SUM}")),
+    Case(rotary_embedding, "tables that are cast",
          graph(f"{TURNED} {CAST} {SUM}", HALF, output="float16[b, 4, s, 8]")),
-    Case(rotary_interleaved, "one batch of angles for all",
+    Case(rotary_embedding, "one batch of angles for all",
          graph(f"{TURNED} {ANGLES} {SUM}", INPUTS.replace("[b, s, 4]", "[1, s, 4]"))),
-    Case(rotary_interleaved, "curves that are repeated", graph(f"{TURNED} {BY_ROWS} {SUM}")),
-    Case(rotary_interleaved, "tables that are given", graph(f"{TURNED} {GIVEN} {SUM}")),
-    Case(rotary_interleaved, "fixed tables for fixed sizes",
+    Case(rotary_embedding, "curves that are repeated", graph(f"{TURNED} {BY_ROWS} {SUM}")),
+    Case(rotary_embedding, "tables that are given", graph(f"{TURNED} {GIVEN} {SUM}")),
+    Case(rotary_embedding, "fixed tables for fixed sizes",
          graph(f"{TURNED} {SUM}", SIX, constants=FIXED, output="float[b, 4, 6, 8]")),
-    Case(rotary_interleaved, "the standard op", graph(f"{TURNED} {ANGLES} {SUM}", opset=23), target="onnx"),
-    Case(rotary_interleaved, "the standard op, tables for all batches", graph(PAIRS, opset=23), target="onnx"),
-    Case(rotary_interleaved, "heads behind rows", graph(PAIRS, BEHIND, output="float[b, s, 4, 8]")),
-    Case(rotary_interleaved, "heads behind rows, tables for each batch",
+    Case(rotary_embedding, "the standard op", graph(f"{TURNED} {ANGLES} {SUM}", opset=23), target="onnx"),
+    Case(rotary_embedding, "the standard op, tables for all batches", graph(PAIRS, opset=23), target="onnx"),
+    Case(rotary_embedding, "heads behind rows", graph(PAIRS, BEHIND, output="float[b, s, 4, 8]")),
+    Case(rotary_embedding, "heads behind rows, tables for each batch",
          graph(PAIRS, BEHIND.replace("float[s, 1, 4]", "float[b, s, 1, 4]"), output="float[b, s, 4, 8]")),
-    Case(rotary_interleaved, "heads behind rows, the standard op", target="onnx",
+    Case(rotary_embedding, "heads behind rows, the standard op", target="onnx",
          model=graph(PAIRS, BEHIND, opset=23, output="float[b, s, 4, 8]")),
-    Case(rotary_interleaved, "heads behind rows, axes for heads and copies in one",
+    Case(rotary_embedding, "heads behind rows, axes for heads and copies in one",
          graph(f"{TURNED} {SPREAD} {SUM}", BEHIND, output="float[b, s, 4, 8]")),
-    Case([rotary_interleaved, rotary_of_rows], "heads that are split before and joined behind", sites=1,
+    Case([rotary_embedding, rotary_of_rows], "heads that are split before and joined behind", sites=1,
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [
-    Case(rotary_interleaved, "the other number negated", why="wanted",
+    Case(rotary_embedding, "the other number negated", why="wanted",
          model=graph(PAIRS.replace("p = Sub(p1, p2)", "p = Add(p1, p2)").replace("q = Add(q1", "q = Sub(q1"))),
-    Case(rotary_interleaved, "even for odd", why="wanted the constant 0",
+    Case(rotary_embedding, "even for odd", why="wanted the constant 0",
          model=graph(PAIRS.replace("Slice(x, first", "Slice(x, zeroth").replace("Slice(x, second", "Slice(x, first")
                      .replace("zeroth", "second"))),
-    Case(rotary_interleaved, "every third number", why="wanted the constant 2",
+    Case(rotary_embedding, "every third number", why="wanted the constant 2",
          model=graph(PAIRS.replace("last, two)", "last, last)"), INPUTS.replace("s, 8]", "s, 6]").replace("4] ", "2] "),
                      output="float[b, 4, s, 4]", constants=CONSTANTS.replace("whole = {0, 0, 0, 8}",
                                                                              "whole = {0, 0, 0, 4}"))),
-    Case(rotary_interleaved, "a slice that leaves numbers out", why="every other number of the last axis",
+    Case(rotary_embedding, "a slice that leaves numbers out", why="every other number of the last axis",
          model=graph(PAIRS, INPUTS.replace("s, 8]", "s, 12]"), constants=CONSTANTS.replace("{9223372036854775807}",
                                                                                           "{8}"))),
-    Case(rotary_interleaved, "pairs one behind the other", why="wanted axis = -1",
+    Case(rotary_embedding, "pairs one behind the other", why="wanted the constant 1",
          model=graph(f"{TURNED} {ANGLES} {SUM}".replace("Concat<axis = -1>(w, z)", "Concat<axis = 3>(w, z)")
                      .replace(", new)", ", last)"))),
-    Case(rotary_interleaved, "pairs joined in another shape", why="joined in another shape",
+    Case(rotary_embedding, "pairs joined in another shape", why="joined in another shape",
          model=graph(PAIRS, output="float[b, s, 4, 8]",
                      inputs=INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]").replace("[s, 4]", "[6, 4]"),
                      constants=CONSTANTS.replace("whole = {0, 0, 0, 8}", "whole = {0, 6, 4, 8}"))),
-    Case(rotary_interleaved, "half a table behind the other", why="wanted",
+    Case(rotary_embedding, "half a table behind the other", why="wanted",
          model=graph(f"{TURNED} u = Concat<axis = -1>(c, c) v = Concat<axis = -1>(e, e) {SUM}")),
-    Case(rotary_interleaved, "rows that are repeated, not columns", why="copied along another axis",
+    Case(rotary_embedding, "rows that are repeated, not columns", why="copied along another axis",
          model=graph(f"{TURNED} {GIVEN} {SUM}".replace("Unsqueeze(c, new)", "Unsqueeze(c, heads_axis)")
                      .replace("Unsqueeze(e, new)", "Unsqueeze(e, heads_axis)")
                      .replace("1, other)", "1, across)"),
                      constants=CONSTANTS.replace("int64[3] other", "int64[3] across = {1, 2, 1}, int64[3] other"))),
-    Case(rotary_interleaved, "one row of a table for all", why="other batches or rows",
+    Case(rotary_embedding, "one row of a table for all", why="other batches or rows",
          model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[1, 4]"))),
-    Case(rotary_interleaved, "one batch for many tables", why="other batches or rows",
+    Case(rotary_embedding, "one batch for many tables", why="other batches or rows",
          model=graph(f"{TURNED} {ANGLES} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[1, 4, s, 8]"))),
-    Case(rotary_interleaved, "tables that differ from head to head and from batch to batch", why="head to head",
+    Case(rotary_embedding, "tables that differ from head to head and from batch to batch", why="head to head",
          model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[b, 4, s, 4]"))),
-    Case(rotary_interleaved, "an unknown number of heads behind rows", why="number of heads is unknown",
+    Case(rotary_embedding, "an unknown number of heads behind rows", why="number of heads is unknown",
          model=graph(PAIRS, BEHIND.replace("[b, s, 4, 8]", "[b, s, h, 8]"), output="float[b, s, h, 8]")),
-    Case(rotary_interleaved, "one number of a table for all", why="not of half a head",
+    Case(rotary_embedding, "one number of a table for all", why="not of half a head",
          model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[s, 1]"))),
-    Case(rotary_interleaved, "fixed tables of unlike columns", why="unlike halves",
+    Case(rotary_embedding, "fixed tables of unlike columns", why="unlike halves",
          model=graph(f"{TURNED} {SUM}", SIX, constants=FIXED.replace("{0.0, ", "{0.5, ", 1),
                      output="float[b, 4, 6, 8]")),
-    Case(rotary_interleaved, "an opset without the op", graph(PAIRS), target="onnx", why="opset 23"),
+    Case(rotary_embedding, "an opset without the op", graph(PAIRS), target="onnx", why="opset 23"),
 ]
 # fmt: on
 
@@ -174,8 +173,8 @@ def test_spares(case):
     check_spares(case)
 
 
-def test_the_two_rotary_embeddings_are_told_apart():
-    """Halves turned against each other are for the other rule, and the attribute says which it was."""
-    made, _ = surgeon.rewrite(graph(PAIRS), [rotary_embedding, rotary_interleaved])
+def test_neighbours_are_told_from_halves():
+    """The attribute says which it was."""
+    made, _ = surgeon.rewrite(graph(PAIRS), rotary_embedding)
     (node,) = (node for node in made.graph.node if node.op_type == "RotaryEmbedding")
     assert {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute} == {"interleaved": 1}
