@@ -1,5 +1,6 @@
 """Sizes at which faults hide: one dim at a time, beside the first at which a region ran."""
 
+import numpy as np
 import onnx
 
 from surgeon.models.loads import Load
@@ -78,3 +79,13 @@ def test_a_length_that_is_too_much_beside_the_others_is_tried_beside_small_ones(
     first = Setting({"b": 3, "s": 5}, {})
     found = Sizes(Experiment(EMPTY, wide, ("y",), ProofOptions()), {}).further(first)
     assert {(1025, 2), (2, 1025), (144, 5), (3, 144)} <= {(one.by_symbol["b"], one.by_symbol["s"]) for one in found}
+
+
+def test_what_the_source_never_makes_is_told_by_its_shape():
+    """Sizes that do not fit one another are broadcast; what has no value in a run says nothing."""
+    stated = {"y": (symbol("b"), 4), "z": ()}
+    known = Experiment(EMPTY, (), ("y", "z"), ProofOptions(), stated=stated)
+    answers = {"y": np.zeros((2, 4)), "z": np.zeros(3)}
+    assert known.is_of_source(answers, Setting({"b": 2}, {}).size)
+    assert not known.is_of_source(answers, Setting({"b": 1}, {}).size)
+    assert known.is_of_source(answers, Setting({}, {}).size)

@@ -120,13 +120,13 @@ class Experiment:
     """What a proof of one region runs, and what it judges by.
 
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
-    outputs: that the region hands on; empty: those of them without elements whatever the inputs.  added: constants
-    that the replacement alone reads.  pinned: numbers that constants and attributes speak of; values: those of them
-    that are not but dims of constants.  loads: what the original nodes compute.  wishes: what nodes want of
-    sizes.  most: of free dims that count what is looked up in a table, its rows.  sums: of the original nodes.
-    picks_by_products: whether a softmax of products is among those.  weights: the bytes of those that inputs stand
-    for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for another of the same form is proved
-    in full.  slack, apart: as in a Region.
+    outputs: that the region hands on; empty: those of them without elements whatever the inputs; stated: the shapes
+    that the source has for them.  added: constants that the replacement alone reads.  pinned: what constants and
+    attributes speak of; values: those of them that are not but dims of constants.  loads: what the original nodes
+    compute.  wishes: what nodes want of sizes.  most: of free dims that count what is looked up in a table, its rows.
+    sums: of the original nodes.  picks_by_products: whether a softmax of products is among those.  weights: the bytes
+    of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for another
+    of the same form is proved in full.  slack, apart: as in a Region.
     """
 
     minis: MiniModels
@@ -136,6 +136,7 @@ class Experiment:
     bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
     bodies_after: Mapping[str, FunctionProto] = field(default_factory=dict)
     empty: frozenset[str] = frozenset()
+    stated: Mapping[str, Shape] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
     pinned: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
@@ -167,6 +168,16 @@ class Experiment:
         """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
         found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
         return sorted(name for name in found if not name.startswith("?"))
+
+    def is_of_source(self, answers: Mapping[str, np.ndarray], size: Callable[[Size], int]) -> bool:
+        """Whether answers have the shapes that the source states, as far as it does, at these sizes.
+
+        Sizes that do not fit one another may run all the same, broadcast to shapes that the source never has.
+        """
+        try:
+            return all(answers[name].shape == tuple(map(size, shape)) for name, shape in self.stated.items() if shape)
+        except SizeError:
+            return True  # one has no value in this run
 
     def longest_sum(self, size: Callable[[Size], int]) -> int:
         """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""

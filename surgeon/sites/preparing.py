@@ -245,6 +245,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         bodies_before=_bodies(cut, minis.before, cut.before, bodies),
         bodies_after=_bodies(cut, minis.after, cut.after, bodies),
         empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
+        stated={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
         added=frozenset(_added(cut)),
         pinned=pinned(cut),
         values=values_of(cut),

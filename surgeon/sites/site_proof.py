@@ -295,8 +295,8 @@ class Attempt:
             if error.missing:
                 why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
                 raise CannotCut(f"nothing here runs the replacement: {why}") from error
-            if self._is_empty:  # kernels differ in whether they take tensors without elements
-                return ""
+            if self._is_empty or (self._at and not self.experiment.is_of_source(original, self._at.size)):
+                return ""  # kernels differ in whether they take tensors without elements, or sizes that do not fit
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
         for name, answer in original.items():

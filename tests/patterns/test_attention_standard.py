@@ -44,6 +44,14 @@ HALVES = (
 
 # fmt: off
 FIRES = [
+    Case(masked_attention, "a condition whose batches follow from its elements", target="onnx",
+         model=parse("""<ir_version: 10, opset_import: ["" : 23]> g (float[b, 4, s, 8] q, float[b, 4, 8, s] k,
+             float[b, 4, s, 6] v, bool[d, 1, 1, f] c) => (float[b, 4, s, 6] y)
+             <float scale = {0.3535}, float least = {-65504}, int64[3] ones = {-1, 1, 1}, int64[1] four = {4},
+             bool[b, 4, s, s] e> {
+             n = Shape<start = 2, end = 3>(q) o = Shape<start = 0, end = 1>(q) h = Concat<axis = 0>(ones, n)
+             r = Reshape<allowzero = 1>(c, h) w = Concat<axis = 0>(o, four, n, n) e = Expand(r, w) a = MatMul(q, k)
+             z = Mul(a, scale) x = Where(e, least, z) p = Softmax<axis = -1>(x) y = MatMul(p, v) }""")),
     Case(attention, "a mask", graph(ADDED), target="onnx"),
     Case(attention, "at the newest opset", graph(ADDED, opset=24), target="onnx"),
     Case(attention, "no mask and no scale", graph(f"x = MatMul(q, k) {END}"), target="onnx"),
