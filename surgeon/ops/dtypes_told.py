@@ -56,6 +56,8 @@ def follows_input(op: str) -> bool:
 
 OF_LISTS = frozenset(("SequenceMap",))
 """Those whose bodies are given elements of sequences."""
+SQUASHING = frozenset(("Sigmoid",))
+"""Those that make a probability p of x = log(p / (1 - p))."""
 TURNING = frozenset(("Cos", "Sin", "Tan"))
 """Those whose results turn round by the size of what they read, so that its rounding is their error."""
 ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))

@@ -42,6 +42,7 @@ class Writer:
         self.draft: ModelDraft = plan.wiring.draft
         self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
         self.casts = 0
+        self.slots: list[int | None] = []  # of the main graph's nodes once it is written, those that they had before
         self._dtypes: dict[Key, int] = {}
         self._names: dict[tuple[Scope, str, bool], str] = {}
         self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
@@ -68,6 +69,18 @@ class Writer:
             if tensor is not None:
                 _set(tensor, self._saturated(wire, self.draft.value(tensor)))
         self.draft.changed()
+
+    @property
+    def dtypes(self) -> dict[str, int]:
+        """Of the tensors of the main graph that the change is about, as they are written."""
+        main = self.plan.wiring.index.main
+        return {name: dtype for (home, name), dtype in self._dtypes.items() if home is main}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """What the tensors of the main graph that bear new names, or hold others in another dtype, were called."""
+        main = self.plan.wiring.index.main
+        return {made: name for (home, name, _), made in self._names.items() if home is main and made != name}
 
     # Tensors
 
@@ -256,6 +269,8 @@ class Writer:
         imported = imports_of(self.draft.skeleton.opset_import).get("") or _OPSET
         if self._behind and "" not in imports_of(self.draft.skeleton.opset_import):
             self.draft.skeleton.opset_import.add(domain="", version=imported)
+        main = self.plan.wiring.index.main
+        self.slots = list(range(len(self.draft.graph.node)))
         inner_first = sorted(self._behind.items(), key=lambda item: len(item[0].address), reverse=True)
         for scope, behind in inner_first:
             proto: Any = scope.proto
@@ -264,6 +279,10 @@ class Writer:
                 copy = NodeProto()
                 copy.CopyFrom(node)
                 nodes += [copy, *behind.get(slot, ())]
+            if scope is main:
+                self.slots = [None for _ in behind.get(-1, ())]
+                for slot in range(len(proto.node)):
+                    self.slots += [slot, *(None for _ in behind.get(slot, ()))]
             del proto.node[:]
             proto.node.extend(nodes)
             if scope.is_function and not any(item.domain in ("", "ai.onnx") for item in proto.opset_import):

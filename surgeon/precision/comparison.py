@@ -1,11 +1,13 @@
 """Converted copies of a model held against it, and what to keep beside where one moves too far."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from surgeon.file.save import Written
 from surgeon.precision.building import Builder, Built, Keeping
+from surgeon.precision.gauging import Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.lessening import Lessening
+from surgeon.precision.regions import Regions
 from surgeon.precision.result import ConvertReport
 from surgeon.precision.trying import Trying
 from surgeon.running.runtime import SessionError
@@ -16,14 +18,21 @@ _MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be co
 class OutputComparison:
     """The original on its inputs, and what converted copies answer there.
 
-    keeping: what keeps the old dtype; more is added to it where outputs move too far and `decides`.
+    ranges: of its tensors.  keeping: what keeps the old dtype; more is added where outputs move too far and `decides`.
     """
 
     def __init__(
-        self, builder: Builder, trying: Trying, report: ConvertReport, keeping: Keeping, *, decides: bool
+        self,
+        builder: Builder,
+        trying: Trying,
+        ranges: Mapping[Tensor, Magnitudes],
+        report: ConvertReport,
+        keeping: Keeping,
+        *,
+        decides: bool,
     ) -> None:
         self._builder, self._trying, self._report, self._keeping = builder, trying, report, keeping
-        self._decides = decides
+        self._ranges, self._decides = ranges, decides
 
     def holds(self, built: Built, made: Written) -> bool:
         """Compare, and note in the report what came of it; False where more is to be kept now."""
@@ -34,6 +43,8 @@ class OutputComparison:
             return True
         report.error = self._error(built, made, self._keeping)
         if report.error is None or report.error <= report.max_error:
+            if built.plan.wiring.change.narrows:
+                self._prove(built, made)
             return True
         if self._decides and not self._keeping.has("error") and self._lessen(built):
             return False
@@ -41,6 +52,13 @@ class OutputComparison:
         own = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
         report.reason = report.reason or f"{told}: give {own}a larger --max-error"
         return True
+
+    def _prove(self, built: Built, made: Written) -> None:
+        """Hold each region against itself in float64, equal ones once."""
+        regions = Regions(built, self._ranges)
+        parts = regions.distinct()
+        held = self._trying.inner(regions.needs(parts))
+        self._report.regions = regions.proofs(parts, made, held, self._trying.options)
 
     def _lessen(self, built: Built) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""

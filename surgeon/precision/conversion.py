@@ -84,7 +84,9 @@ class Conversion:
             if settings.decides:
                 for place, (kind, reason) in Evidence(wiring, Fills(wiring), ranges).found.items():
                     self._keeping.keep(place, kind, reason)
-            self._comparison = OutputComparison(builder, trying, self._report, self._keeping, decides=settings.decides)
+            self._comparison = OutputComparison(
+                builder, trying, ranges, self._report, self._keeping, decides=settings.decides
+            )
             return self._write(model, builder)
 
     def _write(self, model: Model, builder: Builder) -> Any:

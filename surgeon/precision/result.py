@@ -32,6 +32,50 @@ class Kept:
         return {"node": self.node, "op": self.op, "reason": self.reason, "kind": self.kind}
 
 
+@dataclass(frozen=True, slots=True)
+class RegionProof:
+    """A part of the converted model, run by itself and held against itself in float64.
+
+    Attributes:
+        first: the name of its first node, or without one that of its first output.
+        last: that of its last.
+        nodes: how many it has.
+        equal: how many parts of the model are equal to it, itself among them.
+        error: how far an output of it is off, as a part of the largest number in it; that of the output that is worst
+            for what is allowed to it.  None where it was not run.
+        allowed: how far it may be off: what roundings of its nodes explain.
+        reason: why it was not run; empty where it was.
+    """
+
+    first: str
+    last: str
+    nodes: int
+    equal: int
+    error: float | None = None
+    allowed: float = 0.0
+    reason: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, or unproved."""
+        if self.error is None:
+            return "unproved"
+        return "proved" if self.error <= self.allowed else "failed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {
+            "first": self.first,
+            "last": self.last,
+            "nodes": self.nodes,
+            "equal": self.equal,
+            "outcome": self.outcome,
+            "error": None if self.error is None else jsonable(self.error),
+            "allowed": self.allowed,
+            "reason": self.reason,
+        }
+
+
 @dataclass(slots=True)
 class ConvertReport(Displayed):
     """What a conversion did.
@@ -48,6 +92,7 @@ class ConvertReport(Displayed):
         bytes: of tensors stored before and after.
         error: how far the outputs move at most, as a part of the largest number in the output; None where nothing ran.
         max_error: how far they may.
+        regions: the parts that compute in the new dtype, each held against itself in float64; equal ones once.
         runs: how many sets of inputs were compared.
         oracle: what ran the converted model.
         reason: why nothing ran, or what is wrong; empty where all is well.
@@ -74,6 +119,7 @@ class ConvertReport(Displayed):
     bytes: tuple[int, int] = (0, 0)
     error: float | None = None
     max_error: float = 0.0
+    regions: Sequence[RegionProof] = ()
     runs: int = 0
     oracle: str = ""
     reason: str = ""
@@ -114,6 +160,7 @@ class ConvertReport(Displayed):
             "bytes": list(self.bytes),
             "error": None if self.error is None else jsonable(self.error),
             "max_error": self.max_error,
+            "regions": [item.to_dict() for item in self.regions],
             "runs": self.runs,
             "oracle": self.oracle,
             "reason": self.reason,

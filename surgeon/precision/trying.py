@@ -12,18 +12,21 @@ from surgeon.file.save import Written
 from surgeon.file.values import dtype_of
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import read_inputs
+from surgeon.models.exposing import exposing, fetch
 from surgeon.models.model_check import require_options
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import MUCH, Workload
 from surgeon.ops.walking import imports_of
 from surgeon.precision.choices import Retyping
 from surgeon.precision.gauging import FAR, FIRST_OPSET, MAIN, Gauged, Magnitudes, Tensor, gauging
+from surgeon.precision.nearness import Nearness
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
 
 Arrays = dict[str, np.ndarray]
 _SIZES = 2  # sets of sizes that inputs are made of, before the long one
+_MOST_BYTES = 1 << 28  # of inner tensors that are held
 _LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
 
 
@@ -44,16 +47,17 @@ class Trying:
         )
         self._away = Away(custom_ops, options.run_time)
         self._low = limits(change.new)[0] if change.narrows else -FAR
+        self._nearness = Nearness(skeleton.graph, change)
         self.wanted: list[tuple[Arrays, Arrays]] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle, self.is_stale = "", False
         self._sets: Sequence[Arrays] = ()
-        self._options = options
+        self.options = options
 
     @property
     def has_users_inputs(self) -> bool:
         """Whether it runs on what the user gave."""
-        return bool(self._options.inputs)
+        return bool(self.options.inputs)
 
     def run(self, tensors: Collection[Tensor]) -> dict[Tensor, Magnitudes]:
         """Run the original; returns what these tensors held.  `why` tells where it cannot be run."""
@@ -90,7 +94,7 @@ class Trying:
                 self.why = self.why or f"The original does not run on its inputs: {refused.line}"
                 continue
             outputs = {name: array for name, array in answer.items() if name not in more}
-            if _is_nothing(outputs) and not self._options.inputs:
+            if _is_nothing(outputs) and not self.options.inputs:
                 continue
             self.wanted.append((feeds, outputs))
             shapes = gauged.read(answer, found)
@@ -118,6 +122,23 @@ class Trying:
                     return True
         return False
 
+    def inner(self, names: Sequence[str]) -> Arrays:
+        """What these tensors of the main graph held on the first inputs, as far as memory takes.
+
+        Raises SessionError.
+        """
+        feeds, _ = self.wanted[0]
+        found = {name: feeds[name] for name in names if name in feeds}
+        inner, left = [name for name in names if name not in feeds], _MOST_BYTES
+        if inner:
+            with exposing(self._original, inner) as shown, self._away.open(shown) as session:
+                for _, arrays in fetch(session, feeds, inner):
+                    for name, array in arrays.items():
+                        left -= array.nbytes
+                        if left >= 0:
+                            found[name] = array
+        return found
+
     def error(self, made: Written, beside: Written | None = None) -> float:
         """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
 
@@ -132,7 +153,7 @@ class Trying:
             for (feeds, _), wanted in zip(self.wanted, others, strict=True):
                 answer = session.run({name: self._fed(array) for name, array in feeds.items()})
                 for name, array in wanted.items():
-                    worst = max(worst, self._apart(array, answer.get(name)))
+                    worst = max(worst, self._nearness.apart(name, array, answer.get(name)))
         return worst
 
     def _fed(self, array: np.ndarray) -> np.ndarray:
@@ -156,11 +177,11 @@ class Trying:
             found.setdefault((MAIN, name), Magnitudes()).add(numbers, array.shape)
 
     def _made(self) -> Iterator[Arrays]:
-        given = read_inputs(self._skeleton, self._options.inputs)
+        given = read_inputs(self._skeleton, self.options.inputs)
         if given:
             yield from (one.arrays for one in given)
             return
-        plan, dims, seed = InputPlan(self._skeleton), self._options.dims, self._options.seed
+        plan, dims, seed = InputPlan(self._skeleton), self.options.dims, self.options.seed
         sizes = plan.size_sets(dims)
         for values in (Values.USUAL, Values.TAME):
             yield plan.make(seed, sizes[0], values)
@@ -176,28 +197,6 @@ class Trying:
                 yield plan.make(seed, other, values)
             if self.wanted:
                 return
-
-    def _apart(self, array: np.ndarray, other: np.ndarray | None) -> float:
-        """How far two values of an output lie apart: of floats as a part of the largest, of others how many differ."""
-        if other is None or other.shape != array.shape:
-            return FAR
-        if array.dtype.kind not in "f" and array.dtype.name not in ("bfloat16",):
-            return float(np.mean(array != other)) if array.size and array.dtype.kind in "biu" else 0.0
-        one, two = (np.asarray(side, np.float64) for side in (array, other))
-        if self._change.narrows:  # what is beyond the new dtype is as far as one gets
-            bound = -self._low / 4
-            one, two = np.clip(one, -bound, bound), np.clip(two, -bound, bound)
-            scale = float(np.abs(one[np.abs(one) < bound]).max(initial=0.0))
-        else:
-            scale = float(np.abs(one[np.isfinite(one)]).max(initial=0.0))
-        usual = ~np.isnan(one)
-        if np.isnan(two[usual]).any():
-            return FAR
-        with np.errstate(invalid="ignore"):
-            gap = np.abs(one - two)[usual]
-        gap = gap[~np.isnan(gap)]
-        return float(gap.max(initial=0.0)) / max(scale, 1e-6)
-
 
 
 def _is_nothing(outputs: Arrays) -> bool:

@@ -1,6 +1,6 @@
 """The same computation in float64: what the formula of a region means, against which both its forms are judged."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,8 +16,9 @@ from surgeon.running.evaluator import Evaluator
 from surgeon.running.formulas import FORMULAS
 from surgeon.running.inlining import inlined, with_bodies
 from surgeon.running.runtime import Session, SessionError
-from surgeon.running.shaking import shaken
 from surgeon.running.stepwise import Implementations, implemented
+
+Change = Callable[[ModelProto, ModelProto], ModelProto | None]
 
 _DOUBLE = TensorProto.DOUBLE
 _EIGHT_BITS = frozenset(number for name, number in TensorProto.DataType.items() if name.startswith("FLOAT8"))
@@ -170,8 +171,8 @@ class Reference:
     ReferenceEvaluator, with users' Python implementations of operators if need be; `name` says which.  `bodies` gives
     nodes, by name, the operation's reference pattern, where nothing else knows them.  `custom_ops` are files, of which
     those of Python implementations (`.py`) are run; libraries have no part in it.  `limit` is how many seconds one call
-    of an implementation may take.  `shakes`: what is rounded on the way is shaken, by what two inputs more say (see
-    `surgeon.running.shaking`).  Raises SessionError, with `missing`, where nothing runs it.
+    of an implementation may take.  `change` makes another model of the original and that in float64, as `shaken` does
+    (see `surgeon.running.shaking`); None where it cannot.  Raises SessionError, with `missing`, where nothing runs it.
     """
 
     def __init__(
@@ -181,13 +182,13 @@ class Reference:
         *,
         custom_ops: Sequence[Path | str] = (),
         limit: float | None = None,
-        shakes: bool = False,
+        change: Change | None = None,
     ) -> None:
         refusals: list[str] = []
         self._widened: dict[
             str, tuple[np.ndarray, np.ndarray]
         ] = {}  # by the name of an input: the last, and in float64
-        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, shakes)
+        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, change)
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))
@@ -267,13 +268,13 @@ def _wide_models(
     custom_ops: Sequence[Path | str],
     limit: float | None,
     refusals: list[str],
-    shakes: bool,
+    change: Change | None,
 ) -> Iterator[_WideModel]:
     """Open in turn whatever takes the mini-model in float64; note in `refusals` what does not, and why."""
     for model in (mini, with_bodies(mini, bodies)) if bodies else (mini,):
         wide = widened(model)
-        if wide is not None and shakes:
-            wide = shaken(model, wide)
+        if wide is not None and change is not None:
+            wide = change(model, wide)
         if wide is None:
             refusals.append("it rounds by design, is random, or has no form in float64")
             continue

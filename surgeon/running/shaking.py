@@ -5,7 +5,7 @@ rounds a number that had to be rounded itself may fall to either side.  A number
 shaken: nobody rounds it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import ml_dtypes
 import numpy as np
@@ -37,6 +37,28 @@ def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
     imports = {item.domain: item.version for item in wide.opset_import}
     if imports.get("", 0) < _LEAST_OPSET:
         return None
+    found, count = _changed(narrow, wide, _shaking)
+    if not count:
+        return None
+    found.graph.input.append(helper.make_tensor_value_info(AMOUNT, TensorProto.DOUBLE, []))
+    found.graph.input.append(helper.make_tensor_value_info(TURN, TensorProto.INT64, []))
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), _COUNT)
+    found.graph.initializer.append(numpy_helper.from_array(signs, _SIGNS))
+    return found
+
+
+def rounded(narrow: ModelProto, wide: ModelProto) -> ModelProto:
+    """Return `wide` with a rounding to the dtype of `narrow` behind each node that rounds; see `shaken`."""
+    return _changed(narrow, wide, _rounding)[0]
+
+
+def _changed(
+    narrow: ModelProto, wide: ModelProto, change: Callable[[str, str, int, int], Iterator[NodeProto]]
+) -> tuple[ModelProto, int]:
+    """A copy of `wide` with nodes behind each tensor of the main graph that `narrow` rounds, and how many it rounds.
+
+    change: makes them, of the name of what was made and the tensor's, the tensor's dtype in `narrow`, and its number.
+    """
     dtypes = _dtypes(narrow)
     found = ModelProto()
     found.CopyFrom(wide)
@@ -51,17 +73,16 @@ def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
         for place, name in enumerate(node.output):
             if dtypes.get(name) in _FLOATS:
                 kept.output[place] = f"{name}:made"
-                nodes += _shaking(f"{name}:made", name, dtypes[name], count)
+                nodes += change(f"{name}:made", name, dtypes[name], count)
                 count += 1
-    if not count:
-        return None
     del found.graph.node[:]
     found.graph.node.extend(nodes)
-    found.graph.input.append(helper.make_tensor_value_info(AMOUNT, TensorProto.DOUBLE, []))
-    found.graph.input.append(helper.make_tensor_value_info(TURN, TensorProto.INT64, []))
-    signs = np.random.default_rng(0).choice((-1.0, 1.0), _COUNT)
-    found.graph.initializer.append(numpy_helper.from_array(signs, _SIGNS))
-    return found
+    return found, count
+
+
+def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
+    yield helper.make_node("Cast", [made], [f"{name}:narrow"], to=dtype)
+    yield helper.make_node("Cast", [f"{name}:narrow"], [name], to=TensorProto.DOUBLE)
 
 
 def _dtypes(narrow: ModelProto) -> dict[str, int]:

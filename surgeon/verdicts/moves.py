@@ -11,7 +11,7 @@ from onnx import FunctionProto
 
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
-from surgeon.running.shaking import AMOUNT, TURN
+from surgeon.running.shaking import AMOUNT, TURN, shaken
 from surgeon.verdicts.movement import PART, Movement, Pair, movement, spacing
 from surgeon.verdicts.nudging import moved_apart, moved_by_one_ulp
 from surgeon.verdicts.tensor_error import TensorError
@@ -88,9 +88,9 @@ class Moves:
         unit = _UNITS_OF_DOUBLES if any(array.dtype == np.float64 for array in feeds.values()) else 1.0
         moved = [moved_apart(feeds, self._whole, turn, by) for by in (unit, PART * unit)]
         by_inputs = self._pair(self._reference, name, moved)
-        shaken = self._shaking()
+        reference = self._shaking()
         amounts = [{AMOUNT: np.asarray(by), TURN: np.asarray(turn)} for by in (unit, PART * unit)]
-        by_rounding = self._pair(shaken, name, [{**feeds, **by} for by in amounts]) if shaken is not None else []
+        by_rounding = self._pair(reference, name, [{**feeds, **by} for by in amounts]) if reference is not None else []
         if not by_inputs and not by_rounding:
             return None
         return movement(answer, dtype, by_inputs, by_rounding, unit)
@@ -108,7 +108,7 @@ class Moves:
         if not self._is_open:
             self._is_open = True
             try:
-                self._shaken = Reference(self._mini, self._bodies, custom_ops=self._custom_ops, shakes=True)
+                self._shaken = Reference(self._mini, self._bodies, custom_ops=self._custom_ops, change=shaken)
             except SessionError:  # nothing in it rounds, or nothing runs it so: the inputs alone are moved
                 self._shaken = None
         return self._shaken

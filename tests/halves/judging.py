@@ -18,6 +18,7 @@ from surgeon.precision.typing import mistypings
 NEAR = 0.02
 ORDER = ("right", "crashed", "refused by ONNX Runtime", "off by more", "refused by onnx.checker", "ill typed")
 BOUND = 32752.0
+CLEAR = 2.0**-18, 1 - 2.0**-10  # probabilities that float16 tells from zero by six bits, and from one
 
 
 def judged(source: Path, made: Path) -> tuple[str, float]:
@@ -49,6 +50,9 @@ def _judged(source: Path, made: Path) -> tuple[str, float]:
     except Exception as error:  # noqa: BLE001
         return f"refused by ONNX Runtime: {error}", np.inf
     worst, runs = 0.0, 0
+    graph = onnx.load(source, load_external_data=False).graph
+    makers = {name: node.op_type for node in graph.node for name in node.output}
+    squashed = [makers.get(value.name) == "Sigmoid" for value in graph.output]
     for feeds in fed(source):
         try:
             wanted = before.run(None, feeds)
@@ -61,7 +65,8 @@ def _judged(source: Path, made: Path) -> tuple[str, float]:
             found = after.run(None, feeds)
         except Exception as error:  # noqa: BLE001
             return f"refused by ONNX Runtime: {error}", np.inf
-        worst = max([worst, *(apart(one, two) for one, two in zip(wanted, found, strict=True))])
+        three = zip(wanted, found, squashed, strict=True)
+        worst = max([worst, *(apart(one, two, by_logits=is_squashed) for one, two, is_squashed in three)])
         if runs == 1:
             break
     if not runs:
@@ -96,8 +101,8 @@ def opened(path: Path) -> Any:
     return ort.InferenceSession(str(path), options, ["CPUExecutionProvider"])
 
 
-def apart(one: Any, two: Any) -> float:
-    """How far two outputs lie apart, as a part of their scale."""
+def apart(one: Any, two: Any, *, by_logits: bool = False) -> float:
+    """How far two outputs lie apart, as a part of their scale.  by_logits: as what a Sigmoid made them of."""
     if not isinstance(one, np.ndarray):
         return 0.0
     if one.dtype != two.dtype or one.shape != two.shape:
@@ -107,6 +112,8 @@ def apart(one: Any, two: Any) -> float:
     usual = np.isfinite(one)
     if np.isnan(two[usual]).any():
         return np.inf
+    if by_logits:
+        one, two = (np.log(side / (1 - side)) for side in (np.clip(one, *CLEAR), np.clip(two, *CLEAR)))
     one, two = np.clip(one[usual], -BOUND, BOUND), np.clip(two[usual], -BOUND, BOUND)
     scale = np.abs(one[np.abs(one) < BOUND]).max(initial=1e-6)
     return float(np.abs(one - two).max(initial=0.0) / scale)

@@ -9,18 +9,28 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from glob import escape
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 
+import onnx
+
+import surgeon
+from surgeon.errors import CheckFailed
 from tests.halves.corpus import Sample, corpus, planted
 from tests.halves.judging import ORDER, judged
+from tests.halves.tools import PEERS
 
 HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a converter made of a model."""
+    """What a converter made of a model.
+
+    engine: what TensorRT-RTX did with it, of "builds", "parses" and "refused"; empty where it was not asked.
+    """
 
     what: str
     moved: float
@@ -28,20 +38,31 @@ class Cell:
     kept: int | None
     seconds: float
     megabytes: float
-    by: tuple[tuple[str, str, str], ...]
+    engine: str = ""
+    regions: tuple[str, ...] = ()
 
 
-def run(tool: str, samples: Sequence[Sample], folder: Path, libraries: str) -> Iterator[Cell]:
+@dataclass(frozen=True)
+class Asked:
+    """peers: the Python of an environment that holds other converters, where that is not this one.  build: one in so
+    many models is built by TensorRT-RTX, all being parsed; 0 for none.
+    """
+
+    peers: str = sys.executable
+    build: int = 0
+
+
+def run(tool: str, samples: Sequence[Sample], folder: Path, asked: Asked) -> Iterator[Cell]:
     """One converter on all models, in order."""
-    paths = os.pathsep.join(filter(None, [str(HERE.parents[1]), libraries]))
-    command = [sys.executable, str(HERE / "tools.py"), tool]
-    environment = {**os.environ, "PYTHONPATH": paths}
+    python = asked.peers if tool in PEERS else sys.executable
+    command = [python, str(HERE / "tools.py"), tool]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, bufsize=1
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        for sample in samples:
+        for place, sample in enumerate(samples):
             target = folder / f"{tool}.onnx"
             for old in folder.glob(f"{tool}.onnx*"):
                 old.unlink()
@@ -51,17 +72,34 @@ def run(tool: str, samples: Sequence[Sample], folder: Path, libraries: str) -> I
             if what not in ("right", "untold"):
                 print(f"  {tool}: {sample.name}: {told['why'] or what} {moved:.3g}"[:300], file=sys.stderr, flush=True)
             short = next((name for name in ORDER if what.startswith(name)), what)
-            by = tuple((str(a), str(b), str(c)) for a, b, c in told.get("by", ()))
-            yield Cell(short, moved, told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"], by)
+            builds = bool(asked.build) and place % asked.build == 0
+            is_asked = asked.build and tool == "surgeon" and not told["why"]
+            engine = engine_of(sample.path, target, builds) if is_asked else ""
+            if engine == "lost":
+                print(f"  {tool}: {sample.name}: TensorRT-RTX takes the original alone", file=sys.stderr, flush=True)
+            regions = tuple(told.get("regions", ()))
+            yield Cell(
+                short, moved, told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"], engine, regions
+            )
         process.stdin.close()
 
 
+def engine_of(source: Path, made: Path, builds: bool) -> str:
+    """Whether TensorRT-RTX takes what was converted: "builds", "parses", "lost" where it takes the original alone, or
+    "refused" as that is.
+    """
+    word = "builds" if builds else "parses"
+    if not any(item.stops for item in surgeon.check(made, "tensorrt", build=builds)):
+        return word
+    return "refused" if any(item.stops for item in surgeon.check(source, "tensorrt", build=builds)) else "lost"
+
+
 def tables(
-    folder: Path, tools: Sequence[str], groups: tuple[str, ...], *, short: bool, libraries: str
+    folder: Path, tools: Sequence[str], groups: tuple[str, ...], asked: Asked, *, each: int, plant: int
 ) -> Iterator[str]:
     """All tables in Markdown, line by line."""
-    samples = list(corpus(groups, short=short))
-    cells = {tool: list(run(tool, samples, folder, libraries)) for tool in tools}
+    samples = list(corpus(groups, each=each))
+    cells = {tool: list(run(tool, samples, folder, asked)) for tool in tools}
     told = [place for place in range(len(samples)) if any(made[place].what != "untold" for made in cells.values())]
     yield f"## {len(samples)} models of float32, of which {len(told)} run on made inputs"
     yield ""
@@ -79,8 +117,15 @@ def tables(
             f"{'' if kept is None else kept} | {ratio:.2f}x |"
         )
     yield ""
+    regions = Counter(outcome for cell in base for outcome in cell.regions)
+    yield f"Regions of surgeon's, equal ones once: {', '.join(f'{count} {name}' for name, count in regions.items())}."
+    engines = Counter(cell.engine for cell in base if cell.engine)
+    told_of = ", ".join(f"{count} {name}" for name, count in engines.items())
+    yield f"TensorRT-RTX with surgeon's: {told_of or 'not asked'}."
+    yield ""
     yield from _by_group(samples, cells)
-    yield from _planted(folder, short=short)
+    if plant:
+        yield from _planted(folder, plant)
 
 
 def _by_group(samples: Sequence[Sample], cells: dict[str, list[Cell]]) -> Iterator[str]:
@@ -95,14 +140,42 @@ def _by_group(samples: Sequence[Sample], cells: dict[str, list[Cell]]) -> Iterat
     yield ""
 
 
-def _planted(folder: Path, *, short: bool) -> Iterator[str]:
-    """Whether an activation of 1e5 is found, and what else is kept for it."""
-    samples = list(planted(folder / "planted", short=short))
-    made = list(run("surgeon", samples, folder, ""))
-    whys = ("range", "weight")  # the factor itself may be beyond half precision
-    found = [sum(kind in whys and "planted" in name for name, _, kind in cell.by) == 2 for cell in made]
-    more = [sum(kind in ("range", "error") and "planted" not in name for name, _, kind in cell.by) for cell in made]
-    yield f"## An activation of 1e5 in {len(samples)} models"
+def _planted(folder: Path, most: int) -> Iterator[str]:
+    """Whether an activation of 1e5 is found, and whether fewer nodes than are kept for it would do."""
+    yield f"## An activation of 1e5 in {most} models"
     yield ""
-    yield f"Found and kept: {sum(found)}; right: {sum(cell.what == 'right' for cell in made)}; nodes kept by range or"
-    yield f"error beside the two around it: {sum(more)}."
+    yield "| model | kept | without it | fewest that hold | right |"
+    yield "|---|--:|--:|--:|---|"
+    for sample, plain in planted(folder / "planted", most):
+        target, base = folder / "planted.onnx", kept_of(plain, folder / "plain.onnx")
+        kept = kept_of(sample.path, target)
+        what = "refused" if kept is None else judged(sample.path, target)[0]
+        least = "" if base is None else fewest(sample, base, folder / "tried.onnx")
+        yield f"| {sample.name} | {told(kept)} | {told(base)} | {least} | {what} |"
+
+
+def told(kept: Sequence[str] | None) -> str:
+    return "refused" if kept is None else str(len(kept))
+
+
+def kept_of(source: Path, target: Path, keep: Sequence[str] = ("auto",)) -> list[str] | None:
+    """The nodes that a conversion keeps, None where it is refused."""
+    try:
+        _, report = surgeon.convert(source, output=target, keep=keep, force=True)
+    except CheckFailed:
+        return None
+    return [item.node for item in report.kept]
+
+
+def fewest(sample: Sample, base: Sequence[str], target: Path) -> int:
+    """How many nodes around the planted tensor have to be kept beside those of the model without it: by trying all."""
+    nodes = onnx.load(sample.path, load_external_data=False).graph.node
+    near = {name for node in nodes if node.name.endswith("/planted") for name in (*node.input, *node.output)}
+    around = [node for node in nodes if near.intersection((*node.input, *node.output)) and node.op_type != "Constant"]
+    always = [f"name:{escape(name)}" for name in base]
+    for count in range(len(around)):
+        for chosen in combinations(around, count):
+            more = [f"name:{escape(node.output[0])}" for node in chosen]
+            if kept_of(sample.path, target, [*always, *more]) is not None:
+                return count
+    return len(around)

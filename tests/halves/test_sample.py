@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import onnx
 import pytest
 
 import surgeon
@@ -12,7 +13,7 @@ from tests.architectures.exporting import export
 from tests.command_line import ROOT
 from tests.halves.corpus import Sample, _with_large
 from tests.halves.judging import judged
-from tests.halves.table import run
+from tests.halves.table import Asked, fewest, run
 
 SAMPLE = ("llama-ts14-fp32", "t5-ts17-fp32", "unet-ts17-fp32", "wav2vec2-ts17-fp32")
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -27,11 +28,15 @@ def test_an_export_is_right(name, tmp_path):
     assert judged(source, tmp_path / "half.onnx")[0] == "right"
 
 
-def test_a_planted_activation_is_all_that_is_kept():
-    model, _ = _with_large(DISTILBERT)
+def test_a_planted_activation_is_all_that_is_kept(tmp_path):
+    """And fewer nodes would not do."""
+    model, name = _with_large(DISTILBERT)
+    onnx.save(model, tmp_path / "planted.onnx")
     _, report = surgeon.convert(model)
     assert len(report.kept) == 2
     assert all(item.node.endswith("/planted") for item in report.kept)
+    sample = Sample("d", "planted", tmp_path / "planted.onnx", name)
+    assert fewest(sample, [], tmp_path / "tried.onnx") == 2
 
 
 def test_what_is_wrong_is_judged_so(tmp_path):
@@ -43,7 +48,7 @@ def test_what_is_wrong_is_judged_so(tmp_path):
 
 
 def test_a_tool_answers_line_by_line(tmp_path):
-    (cell,) = run("surgeon", [Sample("d", "g", DISTILBERT)], tmp_path, "")
+    (cell,) = run("surgeon", [Sample("d", "g", DISTILBERT)], tmp_path, Asked())
     assert (cell.what, cell.casts, cell.kept) == ("right", 1, 0)
     command = [sys.executable, str(ROOT / "tests" / "halves" / "tools.py"), "onnxconverter_common"]
     job = json.dumps({"source": "nothing.onnx", "target": "x.onnx"})

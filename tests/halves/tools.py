@@ -3,6 +3,7 @@
 surgeon                 surgeon convert, all of it
 onnxconverter_common    convert_float_to_float16, inputs and outputs kept
 onnxruntime             onnxruntime.transformers.float16, likewise
+modelopt                nvidia-modelopt's AutoCast, likewise
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def surgeon_tool(job: dict[str, Any]) -> dict[str, Any]:
     import surgeon
 
     _, report = surgeon.convert(job["source"], output=job["target"])
-    return {"kept": len(report.kept), "casts": report.casts, "by": [[k.node, k.op, k.kind] for k in report.kept]}
+    regions = [item.outcome for item in report.regions]
+    return {"kept": len(report.kept), "casts": report.casts, "regions": regions}
 
 
 def common_tool(job: dict[str, Any]) -> dict[str, Any]:
@@ -39,6 +41,16 @@ def onnxruntime_tool(job: dict[str, Any]) -> dict[str, Any]:
     return _peer(job, onnx, float16)
 
 
+def modelopt_tool(job: dict[str, Any]) -> dict[str, Any]:
+    import onnx
+    from modelopt.onnx.autocast import convert_to_mixed_precision
+
+    before = sum(node.op_type == "Cast" for node in onnx.load(job["source"]).graph.node)
+    made = convert_to_mixed_precision(job["source"], "fp16", keep_io_types=True)
+    onnx.save(made, job["target"])
+    return {"casts": sum(node.op_type == "Cast" for node in made.graph.node) - before}
+
+
 def _peer(job: dict[str, Any], onnx: Any, float16: Any) -> dict[str, Any]:
     model = onnx.load(job["source"])
     before = sum(node.op_type == "Cast" for node in model.graph.node)
@@ -47,7 +59,14 @@ def _peer(job: dict[str, Any], onnx: Any, float16: Any) -> dict[str, Any]:
     return {"casts": sum(node.op_type == "Cast" for node in made.graph.node) - before}
 
 
-TOOLS = {"surgeon": surgeon_tool, "onnxconverter_common": common_tool, "onnxruntime": onnxruntime_tool}
+TOOLS = {
+    "surgeon": surgeon_tool,
+    "onnxconverter_common": common_tool,
+    "onnxruntime": onnxruntime_tool,
+    "modelopt": modelopt_tool,
+}
+PEERS = ("onnxconverter_common", "modelopt")
+"""Those that another environment may hold."""
 
 
 def answered(run: Any, job: dict[str, Any]) -> dict[str, Any]:

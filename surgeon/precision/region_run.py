@@ -1,0 +1,125 @@
+"""One region of a converted model run by itself, on what the original's inner tensors held: what a child does."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from onnx import ModelProto
+
+from surgeon.file.values import dtype_of
+from surgeon.implementations import receive
+from surgeon.running.child import Note
+from surgeon.running.precision import Reference
+from surgeon.running.runtime import SessionError
+from surgeon.running.shaking import AMOUNT, TURN, rounded, shaken
+from surgeon.running.whole import open_model
+
+Arrays = Mapping[str, np.ndarray]
+TURNS, FEW = 3, 256
+"""How many sets of random directions the roundings of a region are shaken in that hands on few elements; of many, one
+set shows what the largest error is.
+"""
+MARGIN = 4.0
+"""How often what the reference moves by then a region may be off: one set of roundings is no worst case."""
+_HALF = 0.5  # units in the last place by which a rounding to nearest errs at most
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRun:
+    """A region as a model of the new dtype, and what it is fed with.
+
+    new: the dtype, as `TensorProto.DataType`.  implementations: of the user's process, as `shipped` gives them.
+    """
+
+    model: ModelProto
+    feeds: Arrays
+    new: int
+    custom_ops: Sequence[Path | str]
+    implementations: bytes
+
+
+def hold(asked: RegionRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Hold a region against itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
+
+    Each step of a computation errs by fl(x op y) = (x op y)(1 + d) with |d| <= u, u being half a unit in the last place
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2.2).  What such errors come to at the end is
+    measured: the reference runs with each of its numbers moved by u to a random side (Parker, Monte Carlo Arithmetic,
+    1997), up to `TURNS` times.  A region may be off by `MARGIN` times the most that it moved by, and by u once more for
+    what it hands on; all as parts of the largest number in the output.
+    """
+    receive(asked.implementations)
+    unit = float(ml_dtypes.finfo(dtype_of(asked.new)).eps) * _HALF
+    try:
+        with ExitStack() as stack:
+            ways = list(_ways(asked, stack))
+            if not ways:
+                return {"why": "nothing here runs it"}, []
+            reference = stack.enter_context(Reference(asked.model, custom_ops=asked.custom_ops, change=shaken))
+            return _held(reference, ways, asked.feeds, asked.new, unit), []
+    except SessionError as refused:
+        return {"why": refused.line.rstrip(".")}, []
+
+def _ways(asked: RegionRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
+    """What runs the region in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
+    try:
+        yield stack.enter_context(open_model(asked.model, asked.custom_ops)).run
+    except SessionError as refused:
+        if not refused.missing:
+            raise
+    try:
+        yield stack.enter_context(Reference(asked.model, custom_ops=asked.custom_ops, change=rounded)).run
+    except SessionError as refused:
+        if not refused.missing:
+            raise
+
+
+def _held(
+    reference: Reference,
+    ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]],
+    feeds: Arrays,
+    new: int,
+    unit: float,
+) -> dict[str, Any]:
+    """The output that is worst for what is allowed to it, on one set of inputs."""
+
+    def moved(amount: float, turn: int) -> dict[str, np.ndarray]:
+        return reference.run({**feeds, AMOUNT: np.array(amount), TURN: np.array(turn)})
+
+    exact = moved(0.0, 0)
+    allowed = dict.fromkeys(exact, 0.0)
+    has_few = min(array.size for array in exact.values()) < FEW
+    for turn in range(1, 1 + (TURNS if has_few else 1)):
+        for name, array in moved(_HALF, turn).items():
+            allowed[name] = max(allowed[name], apart(exact[name], array, new))
+    worst: dict[str, Any] = {"error": 0.0, "allowed": unit, "output": ""}
+    for run in ways:
+        for name, array in run(feeds).items():
+            error, most = apart(exact[name], array, new), MARGIN * allowed[name] + unit
+            if error / most > worst["error"] / worst["allowed"]:
+                worst = {"error": min(error, 1e9), "allowed": min(most, 1e9), "output": name}
+    return worst
+
+
+def apart(exact: np.ndarray, other: np.ndarray, new: int) -> float:
+    """How far a value is from what it should be: as a part of the largest, of no floats how many differ.
+
+    What is below the new dtype's lowest number is as good as that: so low are fills of masks alone.
+    """
+    if other.shape != exact.shape:
+        return float("inf")
+    if exact.dtype != np.float64:
+        return float(np.mean(exact != other)) if exact.size else 0.0
+    limits = ml_dtypes.finfo(dtype_of(new))
+    low, tiny = float(limits.min), float(limits.smallest_normal)
+    usual = ~np.isnan(exact)
+    one, two = (np.maximum(side[usual].astype(np.float64), low) for side in (exact, other))
+    if np.isnan(two).any():
+        return float("inf")
+    seen = one[np.isfinite(one) & (one > low)]
+    with np.errstate(invalid="ignore"):
+        gap = np.where(one == two, 0.0, np.abs(one - two))
+    return float(gap.max(initial=0.0)) / max(float(np.abs(seen).max(initial=0.0)), tiny)

@@ -1,0 +1,258 @@
+"""The parts of a converted model that are of the new dtype, between Casts, and each held against itself in float64.
+
+A region is cut where few tensors cross, so that it stays small; regions of the same nodes are equal, and of those the
+one with the largest numbers is run.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.file.model import Model
+from surgeon.file.recasting import limits, recast
+from surgeon.file.save import Written
+from surgeon.file.values import raw_size
+from surgeon.implementations import shipped
+from surgeon.models.options import CheckOptions
+from surgeon.ops.walking import free_names, graphs_of
+from surgeon.precision.building import Built
+from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
+from surgeon.precision.keeping import Place, place_of
+from surgeon.precision.region_run import RegionRun
+from surgeon.precision.result import RegionProof
+from surgeon.precision.trying import Arrays
+from surgeon.running import crew
+from surgeon.running.away import ended
+from surgeon.running.children import Failure, Task
+from surgeon.running.inlining import name_of
+
+LEAST, MOST = 24, 64
+"""Nodes of a region that is cut off a larger one."""
+MOST_BYTES = 1 << 27
+"""Of weights that a region which is run may read."""
+_PARTS = 64  # regions that a large model is cut into, about, whatever it holds
+_SMALL = 16  # elements of a stored tensor whose values are compared where two regions are
+_RUN = "surgeon.precision.region_run:hold"
+
+
+@dataclass(slots=True)
+class Part:
+    """A region: its nodes in the converted model, in order.
+
+    places: of these in the original.  equal: how many parts are equal to it, itself among them.  most: the largest
+    number that the original showed in it.
+    """
+
+    nodes: list[NodeProto]
+    places: list[Place]
+    equal: int = 1
+    most: float = 0.0
+    made: set[str] = field(init=False)
+    reads: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.made = {name for node in self.nodes for name in node.output if name}
+        names = dict.fromkeys(name for node in self.nodes for name in free_names(node) if name)
+        self.reads = [name for name in names if name not in self.made]
+
+
+class Regions:
+    """The regions of a converted model's main graph in which anything is rounded."""
+
+    def __init__(self, built: Built, ranges: Mapping[Tensor, Magnitudes]) -> None:
+        writer = built.writer
+        self._ranges, self._sources, self._dtypes = ranges, writer.sources, writer.dtypes
+        self._new, self._model = writer.new, built.draft.skeleton
+        graph = self._model.graph
+        self._stored = {tensor.name: tensor for tensor in graph.initializer}
+        self._half = {name for name, dtype in self._dtypes.items() if dtype == self._new}
+        self._uses = Counter(name for node in graph.node for name in set(free_names(node)))
+        self._uses.update(value.name for value in graph.output)
+        found = [
+            (node, (MAIN, slot))
+            for node, slot in zip(graph.node, writer.slots, strict=True)
+            if slot is not None and node.op_type != "Constant" and self._is_half(node)
+        ]
+        plan = built.plan
+        rounding = {place_of(node) for node in plan.changed if plan.wiring.ports[node].wants}
+        parts = (part for whole in self._joined(found) for part in self._cut(whole))
+        self.parts = [part for part in parts if not rounding.isdisjoint(part.places)]
+
+    def _is_half(self, node: NodeProto) -> bool:
+        return not self._half.isdisjoint(node.output) or not self._half.isdisjoint(free_names(node))
+
+    def _joined(self, nodes: Sequence[tuple[NodeProto, Place]]) -> list[list[tuple[NodeProto, Place]]]:
+        """The nodes that hand each other tensors of the new dtype, together."""
+        roots = list(range(len(nodes)))
+
+        def root(at: int) -> int:
+            while roots[at] != at:
+                roots[at] = at = roots[roots[at]]
+            return at
+
+        makers: dict[str, int] = {}
+        for at, (node, _) in enumerate(nodes):
+            for name in free_names(node):
+                if name in makers:
+                    roots[root(at)] = root(makers[name])
+            makers.update((name, at) for name in node.output if name in self._half)
+        groups: defaultdict[int, list[tuple[NodeProto, Place]]] = defaultdict(list)
+        for at, pair in enumerate(nodes):
+            groups[root(at)].append(pair)
+        return list(groups.values())
+
+    def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Part]:
+        """A region in pieces: cut behind the nodes where the fewest tensors cross."""
+        most = max(MOST, -(-len(nodes) // _PARTS))
+        last = {name: at for at, (node, _) in enumerate(nodes) for name in free_names(node)}
+        start = 0
+        while start < len(nodes):
+            end = len(nodes)
+            if end - start > most:
+                alive = set[str]()
+                crossing: list[tuple[int, int]] = []
+                for at in range(start, start + most):
+                    alive.update(name for name in nodes[at][0].output if name in self._half)
+                    alive = {name for name in alive if last.get(name, -1) > at}
+                    if at - start >= LEAST:
+                        crossing.append((len(alive), at + 1))
+                end = min(crossing)[1]
+            piece = nodes[start:end]
+            yield Part([node for node, _ in piece], [place for _, place in piece])
+            start = end
+
+    def distinct(self) -> list[Part]:
+        """One of each kind, that with the largest numbers; `equal` says how many there are."""
+        found: dict[Hashable, Part] = {}
+        for part in self.parts:
+            keys = [(MAIN, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
+            part.most = max((self._ranges[key].most for key in keys if key in self._ranges), default=0.0)
+            key = self._key(part)
+            known = found.setdefault(key, part)
+            if known is not part:
+                count = known.equal + 1
+                found[key] = part if part.most > known.most else known
+                found[key].equal = count
+        return list(found.values())
+
+    def _key(self, part: Part) -> Hashable:
+        """What tells parts apart: their nodes and how they hang together, and what is small of the weights."""
+        numbers: dict[str, int] = {}
+        told: list[Hashable] = []
+        for node in part.nodes:
+            bare = NodeProto()
+            bare.CopyFrom(node)
+            for cleared in ("name", "input", "output", "doc_string", "metadata_props"):
+                bare.ClearField(cleared)
+            told.append(bare.SerializeToString(deterministic=True))
+            told += [name and numbers.setdefault(name, len(numbers)) for name in (*node.input, "", *node.output)]
+        for name in part.reads:
+            tensor = self._stored.get(name)
+            told += [self._dtypes.get(name), None if tensor is None else tuple(tensor.dims)]
+            if tensor is not None and prod(tensor.dims) <= _SMALL:
+                told.append(tensor.raw_data)
+        return tuple(told)
+
+    def needs(self, parts: Sequence[Part]) -> list[str]:
+        """The tensors of the original that parts are fed with."""
+        names = (name for part in parts for name in part.reads if name not in self._stored)
+        return list(dict.fromkeys(self._sources.get(name, name) for name in names))
+
+    def proofs(
+        self, parts: Sequence[Part], made: Written, held: Arrays, options: CheckOptions
+    ) -> list[RegionProof]:
+        """What came of each part.
+
+        made: the converted model.  held: what the tensors that parts need were in a run of the original, by its names.
+        """
+        asked: list[RegionRun | str] = []
+        with Model.open(made) as opened:
+            draft = ModelDraft(opened)
+            weights = {tensor.name: tensor for tensor in draft.graph.initializer}
+
+            def tasks() -> Iterator[Task]:
+                for part in parts:
+                    run = self._run(part, weights, draft, held, options)
+                    asked.append(run)
+                    if isinstance(run, RegionRun):
+                        yield Task(_RUN, run, options.proof_time)
+
+            answers = iter(crew.run(tasks(), options.jobs or crew.usual_jobs()))
+        found: list[RegionProof] = []
+        for part, run in zip(parts, asked, strict=True):
+            answer = run if isinstance(run, str) else next(answers)
+            if isinstance(answer, Failure):
+                told: Mapping[str, Any] = {"why": ended(answer, options.proof_time).line.rstrip(".")}
+            else:
+                told = {"why": answer} if isinstance(answer, str) else answer.value
+            found.append(_proof(part, told))
+        return found
+
+    def _run(
+        self,
+        part: Part,
+        weights: Mapping[str, TensorProto],
+        draft: ModelDraft,
+        held: Arrays,
+        options: CheckOptions,
+    ) -> RegionRun | str:
+        """How a part is run, or why it cannot be."""
+        if any(True for node in part.nodes for _ in graphs_of(node)):
+            return "what the bodies in it round is not followed"
+        stored = [weights[name] for name in part.reads if name in weights]
+        size = sum(map(raw_size, stored))
+        if size > MOST_BYTES:
+            return f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
+        free = [name for name in part.reads if name not in weights]
+        if not all(self._sources.get(name, name) in held for name in free):
+            return "what it reads is too large to be held, or no tensor"
+        fed = self._fed(free, held)
+        graph = helper.make_graph(
+            part.nodes,
+            "region",
+            [helper.make_tensor_value_info(name, _dtype(array), None) for name, array in fed.items()],
+            [self._stated(name) for name in self._ends(part)],
+            [numpy_helper.from_array(draft.value(tensor), tensor.name) for tensor in stored],
+        )
+        model = ModelProto(ir_version=self._model.ir_version, graph=graph)
+        model.opset_import.extend(self._model.opset_import)
+        model.functions.extend(self._model.functions)
+        return RegionRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops))
+
+    def _fed(self, names: Sequence[str], values: Arrays) -> Arrays:
+        """What the original's tensors are in the converted model: fills of masks are no lower than they are there."""
+        low = limits(self._new)[0] / 2
+        fed: Arrays = {}
+        for name in names:
+            array = values[self._sources.get(name, name)]
+            if name in self._half:
+                array = np.asarray(recast(np.maximum(array, array.dtype.type(low)), self._new))
+            fed[name] = array
+        return fed
+
+    def _ends(self, part: Part) -> list[str]:
+        """What a part hands on."""
+        own = Counter(name for node in part.nodes for name in set(free_names(node)))
+        return [name for node in part.nodes for name in node.output if name and self._uses[name] > own[name]]
+
+    def _stated(self, name: str) -> ValueInfoProto:
+        dtype = self._dtypes.get(name)
+        return ValueInfoProto(name=name) if dtype is None else helper.make_tensor_value_info(name, dtype, None)
+
+
+def _dtype(array: np.ndarray) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def _proof(part: Part, told: Mapping[str, Any]) -> RegionProof:
+    first, last = name_of(part.nodes[0]), name_of(part.nodes[-1])
+    proof = RegionProof(first, last, len(part.nodes), part.equal)
+    if "why" in told:
+        return replace(proof, reason=str(told["why"]))
+    return replace(proof, error=float(told["error"]), allowed=float(told["allowed"]))
