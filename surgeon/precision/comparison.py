@@ -1,6 +1,7 @@
 """Converted copies of a model held against it, and what to keep beside where one moves too far."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from surgeon.file.save import Written
 from surgeon.precision.building import Builder, Built, Keeping
@@ -8,7 +9,7 @@ from surgeon.precision.gauging import Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.lessening import Lessening
 from surgeon.precision.regions import Regions
-from surgeon.precision.result import ConvertReport
+from surgeon.precision.result import ConvertReport, off_by
 from surgeon.precision.trying import Trying
 from surgeon.running.runtime import SessionError
 
@@ -43,9 +44,7 @@ class OutputComparison:
             return True
         report.error = self._error(built, made, self._keeping)
         if report.error is None or report.error <= report.max_error:
-            if built.plan.wiring.change.narrows:
-                self._prove(built, made)
-            return True
+            return not built.plan.wiring.change.narrows or self._prove(built, made)
         if self._decides and not self._keeping.has("error") and self._lessen(built):
             return False
         told = f"An output moves by {report.error:.3g} of its scale, and {report.max_error:g} is allowed"
@@ -53,17 +52,28 @@ class OutputComparison:
         report.reason = report.reason or f"{told}: give {own}a larger --max-error"
         return True
 
-    def _prove(self, built: Built, made: Written) -> None:
-        """Hold each region against itself in float64, equal ones once."""
+    def _prove(self, built: Built, made: Written) -> bool:
+        """Hold each region against itself in float64, equal ones once; False where more is to be kept now."""
         regions = Regions(built, self._ranges)
-        parts = regions.distinct()
+        kinds = regions.kinds()
+        parts = [max(kind, key=lambda part: part.most) for kind in kinds]
         held = self._trying.inner(regions.needs(parts))
-        self._report.regions = regions.proofs(parts, made, held, self._trying.options)
+        proofs = regions.proofs(parts, made, held, self._trying.options)
+        self._report.regions = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
+        failed = [(kind, proof) for kind, proof in zip(kinds, proofs, strict=True) if proof.outcome == "failed"]
+        if not (failed and self._decides):
+            return True
+        for kind, proof in failed:
+            for place in (place for part in kind for place in part.places):
+                self._keeping.keep(place, "region", f"in the region from {proof.first} on {off_by(proof)}")
+        return False
 
     def _lessen(self, built: Built) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""
-        nodes = [place_of(node) for node in built.plan.changed if built.plan.wiring.ports[node].wants]
-        search = Lessening(nodes, self._error_with, self._report.max_error)
+        nodes = {place_of(node): None for node in built.plan.changed if built.plan.wiring.ports[node].wants}
+        parts = [[place for place in part.places if place in nodes] for part in Regions(built, self._ranges).parts]
+        inner = list(nodes.keys() - {place for part in parts for place in part})
+        search = Lessening([*parts, sorted(inner)], self._error_with, self._report.max_error)
         search.run()
         if search.reached > self._report.max_error or len(search.moved) >= _MOST_KEPT * len(nodes):
             return False

@@ -1,72 +1,80 @@
-"""Where the whole moves too far: the parts that move it most are kept too, until it holds."""
+"""Where the whole moves too far: the regions that move it most are kept too, and of these what is enough."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 
 from surgeon.precision.keeping import Place
 
 Error = Callable[[Collection[Place]], float]
-_PARTS = 8
-_MOST_TRIALS = 48
+_PARTS = 12
+_MOST_TRIALS = 64
 
 
 class Lessening:
     """Which of some nodes to keep so that the whole moves by no more than `most`.
 
-    nodes: those that are of the new dtype, in order.  error: how far the whole moves where these are kept.
-    moved: by node kept in the end, how far its part alone moves the whole.
+    parts: nodes that are of the new dtype, those of a region together.  error: how far the whole moves where these are
+    kept.  moved: by node kept in the end, how far its part alone moves the whole.
     """
 
-    def __init__(self, nodes: Sequence[Place], error: Error, most: float) -> None:
+    def __init__(self, parts: Sequence[Sequence[Place]], error: Error, most: float) -> None:
         self._error, self._most = error, most
         self._trials = 0
         self.moved: dict[Place, float] = {}
         self.reached = float("inf")
-        self._nodes = list(nodes)
+        self._parts = _merged(parts, _PARTS)
 
     def run(self) -> None:
         """Find them.  Where nothing helps, `reached` is beyond what was asked for."""
-        parts = _parts(self._nodes, _PARTS)
-        others = [[node for other in parts if other is not part for node in other] for part in parts]
-        alone = {place: self._try(rest) for place, rest in enumerate(others)}
-        order = sorted(alone, key=lambda place: alone[place], reverse=True)
+        every = range(len(self._parts))
+        alone = [self._try(self._all(other for other in every if other != place)) for place in every]
         kept: list[int] = []
-        for place in order:
+        for place in sorted(every, key=lambda place: alone[place], reverse=True):
             kept.append(place)
-            self.reached = self._try(self._all(parts, kept))
+            self.reached = self._try(self._all(kept))
             if self.reached <= self._most:
                 break
-        else:
-            self.moved = {node: alone[place] for place, part in enumerate(parts) for node in part}
-            return
-        fixed = [node for place in kept[:-1] for node in parts[place]]
-        last = self._narrowed(fixed, parts[kept[-1]])
-        for place in kept[:-1]:
-            self.moved.update((node, alone[place]) for node in parts[place])
-        self.moved.update((node, alone[kept[-1]]) for node in last)
+        chosen = {place: self._parts[place] for place in kept}
+        if self.reached <= self._most:
+            for place in reversed(kept):  # the last is what moves the whole least
+                others = [node for other in kept if other != place for node in chosen[other]]
+                chosen[place] = self._lessened(others, chosen[place])
+        self.moved = {node: alone[place] for place in kept for node in chosen[place]}
 
-    def _narrowed(self, fixed: Sequence[Place], part: Sequence[Place]) -> list[Place]:
-        """The smallest piece of a part that is enough, by halving."""
-        rest = list(part)
+    def _lessened(self, fixed: Sequence[Place], part: Sequence[Place]) -> list[Place]:
+        """What of a part is enough: pieces are left out, smaller and smaller ones (Zeller's delta debugging, 2002)."""
+        rest, count = list(part), 2
         while len(rest) > 1 and self._trials < _MOST_TRIALS:
-            for half in _parts(rest, 2):
-                reached = self._try([*fixed, *half])
+            size = -(-len(rest) // count)
+            for at in range(0, len(rest), size):
+                less = [*rest[:at], *rest[at + size :]]
+                reached = self._try([*fixed, *less])
                 if reached <= self._most:
-                    rest, self.reached = half, reached
+                    rest, self.reached, count = less, reached, max(count - 1, 2)
                     break
             else:
-                break
+                if size == 1:
+                    break
+                count = min(2 * count, len(rest))
         return rest
+
+    def _all(self, chosen: Iterable[int]) -> list[Place]:
+        return [node for place in chosen for node in self._parts[place]]
 
     def _try(self, kept: Collection[Place]) -> float:
         self._trials += 1
         return self._error(kept)
 
-    @staticmethod
-    def _all(parts: Sequence[Sequence[Place]], chosen: Sequence[int]) -> list[Place]:
-        return [node for place in chosen for node in parts[place]]
 
-
-def _parts(items: Sequence[Place], count: int) -> list[list[Place]]:
-    """So many runs of neighbours, or fewer, none empty."""
-    size = -(-len(items) // count) if items else 1
-    return [list(items[at : at + size]) for at in range(0, len(items), size)]
+def _merged(parts: Sequence[Sequence[Place]], most: int) -> list[list[Place]]:
+    """Neighbours together, so that there are no more than so many, about as large; none empty."""
+    size = -(-sum(map(len, parts)) // most)
+    found: list[list[Place]] = []
+    for part in filter(None, parts):
+        if found and len(found[-1]) + len(part) <= size:
+            found[-1] += part
+        else:
+            found.append(list(part))
+    if len(found) <= most:
+        return found
+    return _merged([[*chain.from_iterable(found[at : at + 2])] for at in range(0, len(found), 2)], most)

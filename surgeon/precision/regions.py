@@ -6,7 +6,7 @@ one with the largest numbers is run.
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -32,8 +32,8 @@ from surgeon.running.away import ended
 from surgeon.running.children import Failure, Task
 from surgeon.running.inlining import name_of
 
-LEAST, MOST = 24, 64
-"""Nodes of a region that is cut off a larger one."""
+LEAST = 16
+"""Nodes of a region that is cut off a larger one; it has up to three times as many."""
 MOST_BYTES = 1 << 27
 """Of weights that a region which is run may read."""
 _PARTS = 64  # regions that a large model is cut into, about, whatever it holds
@@ -45,13 +45,11 @@ _RUN = "surgeon.precision.region_run:hold"
 class Part:
     """A region: its nodes in the converted model, in order.
 
-    places: of these in the original.  equal: how many parts are equal to it, itself among them.  most: the largest
-    number that the original showed in it.
+    places: of these in the original.  most: the largest number that the original showed in it.
     """
 
     nodes: list[NodeProto]
     places: list[Place]
-    equal: int = 1
     most: float = 0.0
     made: set[str] = field(init=False)
     reads: list[str] = field(init=False)
@@ -67,7 +65,7 @@ class Regions:
 
     def __init__(self, built: Built, ranges: Mapping[Tensor, Magnitudes]) -> None:
         writer = built.writer
-        self._ranges, self._sources, self._dtypes = ranges, writer.sources, writer.dtypes
+        self._sources, self._dtypes = writer.sources, writer.dtypes
         self._new, self._model = writer.new, built.draft.skeleton
         graph = self._model.graph
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
@@ -83,6 +81,9 @@ class Regions:
         rounding = {place_of(node) for node in plan.changed if plan.wiring.ports[node].wants}
         parts = (part for whole in self._joined(found) for part in self._cut(whole))
         self.parts = [part for part in parts if not rounding.isdisjoint(part.places)]
+        for part in self.parts:
+            keys = [(MAIN, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
+            part.most = max((ranges[key].most for key in keys if key in ranges), default=0.0)
 
     def _is_half(self, node: NodeProto) -> bool:
         return not self._half.isdisjoint(node.output) or not self._half.isdisjoint(free_names(node))
@@ -109,36 +110,29 @@ class Regions:
 
     def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Part]:
         """A region in pieces: cut behind the nodes where the fewest tensors cross."""
-        most = max(MOST, -(-len(nodes) // _PARTS))
+        least = max(LEAST, -(-len(nodes) // _PARTS))
         last = {name: at for at, (node, _) in enumerate(nodes) for name in free_names(node)}
         start = 0
         while start < len(nodes):
             end = len(nodes)
-            if end - start > most:
+            if end - start >= 2 * least:
                 alive = set[str]()
                 crossing: list[tuple[int, int]] = []
-                for at in range(start, start + most):
+                for at in range(start, min(start + 3 * least, end - 1)):
                     alive.update(name for name in nodes[at][0].output if name in self._half)
                     alive = {name for name in alive if last.get(name, -1) > at}
-                    if at - start >= LEAST:
+                    if at - start + 1 >= least:
                         crossing.append((len(alive), at + 1))
                 end = min(crossing)[1]
             piece = nodes[start:end]
             yield Part([node for node, _ in piece], [place for _, place in piece])
             start = end
 
-    def distinct(self) -> list[Part]:
-        """One of each kind, that with the largest numbers; `equal` says how many there are."""
-        found: dict[Hashable, Part] = {}
+    def kinds(self) -> list[list[Part]]:
+        """The parts, those that are equal together."""
+        found: defaultdict[Hashable, list[Part]] = defaultdict(list)
         for part in self.parts:
-            keys = [(MAIN, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
-            part.most = max((self._ranges[key].most for key in keys if key in self._ranges), default=0.0)
-            key = self._key(part)
-            known = found.setdefault(key, part)
-            if known is not part:
-                count = known.equal + 1
-                found[key] = part if part.most > known.most else known
-                found[key].equal = count
+            found[self._key(part)].append(part)
         return list(found.values())
 
     def _key(self, part: Part) -> Hashable:
@@ -191,7 +185,7 @@ class Regions:
                 told: Mapping[str, Any] = {"why": ended(answer, options.proof_time).line.rstrip(".")}
             else:
                 told = {"why": answer} if isinstance(answer, str) else answer.value
-            found.append(_proof(part, told))
+            found.append(self._proof(part, told))
         return found
 
     def _run(
@@ -241,6 +235,12 @@ class Regions:
         own = Counter(name for node in part.nodes for name in set(free_names(node)))
         return [name for node in part.nodes for name in node.output if name and self._uses[name] > own[name]]
 
+    def _proof(self, part: Part, told: Mapping[str, Any]) -> RegionProof:
+        first, last = (self._sources.get(name, name) for name in map(name_of, (part.nodes[0], part.nodes[-1])))
+        if "why" in told:
+            return RegionProof(first, last, len(part.nodes), reason=str(told["why"]))
+        return RegionProof(first, last, len(part.nodes), error=float(told["error"]), allowed=float(told["allowed"]))
+
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)
         return ValueInfoProto(name=name) if dtype is None else helper.make_tensor_value_info(name, dtype, None)
@@ -250,9 +250,3 @@ def _dtype(array: np.ndarray) -> int:
     return int(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
-def _proof(part: Part, told: Mapping[str, Any]) -> RegionProof:
-    first, last = name_of(part.nodes[0]), name_of(part.nodes[-1])
-    proof = RegionProof(first, last, len(part.nodes), part.equal)
-    if "why" in told:
-        return replace(proof, reason=str(told["why"]))
-    return replace(proof, error=float(told["error"]), allowed=float(told["allowed"]))

@@ -7,6 +7,8 @@ from typing import Any
 from surgeon.display import Displayed
 from surgeon.verdicts.compare import jsonable
 
+LOST = 0.5
+"""Of a region's scale: what roundings alone may move so far, nothing can be told of."""
 ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
 
 
@@ -19,7 +21,8 @@ class Kept:
         op: its operator.
         reason: why, with the number that says so.
         kind: "asked" (by `keep`), "kernel" (the provider has none), "schema", "range", "weight", "sum", "formula",
-            "error" (of the whole model), or "model" (its own Casts have it so).
+            "error" (of the whole model), "region" (off by more than its roundings explain), or "model" (its own Casts
+            have it so).
     """
 
     node: str
@@ -40,7 +43,7 @@ class RegionProof:
         first: the name of its first node, or without one that of its first output.
         last: that of its last.
         nodes: how many it has.
-        equal: how many parts of the model are equal to it, itself among them.
+        equal: how many parts of the model are equal to it, itself among them; the one with the largest numbers is run.
         error: how far an output of it is off, as a part of the largest number in it; that of the output that is worst
             for what is allowed to it.  None where it was not run.
         allowed: how far it may be off: what roundings of its nodes explain.
@@ -50,15 +53,17 @@ class RegionProof:
     first: str
     last: str
     nodes: int
-    equal: int
+    equal: int = 1
     error: float | None = None
     allowed: float = 0.0
     reason: str = ""
 
     @property
     def outcome(self) -> str:
-        """proved, failed, or unproved."""
+        """proved, failed, or unproved: not run, or roundings leave nothing of what it hands on."""
         if self.error is None:
+            return "unproved"
+        if self.allowed > LOST and self.error <= self.allowed:
             return "unproved"
         return "proved" if self.error <= self.allowed else "failed"
 
@@ -74,6 +79,12 @@ class RegionProof:
             "allowed": self.allowed,
             "reason": self.reason,
         }
+
+
+def off_by(proof: RegionProof) -> str:
+    """How far a region is off, as a clause."""
+    error = 0.0 if proof.error is None else proof.error
+    return f"an output is off by {error:.2g} of its scale, and roundings explain {proof.allowed:.2g}"
 
 
 @dataclass(slots=True)

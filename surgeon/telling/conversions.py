@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from surgeon.listing import first_of
-from surgeon.precision.result import ConvertReport
+from surgeon.precision.result import ConvertReport, off_by
 
 _SHOWN = 3  # nodes that are named of those with one reason
 
@@ -25,6 +25,26 @@ def outcome_words(report: ConvertReport) -> str:
     if report.error is None or report.reason:
         return report.reason
     return f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
+
+
+def region_lines(report: ConvertReport) -> Iterator[str]:
+    """What came of the regions: how many hold and how nearly, which do not, and why others were not run."""
+    every = sum(item.equal for item in report.regions)
+    holding = [item for item in report.regions if item.outcome == "proved"]
+    if holding:
+        worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
+        told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
+        where = f"from {worst.first} to {worst.last}"
+        yield f"{told}; the worst, {where}, is off by {worst.error:.2g} of {worst.allowed:.2g}"
+    for item in report.regions:
+        if item.outcome == "failed":
+            yield f"from {item.first} to {item.last}: {off_by(item)}"
+    others: defaultdict[str, int] = defaultdict(int)
+    for item in report.regions:
+        if item.outcome == "unproved":
+            others[item.reason or "roundings alone leave nothing of what it hands on"] += item.equal
+    for reason, count in others.items():
+        yield f"{count:,} of {every:,} unproved: {reason}"
 
 
 def counted(count: int, what: str) -> str:

@@ -1,0 +1,120 @@
+"""Each region of half precision held against itself in float64, and what is kept where one is not as it should be."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import surgeon
+from surgeon.precision.region_run import RegionRun, hold
+from surgeon.precision.regions import LEAST, Regions
+from surgeon.precision.result import LOST
+from surgeon.telling.conversions import region_lines
+from tests.command_line import ROOT
+from tests.half_models import converted, model
+
+LAYER = "a{0} = MatMul(h{0}, w{0}) b{0} = Tanh(a{0}) c{0} = Sigmoid(b{0}) d{0} = Add(c{0}, h{0}) h{1} = Relu(d{0})"
+
+
+def layers(count):
+    """Layers that are equal but for their weights."""
+    body = " ".join(LAYER.format(place, place + 1) for place in range(count)) + f" y = Identity(h{count})"
+    made = model(body, "(float[N, 8] h0) => (float[N, 8] y)")
+    rng = np.random.default_rng(0)
+    for place in range(count):
+        weight = rng.normal(size=(8, 8)).astype(np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(weight, f"w{place}"))
+    return made
+
+
+def test_equal_regions_are_run_once():
+    _, report = converted(layers(20))
+    assert {item.outcome for item in report.regions} == {"proved"}
+    assert sum(item.nodes * item.equal for item in report.regions) >= 5 * 20
+    assert len(report.regions) < sum(item.equal for item in report.regions)
+    assert all(item.nodes >= LEAST for item in report.regions[:-1])
+    assert all(0 < item.error <= item.allowed < 0.1 for item in report.regions)
+
+
+def test_a_region_ends_where_a_cast_stands():
+    _, report = converted(model("a = Mul(x, x) b = Exp(a) c = Mul(b, b) y = Tanh(c)"), keep=["op:Exp"])
+    assert [(item.first, item.last, item.nodes) for item in report.regions] == [("a", "a", 1), ("c", "y", 2)]
+    assert {item.outcome for item in report.regions} == {"proved"}
+
+
+def half(nodes, outputs=("y",)):
+    """Nodes as a region of float16."""
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT16, None)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, None) for name in outputs]
+    return helper.make_model(helper.make_graph(nodes, "g", inputs, ends), opset_imports=[helper.make_opsetid("", 18)])
+
+
+def held(nodes, x):
+    """What came of a region on one input."""
+    feeds = {"x": np.asarray(x, np.float16)}
+    return hold(RegionRun(half(nodes), feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
+
+
+def test_roundings_are_allowed_and_an_overflow_is_not():
+    nodes = [helper.make_node("Add", ["x", "x"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])]
+    small = held(nodes, np.linspace(-2, 2, 64))
+    assert 0 < small["error"] <= small["allowed"] < 0.01
+    large = held([nodes[0], helper.make_node("Identity", ["a"], ["y"])], [1.0, 60000.0])
+    assert (large["output"], large["error"] > 1e6) == ("y", True)
+
+
+def test_what_is_below_the_lowest_number_is_a_fill():
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
+    assert held(nodes, [1.0, -60000.0])["error"] == 0
+
+
+def test_what_roundings_leave_nothing_of_is_unproved():
+    """A difference of numbers that are nearly one: nobody can tell whether it is right."""
+    body = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) y = Mul(d, big)"
+    made = model(body, weights="<float small = {0.001}, float k = {100}, float big = {1000}>")
+    _, report = converted(made, keep=(), max_error=100.0)
+    (region,) = report.regions
+    assert (region.outcome, region.allowed > LOST) == ("unproved", True)
+    assert "roundings alone leave nothing" in "".join(region_lines(report))
+
+
+def test_a_region_that_is_off_is_kept(monkeypatch):
+    """All that are equal to it too."""
+    made, asked = layers(20), []
+    run = Regions.proofs
+
+    def proofs(self, parts, *rest):
+        found = run(self, parts, *rest)
+        asked.append(len(parts))
+        return [replace(found[0], error=1.0), *found[1:]] if len(asked) == 1 else found
+
+    monkeypatch.setattr(Regions, "proofs", proofs)
+    _, report = converted(made)
+    assert {item.kind for item in report.kept} == {"region"}
+    assert "an output is off by 1 of its scale, and roundings explain" in report.kept[0].reason
+    assert {item.outcome for item in report.regions} == {"proved"}
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("c = Less(s, zero) e = If(c) <then_branch = yes () => (float[N, 4] e1) { e1 = Exp(a) }, "
+         "else_branch = no () => (float[N, 4] e2) { e2 = Sin(a) }> y = Relu(e)", "bodies"),
+        ("r = Reshape(a, shape) y = acme.Odd(a)", ""),
+    ],
+)  # fmt: skip
+def test_why_a_region_is_not_run_is_told(body, why):
+    head, weights = "(float[N, 4] x, float s) => (float[N, 4] y)", "<float zero = {0}, int64[1] shape = {-1}>"
+    made = model(f"a = Mul(x, x) {body}", head, weights=weights, more=', "acme" : 1')
+    _, report = surgeon.convert(made)
+    told = [item.reason for item in report.regions if item.outcome == "unproved"]
+    assert all(why in reason for reason in told)
+    assert bool(told) == bool(why)
+
+
+def test_the_shipped_model_has_equal_layers():
+    _, report = surgeon.convert(onnx.load(ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"))
+    assert max(item.equal for item in report.regions) > 1
+    assert report.to_dict()["regions"][0]["outcome"] == "proved"
