@@ -90,7 +90,7 @@ def convert(
 def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     """Print what was converted and what was kept, how far the outputs move, and what was written."""
     from surgeon.precision.result import ORDER
-    from surgeon.telling.conversions import counted, kept_lines, outcome_words, region_lines
+    from surgeon.telling.conversions import counted, kept_lines, outcome_words, stretch_lines
 
     console = console_for(stream)
     line = titled(console)
@@ -106,8 +106,8 @@ def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     line("casts", f"{report.casts:,}")
     before, after = (size / 1e6 for size in report.bytes)
     line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")
-    for place, sentence in enumerate(region_lines(report)):
-        line("" if place else "regions", clean(sentence))
+    for place, sentence in enumerate(stretch_lines(report)):
+        line("" if place else "stretches", clean(sentence))
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
     if report.error is not None and report.outcome == "proved":
         line("moved", f"outputs by {report.error:.2g} of their scale at most")

@@ -89,14 +89,17 @@ DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 """All that a tensor's elements can be, as `TensorProto.DataType`."""
 
 
+_DTYPE_WORDS = {number: name.lower() for name, number in TensorProto.DataType.items()}
+
+
 def dtype_word(dtype: int) -> str:
     """A `TensorProto.DataType` as schemas spell it, FLOAT is `"float"`; one that there is not, by its number."""
-    return str(TensorProto.DataType.Name(dtype)).lower() if dtype in TensorProto.DataType.values() else str(dtype)
+    return _DTYPE_WORDS.get(dtype) or str(dtype)
 
 
 def dtype_name(dtype: int) -> str:
     """A `TensorProto.DataType` as people and numpy spell it: FLOAT is `"float32"`, UNDEFINED is `"unknown"`."""
-    if dtype not in TensorProto.DataType.values():
+    if dtype not in _DTYPE_WORDS:
         return f"dtype {dtype}"
     name = dtype_word(dtype)
     return {"float": "float32", "double": "float64", "undefined": "unknown"}.get(name, name)

@@ -18,7 +18,7 @@ from surgeon.pages.parts import (
     table,
 )
 from surgeon.precision.result import ORDER, ConvertReport
-from surgeon.telling.conversions import counted, kept_lines, outcome_words, region_lines
+from surgeon.telling.conversions import counted, kept_lines, outcome_words, stretch_lines
 from surgeon.telling.numbers import seconds_text
 
 
@@ -42,15 +42,15 @@ def of_conversion(report: ConvertReport, _: Paper) -> Markup:
         element("p", ORDER, class_="faint") if report.outcome == "proved" else "",
         facts(head),
         section(f"Kept in {report.change[0]}", (table(("nodes", "how many", "why"), rows, "Kept nodes"), more)),
-        section("Regions", _regions(report)),
+        section("Stretches", _stretches(report)),
         section("Weights", listed(report.told) if report.told else ""),
     ))
 
 
-def _regions(report: ConvertReport) -> Markup | str:
+def _stretches(report: ConvertReport) -> Markup:
     """The parts that compute in the new dtype, each with its proof; nothing where none was run."""
-    if not report.regions:
-        return ""
+    if not report.stretches:
+        return Markup("")
     rows = [
         (
             joined((code(item.first), " to ", code(item.last))),
@@ -60,7 +60,7 @@ def _regions(report: ConvertReport) -> Markup | str:
             Cell("" if item.error is None else f"{item.error:.2g}", item.error or 0.0),
             Cell("" if item.error is None else f"{item.allowed:.2g}", item.allowed),
         )
-        for item in report.regions
+        for item in report.stretches
     ]
     head = ("from", "nodes", "equal", "against float64", "off by", "its roundings explain")
-    return joined((listed(region_lines(report)), table(head, rows, "Regions")))
+    return joined((listed(stretch_lines(report)), table(head, rows, "Stretches")))

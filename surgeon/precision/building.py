@@ -71,9 +71,15 @@ class Builder:
         self._model, self._change, self._io = model, change, io
         self._saturate, self._output = saturate, output
         self.is_stale = False
+        self._next: Wiring | None = None  # of the next copy, as nothing is written in it yet
 
     def wiring(self) -> Wiring:
-        """Who makes and who reads each tensor, in a draft of its own; no function is called with two dtypes there."""
+        """Who makes and who reads each tensor, in the draft of the next copy; it changes once that is built."""
+        self._next = self._next or self._wired()
+        return self._next
+
+    def _wired(self) -> Wiring:
+        """The wiring of a draft in which no function is called with two dtypes."""
         draft = ModelDraft(self._model)
         specialise(draft, self._change.old)
         return Wiring(draft, self._change, self._io)
@@ -83,7 +89,7 @@ class Builder:
 
         rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
         """
-        wiring = self.wiring()
+        wiring, self._next = self.wiring(), None
         fills = Fills(wiring)
         pins = keeping.pins
         by_node = {node: pins[place][1] for node in wiring.nodes() if (place := place_of(node)) in pins}

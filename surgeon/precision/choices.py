@@ -94,6 +94,14 @@ def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = Fals
     return _by_schema(node, version, dtype, change, own, made)
 
 
+def has_telling_schema(node: Node) -> bool:
+    """Whether the ports of a node follow from its op, its opset and the dtypes around it alone."""
+    if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in OF_LISTS:
+        return False
+    domain, name = split_op(node.op)
+    return schema(domain, name, node.scope.versions.get(domain, 1)) is not None
+
+
 def _by_schema(
     node: Node, version: Schema, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int]
 ) -> Ports:

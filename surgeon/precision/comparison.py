@@ -8,8 +8,8 @@ from surgeon.precision.building import Builder, Built, Keeping
 from surgeon.precision.gauging import Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.lessening import Lessening
-from surgeon.precision.regions import Regions
 from surgeon.precision.result import ConvertReport, off_by
+from surgeon.precision.stretches import Stretches
 from surgeon.precision.trying import Trying
 from surgeon.running.runtime import SessionError
 
@@ -53,25 +53,25 @@ class OutputComparison:
         return True
 
     def _prove(self, built: Built, made: Written) -> bool:
-        """Hold each region against itself in float64, equal ones once; False where more is to be kept now."""
-        regions = Regions(built, self._ranges)
-        kinds = regions.kinds()
+        """Hold each stretch against itself in float64, equal ones once; False where more is to be kept now."""
+        stretches = Stretches(built, self._ranges)
+        kinds = stretches.kinds()
         parts = [max(kind, key=lambda part: part.most) for kind in kinds]
-        held = self._trying.inner(regions.needs(parts))
-        proofs = regions.proofs(parts, made, held, self._trying.options)
-        self._report.regions = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
+        held = self._trying.inner(stretches.needs(parts))
+        proofs = stretches.proofs(parts, made, held, self._trying.options)
+        self._report.stretches = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
         failed = [(kind, proof) for kind, proof in zip(kinds, proofs, strict=True) if proof.outcome == "failed"]
         if not (failed and self._decides):
             return True
         for kind, proof in failed:
             for place in (place for part in kind for place in part.places):
-                self._keeping.keep(place, "region", f"in the region from {proof.first} on {off_by(proof)}")
+                self._keeping.keep(place, "stretch", f"in the stretch from {proof.first} on {off_by(proof)}")
         return False
 
     def _lessen(self, built: Built) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""
         nodes = {place_of(node): None for node in built.plan.changed if built.plan.wiring.ports[node].wants}
-        parts = [[place for place in part.places if place in nodes] for part in Regions(built, self._ranges).parts]
+        parts = [[place for place in part.places if place in nodes] for part in Stretches(built, self._ranges).parts]
         inner = list(nodes.keys() - {place for part in parts for place in part})
         search = Lessening([*parts, sorted(inner)], self._error_with, self._report.max_error)
         search.run()

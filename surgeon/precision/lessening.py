@@ -1,4 +1,4 @@
-"""Where the whole moves too far: the regions that move it most are kept too, and of these what is enough."""
+"""Where the whole moves too far: the stretches that move it most are kept too, and of these what is enough."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
@@ -13,7 +13,7 @@ _MOST_TRIALS = 64
 class Lessening:
     """Which of some nodes to keep so that the whole moves by no more than `most`.
 
-    parts: nodes that are of the new dtype, those of a region together.  error: how far the whole moves where these are
+    parts: nodes that are of the new dtype, those of a stretch together.  error: how far the whole moves where these are
     kept.  moved: by node kept in the end, how far its part alone moves the whole.
     """
 

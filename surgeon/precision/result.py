@@ -8,7 +8,7 @@ from surgeon.display import Displayed
 from surgeon.verdicts.compare import jsonable
 
 LOST = 0.5
-"""Of a region's scale: what roundings alone may move so far, nothing can be told of."""
+"""Of a stretch's scale: what roundings alone may move so far, nothing can be told of."""
 ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
 
 
@@ -21,7 +21,7 @@ class Kept:
         op: its operator.
         reason: why, with the number that says so.
         kind: "asked" (by `keep`), "kernel" (the provider has none), "schema", "range", "weight", "sum", "formula",
-            "error" (of the whole model), "region" (off by more than its roundings explain), or "model" (its own Casts
+            "error" (of the whole model), "stretch" (off by more than its roundings explain), or "model" (its own Casts
             have it so).
     """
 
@@ -36,7 +36,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionProof:
+class StretchProof:
     """A part of the converted model, run by itself and held against itself in float64.
 
     Attributes:
@@ -81,8 +81,8 @@ class RegionProof:
         }
 
 
-def off_by(proof: RegionProof) -> str:
-    """How far a region is off, as a clause."""
+def off_by(proof: StretchProof) -> str:
+    """How far a stretch is off, as a clause."""
     error = 0.0 if proof.error is None else proof.error
     return f"an output is off by {error:.2g} of its scale, and roundings explain {proof.allowed:.2g}"
 
@@ -103,7 +103,7 @@ class ConvertReport(Displayed):
         bytes: of tensors stored before and after.
         error: how far the outputs move at most, as a part of the largest number in the output; None where nothing ran.
         max_error: how far they may.
-        regions: the parts that compute in the new dtype, each held against itself in float64; equal ones once.
+        stretches: the parts that compute in the new dtype, each held against itself in float64; equal ones once.
         runs: how many sets of inputs were compared.
         oracle: what ran the converted model.
         reason: why nothing ran, or what is wrong; empty where all is well.
@@ -130,7 +130,7 @@ class ConvertReport(Displayed):
     bytes: tuple[int, int] = (0, 0)
     error: float | None = None
     max_error: float = 0.0
-    regions: Sequence[RegionProof] = ()
+    stretches: Sequence[StretchProof] = ()
     runs: int = 0
     oracle: str = ""
     reason: str = ""
@@ -171,7 +171,7 @@ class ConvertReport(Displayed):
             "bytes": list(self.bytes),
             "error": None if self.error is None else jsonable(self.error),
             "max_error": self.max_error,
-            "regions": [item.to_dict() for item in self.regions],
+            "stretches": [item.to_dict() for item in self.stretches],
             "runs": self.runs,
             "oracle": self.oracle,
             "reason": self.reason,

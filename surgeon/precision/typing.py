@@ -5,7 +5,7 @@ strongly typed network does neither.  Dtypes follow from the inputs and weights 
 inner tensors is held against them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from onnx import AttributeProto, TensorProto
@@ -42,6 +42,7 @@ class _Typing:
     def __init__(self, draft: ModelDraft) -> None:
         self._index = draft.index
         self._known: dict[tuple[Scope, str], int | None] = {}
+        self._right: dict[Hashable, Dtypes] = {}  # by what tells that a node breaks nothing, what it makes
         self._calls: dict[tuple[Scope, tuple[int | None, ...]], Dtypes] = {}
         self._functions = {_key(scope.proto): scope for scope in self._index.functions}
 
@@ -82,13 +83,32 @@ class _Typing:
             made = []
             yield from self._with_bodies(scope, node, bodies, made)
         else:
-            opset = scope.versions.get(split_op(node.op)[0], 1)
-            made = self._by_schema(scope, node, opset)
-            around = dict(zip(node.outputs, made, strict=False)) | {name: self._of(scope, name) for name in node.inputs}
-            for sentence in check_node(node.proto, opset, around.get, scope.function is not None):
-                yield f"{node.label!r}: {sentence}"
+            made = []
+            yield from self._plain(scope, node, made)
         for name, dtype in zip(node.outputs, made, strict=False):
             self._known[scope, name] = dtype
+
+    def _plain(self, scope: Scope, node: Node, made: Dtypes) -> Iterator[str]:
+        """A node by itself; what is like one that is right is so."""
+        opset, in_function = scope.versions.get(split_op(node.op)[0], 1), scope.function is not None
+        given = [self._of(scope, name) for name in node.inputs]
+        key: Hashable = None
+        if node.op != "Constant":  # whose attribute may be large
+            told = b"".join(item.SerializeToString() for item in node.proto.attribute)
+            has = (*map(bool, node.inputs), None, *map(bool, node.outputs))
+            key = node.op, opset, in_function, (*given,), has, told
+        known = self._right.get(key)
+        if known is not None:
+            made += known
+            return
+        made += self._by_schema(scope, node, opset)
+        around = dict(zip(node.outputs, made, strict=False)) | dict(zip(node.inputs, given, strict=True))
+        is_right = True
+        for sentence in check_node(node.proto, opset, around.get, in_function):
+            is_right = False
+            yield f"{node.label!r}: {sentence}"
+        if is_right and key is not None:
+            self._right[key] = list(made)
 
     def _by_schema(self, scope: Scope, node: Node, opset: int) -> Dtypes:
         told = DTYPE_ATTRIBUTES.get(node.op)

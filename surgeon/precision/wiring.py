@@ -4,7 +4,7 @@ What must be of one dtype is one item: the inputs and outputs of a node, those o
 bodies take and give, those of a local function with all of its calls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from onnx import TensorProto
 from surgeon.editing.draft import ModelDraft
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.ops.records import record
-from surgeon.precision.choices import HALVES, Ports, Retyping, ports_of
+from surgeon.precision.choices import HALVES, Ports, Retyping, has_telling_schema, ports_of
 from surgeon.precision.cut import SINK, SOURCE
 from surgeon.shapes.shapes import Shapes
 
@@ -62,6 +62,8 @@ class Wiring:
         self.wanted: set[int] = set()
         self.pinned: dict[int, str] = {}
         self._io = SOURCE if io == "keep" else SINK
+        self._dtypes: dict[Key, int | None] = {}
+        self._ports: dict[Hashable, Ports] = {}  # by what tells those of most nodes
         self._inner: dict[Scope | None, Shapes] = {None: draft.shapes}
         self._items_of_functions: dict[Scope, int] = {}
         self._functions = {
@@ -79,9 +81,11 @@ class Wiring:
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The dtype of a tensor as the model has it now."""
-        home = scope.home(name)
-        shapes = self._inner.get(scope.function)
-        return None if home is None or shapes is None else shapes.facts(home, name).dtype
+        key = scope, name
+        if key not in self._dtypes:
+            home, shapes = scope.home(name), self._inner.get(scope.function)
+            self._dtypes[key] = None if home is None or shapes is None else shapes.facts(home, name).dtype
+        return self._dtypes[key]
 
     def wire(self, scope: Scope, name: str) -> Typed | None:
         """The tensor that a name means in a scope, None where it is of another dtype."""
@@ -137,8 +141,7 @@ class Wiring:
 
     def _add_node(self, scope: Scope, node: Node) -> None:
         called = self.called(node)
-        ports = ports_of(node, lambda name: self.dtype(scope, name), self.change, is_call=called is not None)
-        self.ports[node] = ports
+        ports = self.ports[node] = self._ports_of(scope, node, is_call=called is not None)
         shared = self._items_of_functions.get(called) if called is not None else None
         item = self.items[node] = self._item() if shared is None else shared
         if called is not None and shared is None:
@@ -152,6 +155,20 @@ class Wiring:
             self._make(scope, node.outputs[place], STORED if is_stored else item, node)
         for place in ports.fixed:
             self._make(scope, node.outputs[place], SOURCE, node)
+
+    def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> Ports:
+        """The ports of a node: the same for all of one op, version and dtypes, but where attributes tell more."""
+
+        def dtype(name: str) -> int | None:
+            return self.dtype(scope, name) if name else 0  # what is left out is not what nothing tells
+
+        if is_call or not has_telling_schema(node):
+            return ports_of(node, dtype, self.change, is_call=is_call)
+        key = node.op, id(scope.versions), (*map(dtype, node.inputs),), (*map(dtype, node.outputs),)
+        found = self._ports.get(key)
+        if found is None:
+            found = self._ports[key] = ports_of(node, dtype, self.change)
+        return found
 
     def _make(self, scope: Scope, name: str, maker: int, node: Node | None = None) -> None:
         if self.dtype(scope, name) == self.change.old:

@@ -27,20 +27,20 @@ def outcome_words(report: ConvertReport) -> str:
     return f"on {counted(report.runs, 'set')} of inputs under {report.oracle}"
 
 
-def region_lines(report: ConvertReport) -> Iterator[str]:
-    """What came of the regions: how many hold and how nearly, which do not, and why others were not run."""
-    every = sum(item.equal for item in report.regions)
-    holding = [item for item in report.regions if item.outcome == "proved"]
+def stretch_lines(report: ConvertReport) -> Iterator[str]:
+    """What came of the stretches: how many hold and how nearly, which do not, and why others were not run."""
+    every = sum(item.equal for item in report.stretches)
+    holding = [item for item in report.stretches if item.outcome == "proved"]
     if holding:
         worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
         told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
         where = f"from {worst.first} to {worst.last}"
         yield f"{told}; the worst, {where}, is off by {worst.error:.2g} of {worst.allowed:.2g}"
-    for item in report.regions:
+    for item in report.stretches:
         if item.outcome == "failed":
             yield f"from {item.first} to {item.last}: {off_by(item)}"
     others: defaultdict[str, int] = defaultdict(int)
-    for item in report.regions:
+    for item in report.stretches:
         if item.outcome == "unproved":
             others[item.reason or "roundings alone leave nothing of what it hands on"] += item.equal
     for reason, count in others.items():

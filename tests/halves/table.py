@@ -39,7 +39,7 @@ class Cell:
     seconds: float
     megabytes: float
     engine: str = ""
-    regions: tuple[str, ...] = ()
+    stretches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def run(tool: str, samples: Sequence[Sample], folder: Path, asked: Asked) -> Ite
             engine = engine_of(sample.path, target, builds) if is_asked else ""
             if engine == "lost":
                 print(f"  {tool}: {sample.name}: TensorRT-RTX takes the original alone", file=sys.stderr, flush=True)
-            regions = tuple(told.get("regions", ()))
+            stretches = tuple(told.get("stretches", ()))
             yield Cell(
-                short, moved, told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"], engine, regions
+                short, moved, told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"], engine, stretches
             )
         process.stdin.close()
 
@@ -117,8 +117,9 @@ def tables(
             f"{'' if kept is None else kept} | {ratio:.2f}x |"
         )
     yield ""
-    regions = Counter(outcome for cell in base for outcome in cell.regions)
-    yield f"Regions of surgeon's, equal ones once: {', '.join(f'{count} {name}' for name, count in regions.items())}."
+    stretches = Counter(outcome for cell in base for outcome in cell.stretches)
+    outcomes = ", ".join(f"{count} {name}" for name, count in stretches.items())
+    yield f"Stretches of surgeon's, equal ones once: {outcomes}."
     engines = Counter(cell.engine for cell in base if cell.engine)
     told_of = ", ".join(f"{count} {name}" for name, count in engines.items())
     yield f"TensorRT-RTX with surgeon's: {told_of or 'not asked'}."

@@ -23,8 +23,8 @@ def surgeon_tool(job: dict[str, Any]) -> dict[str, Any]:
     import surgeon
 
     _, report = surgeon.convert(job["source"], output=job["target"])
-    regions = [item.outcome for item in report.regions]
-    return {"kept": len(report.kept), "casts": report.casts, "regions": regions}
+    stretches = [item.outcome for item in report.stretches]
+    return {"kept": len(report.kept), "casts": report.casts, "stretches": stretches}
 
 
 def common_tool(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The parts of a converted model that are of the new dtype, between Casts, and each held against itself in float64.
 
-A region is cut where few tensors cross, so that it stays small; regions of the same nodes are equal, and of those the
-one with the largest numbers is run.
+A stretch is cut where few tensors cross, so that it stays small; stretches of the same nodes are equal, and of those
+the one with the largest numbers is run.
 """
 
 from collections import Counter, defaultdict
@@ -24,8 +24,8 @@ from surgeon.ops.walking import free_names, graphs_of
 from surgeon.precision.building import Built
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
-from surgeon.precision.region_run import RegionRun
-from surgeon.precision.result import RegionProof
+from surgeon.precision.result import StretchProof
+from surgeon.precision.stretch_run import StretchRun
 from surgeon.precision.trying import Arrays
 from surgeon.running import crew
 from surgeon.running.away import ended
@@ -33,17 +33,17 @@ from surgeon.running.children import Failure, Task
 from surgeon.running.inlining import name_of
 
 LEAST = 16
-"""Nodes of a region that is cut off a larger one; it has up to three times as many."""
+"""Nodes of a stretch that is cut off a larger one; it has up to three times as many."""
 MOST_BYTES = 1 << 27
-"""Of weights that a region which is run may read."""
-_PARTS = 64  # regions that a large model is cut into, about, whatever it holds
-_SMALL = 16  # elements of a stored tensor whose values are compared where two regions are
-_RUN = "surgeon.precision.region_run:hold"
+"""Of weights that a stretch which is run may read."""
+_PARTS = 64  # stretches that a large model is cut into, about, whatever it holds
+_SMALL = 16  # elements of a stored tensor whose values are compared where two stretches are
+_RUN = "surgeon.precision.stretch_run:hold"
 
 
 @dataclass(slots=True)
-class Part:
-    """A region: its nodes in the converted model, in order.
+class Stretch:
+    """A stretch: its nodes in the converted model, in order.
 
     places: of these in the original.  most: the largest number that the original showed in it.
     """
@@ -60,8 +60,8 @@ class Part:
         self.reads = [name for name in names if name not in self.made]
 
 
-class Regions:
-    """The regions of a converted model's main graph in which anything is rounded."""
+class Stretches:
+    """The stretches of a converted model's main graph in which anything is rounded."""
 
     def __init__(self, built: Built, ranges: Mapping[Tensor, Magnitudes]) -> None:
         writer = built.writer
@@ -108,8 +108,8 @@ class Regions:
             groups[root(at)].append(pair)
         return list(groups.values())
 
-    def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Part]:
-        """A region in pieces: cut behind the nodes where the fewest tensors cross."""
+    def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Stretch]:
+        """A stretch in pieces: cut behind the nodes where the fewest tensors cross."""
         least = max(LEAST, -(-len(nodes) // _PARTS))
         last = {name: at for at, (node, _) in enumerate(nodes) for name in free_names(node)}
         start = 0
@@ -125,17 +125,17 @@ class Regions:
                         crossing.append((len(alive), at + 1))
                 end = min(crossing)[1]
             piece = nodes[start:end]
-            yield Part([node for node, _ in piece], [place for _, place in piece])
+            yield Stretch([node for node, _ in piece], [place for _, place in piece])
             start = end
 
-    def kinds(self) -> list[list[Part]]:
+    def kinds(self) -> list[list[Stretch]]:
         """The parts, those that are equal together."""
-        found: defaultdict[Hashable, list[Part]] = defaultdict(list)
+        found: defaultdict[Hashable, list[Stretch]] = defaultdict(list)
         for part in self.parts:
             found[self._key(part)].append(part)
         return list(found.values())
 
-    def _key(self, part: Part) -> Hashable:
+    def _key(self, part: Stretch) -> Hashable:
         """What tells parts apart: their nodes and how they hang together, and what is small of the weights."""
         numbers: dict[str, int] = {}
         told: list[Hashable] = []
@@ -153,19 +153,19 @@ class Regions:
                 told.append(tensor.raw_data)
         return tuple(told)
 
-    def needs(self, parts: Sequence[Part]) -> list[str]:
+    def needs(self, parts: Sequence[Stretch]) -> list[str]:
         """The tensors of the original that parts are fed with."""
         names = (name for part in parts for name in part.reads if name not in self._stored)
         return list(dict.fromkeys(self._sources.get(name, name) for name in names))
 
     def proofs(
-        self, parts: Sequence[Part], made: Written, held: Arrays, options: CheckOptions
-    ) -> list[RegionProof]:
+        self, parts: Sequence[Stretch], made: Written, held: Arrays, options: CheckOptions
+    ) -> list[StretchProof]:
         """What came of each part.
 
         made: the converted model.  held: what the tensors that parts need were in a run of the original, by its names.
         """
-        asked: list[RegionRun | str] = []
+        asked: list[StretchRun | str] = []
         with Model.open(made) as opened:
             draft = ModelDraft(opened)
             weights = {tensor.name: tensor for tensor in draft.graph.initializer}
@@ -174,11 +174,11 @@ class Regions:
                 for part in parts:
                     run = self._run(part, weights, draft, held, options)
                     asked.append(run)
-                    if isinstance(run, RegionRun):
+                    if isinstance(run, StretchRun):
                         yield Task(_RUN, run, options.proof_time)
 
             answers = iter(crew.run(tasks(), options.jobs or crew.usual_jobs()))
-        found: list[RegionProof] = []
+        found: list[StretchProof] = []
         for part, run in zip(parts, asked, strict=True):
             answer = run if isinstance(run, str) else next(answers)
             if isinstance(answer, Failure):
@@ -190,12 +190,12 @@ class Regions:
 
     def _run(
         self,
-        part: Part,
+        part: Stretch,
         weights: Mapping[str, TensorProto],
         draft: ModelDraft,
         held: Arrays,
         options: CheckOptions,
-    ) -> RegionRun | str:
+    ) -> StretchRun | str:
         """How a part is run, or why it cannot be."""
         if any(True for node in part.nodes for _ in graphs_of(node)):
             return "what the bodies in it round is not followed"
@@ -209,7 +209,7 @@ class Regions:
         fed = self._fed(free, held)
         graph = helper.make_graph(
             part.nodes,
-            "region",
+            "stretch",
             [helper.make_tensor_value_info(name, _dtype(array), None) for name, array in fed.items()],
             [self._stated(name) for name in self._ends(part)],
             [numpy_helper.from_array(draft.value(tensor), tensor.name) for tensor in stored],
@@ -217,7 +217,7 @@ class Regions:
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
         model.opset_import.extend(self._model.opset_import)
         model.functions.extend(self._model.functions)
-        return RegionRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops))
+        return StretchRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops))
 
     def _fed(self, names: Sequence[str], values: Arrays) -> Arrays:
         """What the original's tensors are in the converted model: fills of masks are no lower than they are there."""
@@ -226,20 +226,20 @@ class Regions:
         for name in names:
             array = values[self._sources.get(name, name)]
             if name in self._half:
-                array = np.asarray(recast(np.maximum(array, array.dtype.type(low)), self._new))
+                array = np.asarray(recast(np.maximum(array.astype(np.float64), low).astype(array.dtype), self._new))
             fed[name] = array
         return fed
 
-    def _ends(self, part: Part) -> list[str]:
+    def _ends(self, part: Stretch) -> list[str]:
         """What a part hands on."""
         own = Counter(name for node in part.nodes for name in set(free_names(node)))
         return [name for node in part.nodes for name in node.output if name and self._uses[name] > own[name]]
 
-    def _proof(self, part: Part, told: Mapping[str, Any]) -> RegionProof:
+    def _proof(self, part: Stretch, told: Mapping[str, Any]) -> StretchProof:
         first, last = (self._sources.get(name, name) for name in map(name_of, (part.nodes[0], part.nodes[-1])))
         if "why" in told:
-            return RegionProof(first, last, len(part.nodes), reason=str(told["why"]))
-        return RegionProof(first, last, len(part.nodes), error=float(told["error"]), allowed=float(told["allowed"]))
+            return StretchProof(first, last, len(part.nodes), reason=str(told["why"]))
+        return StretchProof(first, last, len(part.nodes), error=float(told["error"]), allowed=float(told["allowed"]))
 
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)

@@ -1,4 +1,4 @@
-"""One region of a converted model run by itself, on what the original's inner tensors held: what a child does."""
+"""One stretch of a converted model run by itself, on what the original's inner tensors held: what a child does."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,17 +20,17 @@ from surgeon.running.whole import open_model
 
 Arrays = Mapping[str, np.ndarray]
 TURNS, FEW = 3, 256
-"""How many sets of random directions the roundings of a region are shaken in that hands on few elements; of many, one
+"""How many sets of random directions the roundings of a stretch are shaken in that hands on few elements; of many, one
 set shows what the largest error is.
 """
 MARGIN = 4.0
-"""How often what the reference moves by then a region may be off: one set of roundings is no worst case."""
+"""How often what the reference moves by then a stretch may be off: one set of roundings is no worst case."""
 _HALF = 0.5  # units in the last place by which a rounding to nearest errs at most
 
 
 @dataclass(frozen=True, slots=True)
-class RegionRun:
-    """A region as a model of the new dtype, and what it is fed with.
+class StretchRun:
+    """A stretch as a model of the new dtype, and what it is fed with.
 
     new: the dtype, as `TensorProto.DataType`.  implementations: of the user's process, as `shipped` gives them.
     """
@@ -42,14 +42,14 @@ class RegionRun:
     implementations: bytes
 
 
-def hold(asked: RegionRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
-    """Hold a region against itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
+def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Hold a stretch against itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
 
     Each step of a computation errs by fl(x op y) = (x op y)(1 + d) with |d| <= u, u being half a unit in the last place
     (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2.2).  What such errors come to at the end is
     measured: the reference runs with each of its numbers moved by u to a random side (Parker, Monte Carlo Arithmetic,
-    1997), up to `TURNS` times.  A region may be off by `MARGIN` times the most that it moved by, and by u once more for
-    what it hands on; all as parts of the largest number in the output.
+    1997), up to `TURNS` times.  A stretch may be off by `MARGIN` times the most that it moved by, and by u once more
+    for what it hands on; all as parts of the largest number in the output.
     """
     receive(asked.implementations)
     unit = float(ml_dtypes.finfo(dtype_of(asked.new)).eps) * _HALF
@@ -63,8 +63,8 @@ def hold(asked: RegionRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
     except SessionError as refused:
         return {"why": refused.line.rstrip(".")}, []
 
-def _ways(asked: RegionRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
-    """What runs the region in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
+def _ways(asked: StretchRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
+    """What runs the stretch in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
     try:
         yield stack.enter_context(open_model(asked.model, asked.custom_ops)).run
     except SessionError as refused:

@@ -1,4 +1,4 @@
-"""Each region of half precision held against itself in float64, and what is kept where one is not as it should be."""
+"""Each stretch of half precision held against itself in float64, and what is kept where one is not as it should be."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.precision.region_run import RegionRun, hold
-from surgeon.precision.regions import LEAST, Regions
 from surgeon.precision.result import LOST
-from surgeon.telling.conversions import region_lines
+from surgeon.precision.stretch_run import StretchRun, hold
+from surgeon.precision.stretches import LEAST, Stretches
+from surgeon.telling.conversions import stretch_lines
 from tests.command_line import ROOT
 from tests.half_models import converted, model
 
@@ -29,32 +29,32 @@ def layers(count):
     return made
 
 
-def test_equal_regions_are_run_once():
+def test_equal_stretches_are_run_once():
     _, report = converted(layers(20))
-    assert {item.outcome for item in report.regions} == {"proved"}
-    assert sum(item.nodes * item.equal for item in report.regions) >= 5 * 20
-    assert len(report.regions) < sum(item.equal for item in report.regions)
-    assert all(item.nodes >= LEAST for item in report.regions[:-1])
-    assert all(0 < item.error <= item.allowed < 0.1 for item in report.regions)
+    assert {item.outcome for item in report.stretches} == {"proved"}
+    assert sum(item.nodes * item.equal for item in report.stretches) >= 5 * 20
+    assert len(report.stretches) < sum(item.equal for item in report.stretches)
+    assert all(item.nodes >= LEAST for item in report.stretches[:-1])
+    assert all(0 < item.error <= item.allowed < 0.1 for item in report.stretches)
 
 
-def test_a_region_ends_where_a_cast_stands():
+def test_a_stretch_ends_where_a_cast_stands():
     _, report = converted(model("a = Mul(x, x) b = Exp(a) c = Mul(b, b) y = Tanh(c)"), keep=["op:Exp"])
-    assert [(item.first, item.last, item.nodes) for item in report.regions] == [("a", "a", 1), ("c", "y", 2)]
-    assert {item.outcome for item in report.regions} == {"proved"}
+    assert [(item.first, item.last, item.nodes) for item in report.stretches] == [("a", "a", 1), ("c", "y", 2)]
+    assert {item.outcome for item in report.stretches} == {"proved"}
 
 
 def half(nodes, outputs=("y",)):
-    """Nodes as a region of float16."""
+    """Nodes as a stretch of float16."""
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT16, None)]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, None) for name in outputs]
     return helper.make_model(helper.make_graph(nodes, "g", inputs, ends), opset_imports=[helper.make_opsetid("", 18)])
 
 
 def held(nodes, x):
-    """What came of a region on one input."""
+    """What came of a stretch on one input."""
     feeds = {"x": np.asarray(x, np.float16)}
-    return hold(RegionRun(half(nodes), feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
+    return hold(StretchRun(half(nodes), feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
 
 
 def test_roundings_are_allowed_and_an_overflow_is_not():
@@ -75,26 +75,26 @@ def test_what_roundings_leave_nothing_of_is_unproved():
     body = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) y = Mul(d, big)"
     made = model(body, weights="<float small = {0.001}, float k = {100}, float big = {1000}>")
     _, report = converted(made, keep=(), max_error=100.0)
-    (region,) = report.regions
-    assert (region.outcome, region.allowed > LOST) == ("unproved", True)
-    assert "roundings alone leave nothing" in "".join(region_lines(report))
+    (stretch,) = report.stretches
+    assert (stretch.outcome, stretch.allowed > LOST) == ("unproved", True)
+    assert "roundings alone leave nothing" in "".join(stretch_lines(report))
 
 
-def test_a_region_that_is_off_is_kept(monkeypatch):
+def test_a_stretch_that_is_off_is_kept(monkeypatch):
     """All that are equal to it too."""
     made, asked = layers(20), []
-    run = Regions.proofs
+    run = Stretches.proofs
 
     def proofs(self, parts, *rest):
         found = run(self, parts, *rest)
         asked.append(len(parts))
         return [replace(found[0], error=1.0), *found[1:]] if len(asked) == 1 else found
 
-    monkeypatch.setattr(Regions, "proofs", proofs)
+    monkeypatch.setattr(Stretches, "proofs", proofs)
     _, report = converted(made)
-    assert {item.kind for item in report.kept} == {"region"}
+    assert {item.kind for item in report.kept} == {"stretch"}
     assert "an output is off by 1 of its scale, and roundings explain" in report.kept[0].reason
-    assert {item.outcome for item in report.regions} == {"proved"}
+    assert {item.outcome for item in report.stretches} == {"proved"}
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,16 @@ def test_a_region_that_is_off_is_kept(monkeypatch):
         ("r = Reshape(a, shape) y = acme.Odd(a)", ""),
     ],
 )  # fmt: skip
-def test_why_a_region_is_not_run_is_told(body, why):
+def test_why_a_stretch_is_not_run_is_told(body, why):
     head, weights = "(float[N, 4] x, float s) => (float[N, 4] y)", "<float zero = {0}, int64[1] shape = {-1}>"
     made = model(f"a = Mul(x, x) {body}", head, weights=weights, more=', "acme" : 1')
     _, report = surgeon.convert(made)
-    told = [item.reason for item in report.regions if item.outcome == "unproved"]
+    told = [item.reason for item in report.stretches if item.outcome == "unproved"]
     assert all(why in reason for reason in told)
     assert bool(told) == bool(why)
 
 
 def test_the_shipped_model_has_equal_layers():
     _, report = surgeon.convert(onnx.load(ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"))
-    assert max(item.equal for item in report.regions) > 1
-    assert report.to_dict()["regions"][0]["outcome"] == "proved"
+    assert max(item.equal for item in report.stretches) > 1
+    assert report.to_dict()["stretches"][0]["outcome"] == "proved"
