@@ -1,7 +1,5 @@
 """Queries, keys and values, cut out of one projection."""
 
-from typing import Any
-
 from surgeon import Graph, Tensor, require
 from ._layouts import HEADS_FIRST, joined, reshaped
 from ._projections import NAMES, OneProjection, parts_of
@@ -27,8 +25,9 @@ def cut_heads(g: Graph, m: OneProjection, rows: Tensor) -> list[Tensor]:
     turned = _in_three(g, g.transpose(m.five, perm=[2, 0, 3, 1, 4]), 0)
     found = []
     for part, heads, split in zip(parts_of(m), turned, _in_three(g, m.five, 2), strict=True):
-        part.joined = g.any_of(joined(g, heads), reshaped(g, split))
-        found.append(g.any_of(part.joined, heads, g.transpose(split, perm=HEADS_FIRST)))
+        part.apart, part.split = heads, split
+        part.joined = g.any_of(joined(g, part.apart), reshaped(g, part.split))
+        found.append(g.any_of(part.joined, part.apart, g.transpose(part.split, perm=HEADS_FIRST)))
     return found
 
 
@@ -63,36 +62,6 @@ def _in_three(g: Graph, x: Tensor, axis: int) -> list[Tensor]:
         dropped = g.such_that(reshaped(g, kept), drops_axis, kept, axis)
         found.append(g.any_of(g.squeeze(kept, [axis]), dropped, g.gather(x, place, axis=axis)))
     return found
-
-
-def require_five(m: OneProjection, heads: int, size: int) -> None:
-    """What `cut_heads` cuts is split in three and into the heads of the attention, of so many columns, in order."""
-    batch, rows = m.whole.made.shape[:2]
-    wanted = (batch, rows, 3, heads, size)
-    require(m.five.shape == wanted, "the projection is not split in three and into the attention's heads")
-    require_joined(m, (batch, rows, heads * size))
-
-
-def require_time_first(m: OneProjection, heads: int, size: int) -> None:
-    """The same of what `cut_time_first` cuts."""
-    rows, batch = m.whole.made.shape[:2]
-    require(m.lifted.shape == (1, rows, batch, 3, heads * size), "the projection is not split in three")
-    for part, told in zip(parts_of(m), NAMES, strict=True):
-        require(part.split.rank == 3, f"the {told} have other axes than row, head, column")
-        own = part.split.shape[0]
-        require(own == rows, f"the {told} have {own} rows, a number that the exporter wrote")
-        wanted = ((part.apart, (batch, heads, rows, size)), (part.turned, (batch, heads, size, rows)))
-        is_split = part.split.shape[1:] == (heads * batch, size)
-        is_split = is_split and all(x is None or x.shape == shape for x, shape in wanted)
-        require(is_split, f"the {told} are not split into the attention's heads")
-    require_joined(m, (batch, rows, heads * size))
-
-
-def require_joined(m: OneProjection, wanted: tuple[Any, ...]) -> None:
-    """Heads that are joined again are so in their order."""
-    for part, told in zip(parts_of(m), NAMES, strict=True):
-        fits = part.joined is None or part.joined.shape == wanted
-        require(fits, f"the heads of the {told} are joined in another way")
 
 
 def require_cuts(m: OneProjection) -> None:

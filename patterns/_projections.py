@@ -14,16 +14,19 @@ parts_of = attrgetter("q", "k", "v")
 class Part(Captures):
     """Queries, keys or values, and the heads that they come as.
 
-    begin: where they are cut out of a projection.  apart: the heads.  joined: these beside each other again.  split,
-    turned: the heads of all batches, rows before heads, and the heads with columns before rows.
+    begin: where they are cut out of a projection.  split: heads behind the rows, in one axis with the batch where rows
+    come first.  apart, turned: heads before the rows, or before columns and these.  joined: these as rows again.
     """
 
-    made: Tensor = dims("batch rows columns", default=None)
+    made: Tensor = dims("batch rows columns", default=ABSENT)
     begin: Tensor = ABSENT
-    apart: Tensor = ABSENT
-    joined: Tensor = ABSENT
-    split: Tensor = ABSENT
-    turned: Tensor = ABSENT
+    split: Tensor = dims("batch rows heads size", "rows _ size", default=ABSENT)
+    apart: Tensor = dims("batch heads rows size", default=ABSENT)
+    turned: Tensor = dims("batch heads size rows", default=ABSENT)
+    joined: Tensor = dims("batch rows heads*size", default=ABSENT)
+    batch: Any = None
+    rows: Any = None
+    heads: Any = None
     columns: int = 0
 
 
@@ -51,21 +54,20 @@ class Layer(Captures):
     mask: Tensor = ABSENT
     bias: Tensor = ABSENT
     attributes: dict[str, Any]
+    batch: Any
+    rows: Any
     inner: Any
 
 
 class OneProjection(Layer):
-    """Attention of parts of one projection.
-
-    five: that in an axis of three and into heads.  lifted: that in an axis of three, rows before the batch.
-    """
+    """Attention of parts of one projection.  five, lifted: that in an axis of three, behind the rows or the batch."""
 
     whole: Projection
     q: Part
     k: Part
     v: Part
-    five: Tensor = ABSENT
-    lifted: Tensor = ABSENT
+    five: Tensor = dims("batch rows 3 _ _", default=ABSENT)
+    lifted: Tensor = dims("1 batch rows 3 _", default=ABSENT)
 
 
 def linear(g: Graph, x: Tensor, m: Projection) -> Tensor:
@@ -100,15 +102,15 @@ def maybe_apart(g: Graph, m: Part, rows: Tensor) -> Tensor:
     return g.any_of(rows, m.apart)
 
 
-def require_linear(m: Layer, made: Projection, told: str = "projection") -> None:
-    """A projection keeps batch and rows of x, also where a Gemm takes them as one axis."""
-    require(made.made.shape[:2] == m.x.shape[:2], f"the {told} have other rows than what is projected")
-    require(made.inner in (None, m.inner), f"the {told} are made of other rows")
+def require_linear(m: Layer, made: Projection) -> None:
+    """A Gemm takes rows as they come, and gives them back so."""
+    require((made.batch, made.rows) == (m.batch, m.rows), "a projection has other rows than what is projected")
+    require(made.inner in (None, m.inner), "a projection is made of other rows")
 
 
-def require_heads(parts: Sequence[Part], heads: int) -> None:
-    """Keys and values that come as heads are split into those of the attention, in their order."""
-    for part, told in zip(parts[1:], NAMES[1:], strict=True):
-        if part.apart is not None:
-            wanted = (part.made.shape[0], heads, part.made.shape[1], part.columns // heads)
-            require(part.apart.shape == wanted, f"the {told} are not split into the attention's heads")
+def require_heads(m: Layer, parts: Sequence[Part], batch: Any, rows: Any) -> None:
+    """Parts of so many batches and rows, which come as heads of the attention where they come as heads."""
+    for part, told in zip(parts, NAMES, strict=True):
+        is_split = part.heads in (None, m.attributes["num_heads"]) and part.batch in (None, batch)
+        require(is_split, f"the {told} are not split into the attention's heads")
+        require(part.rows in (None, rows), f"the {told} have {part.rows} rows, a number that the exporter wrote")

@@ -3,10 +3,9 @@
 from typing import Any
 
 from surgeon import Graph, rule
-from ._cuts import cut_heads, cut_rows, cut_time_first, require_cuts, require_five, require_time_first
+from ._cuts import cut_heads, cut_rows, cut_time_first, require_cuts
 from ._packed import whole
 from ._projections import (
-    NAMES,
     Layer,
     OneProjection,
     Projection,
@@ -62,16 +61,14 @@ def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     eight sequences of 64 rows take up to 3 % more in GPT-2, and as long in torch's layers.
     """
     require_linear(m, m.whole)
-    heads, x, sizes = m.attributes["num_heads"], m.x, [m.whole.columns // 3] * 3
-    if m.five is not None:
-        require_five(m, heads, sizes[0] // heads)
-    elif m.lifted is not None:
-        require_time_first(m, heads, sizes[0] // heads)
-        x = g.transpose(x, perm=[1, 0, 2])
-    else:
-        require_heads(parts_of(m), heads)
+    x, parts, batch, rows = m.x, parts_of(m), m.batch, m.rows
+    sizes = [m.whole.columns // 3] * 3
+    if m.lifted is not None:
+        x, batch, rows = g.transpose(x, perm=[1, 0, 2]), rows, batch
+    elif m.five is None:
         require_cuts(m)
-        sizes = [part.columns for part in parts_of(m)]
+        sizes = [part.columns for part in parts]
+    require_heads(m, parts, batch, rows)
     return whole(g, m, [m.whole], sizes, x)
 
 
@@ -88,7 +85,7 @@ def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
     MultiHeadAttention behind three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 % more).
     """
     parts = parts_of(m)
-    for part, told in zip(parts, NAMES, strict=True):
-        require_linear(m, part, told)
-    require_heads(parts, m.attributes["num_heads"])
+    for part in parts:
+        require_linear(m, part)
+    require_heads(m, parts, m.batch, m.rows)
     return whole(g, m, parts, [part.columns for part in parts], m.x)
