@@ -9,7 +9,7 @@ from onnx import helper
 from surgeon import Graph, Tensor, dims, require
 from ._grouped import cap_of, grouped, require_grouped
 from ._hidden import queries
-from ._layouts import HEADS_FIRST, heads_of_rows, in_dtype
+from ._layouts import HEADS_FIRST, heads_of_rows, in_dtype, size_of, spread_heads
 from ._masks import bias_of, fitted
 from ._matrices import apart, in_windows
 from ._scores import Scores, without_nan
@@ -77,16 +77,13 @@ def joined(g: Graph, x: Tensor, perm: list[int], heads: int, dtype: Any, made: A
     """
     own, width = x if made is None else made, x.shape[perm[3]]
     require(isinstance(width, int), f"the width of a head of {x.name!r} is unknown")
-    rows = g.transpose(own, perm=perm) if x.shape[perm[2]] == heads else copied(g, x, perm, heads)
+    if x.shape[perm[2]] == heads:
+        rows = g.transpose(own, perm=perm)
+    else:
+        first = [perm[0], perm[2], perm[1], perm[3]]
+        one = x if first == sorted(first) else g.transpose(x, perm=first)
+        rows = g.transpose(spread_heads(g, one, 1, heads, width), perm=HEADS_FIRST)
     return in_dtype(g, g.reshape(rows, [0, 0, heads * width]), dtype, x.dtype)
-
-
-def copied(g: Graph, x: Tensor, perm: list[int], heads: int) -> Tensor:
-    """[batch, rows, heads, columns] of copies of one head, made as exporters do, so that rules know them again."""
-    first = [perm[0], perm[2], perm[1], perm[3]]
-    one = x if first == sorted(first) else g.transpose(x, perm=first)
-    copies = g.expand(g.unsqueeze(one, [2]), np.array([1, 1, heads, 1, 1], np.int64))
-    return g.transpose(g.reshape(copies, [0, heads, -1, x.shape[perm[3]]]), perm=[0, 2, 1, 3])
 
 
 def finished(g: Graph, m: Scores, made: Tensor, dtype: Any) -> Tensor:
@@ -100,7 +97,7 @@ def fused(g: Graph, m: Core) -> Tensor:
     GroupQueryAttention where scores are capped or have sinks, MultiHeadAttention elsewhere.
     """
     dtype, heads, scale = dtype_of(m), m.heads, scale_of(m)
-    bias = fitted(g, m, bias_of(g, m, dtype), m.kt)
+    bias = fitted(g, m, bias_of(g, m, dtype), m.kt.shape[-1], lambda: size_of(g, m.kt, m.kt.rank - 1))
     is_grouped = m.cap is not None or m.sink is not None
     if m.q.rank != 4:
         require(not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")

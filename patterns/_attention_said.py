@@ -25,7 +25,7 @@ SHORT = "its mask is not known to have a column for each key, and a shorter one 
 class Said(NamedTuple):
     """An attention of queries, keys and values of [batch, heads, rows, columns].
 
-    heads, columns: those of the queries, and of the values.  groups: the heads of keys and values.  bias: what is
+    heads, groups: those of queries, and of keys and values.  size, columns: of a key, and of a value.  bias: what is
     added to the scores, or the condition for them to count.  cap: 0 for none.  is_joined: whether the result has its
     heads joined.
     """
@@ -35,6 +35,7 @@ class Said(NamedTuple):
     v: Tensor
     heads: int
     groups: int
+    size: int
     columns: int
     bias: Tensor | None
     is_condition: bool
@@ -69,7 +70,7 @@ def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     if padding is not None:
         bias = padding if bias is None else g.add(bias, padding)
     cap = numbers.get("softcap", 0.0)
-    return Said(q, k, v, heads, groups, columns, bias, is_condition, scale, cap, m.is_causal, not is_four, dtype)
+    return Said(q, k, v, heads, groups, size, columns, bias, is_condition, scale, cap, m.is_causal, not is_four, dtype)
 
 
 def is_whole(mask: Tensor, k: Tensor) -> bool:

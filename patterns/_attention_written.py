@@ -8,7 +8,7 @@ import numpy as np
 from surgeon import Graph, Tensor, require
 from ._attention_said import Said, said
 from ._hidden import LOWEST, shows_rows
-from ._layouts import in_dtype, rows_of_heads, size_of
+from ._layouts import in_dtype, rows_of_heads, size_of, spread_heads
 from ._nodes import Standard, Whole
 from ._standard import seen
 
@@ -32,7 +32,10 @@ def in_parts(g: Graph, m: Whole) -> Tensor:
     """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
     found = said(g, m, is_wide=True)
     copies = found.heads // found.groups
-    keys, values = (x if copies == 1 else copied(g, x, copies) for x in (found.k, found.v))
+    keys, values = (
+        x if copies == 1 else spread_heads(g, x, found.groups, copies, columns)
+        for x, columns in ((found.k, found.size), (found.v, found.columns))
+    )
     require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
     root = sqrt(found.scale)  # on both factors, as in ONNX's own text, so that a product in half precision stays small
     scores = g.matmul(g.mul(found.q, root), g.transpose(g.mul(keys, root), perm=[0, 1, 3, 2]))
@@ -50,12 +53,3 @@ def in_parts(g: Graph, m: Whole) -> Tensor:
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
     made = g.matmul(weights, values)
     return as_given(g, in_dtype(g, made, m.q.dtype, found.dtype), found)
-
-
-def copied(g: Graph, x: Tensor, copies: int) -> Tensor:
-    """Keys or values, a copy for each head of the queries."""
-    spread = g.expand(g.unsqueeze(x, [2]), np.array([1, 1, copies, 1, 1], np.int64))
-    sides = [size_of(g, x, axis) for axis in range(4)]
-    heads = g.mul(sides[1], np.array([copies], np.int64))
-    made: Tensor = g.reshape(spread, g.concat(sides[0], heads, *sides[2:], axis=0))
-    return made

@@ -78,6 +78,12 @@ def maybe_cast(g: Graph, x: Tensor) -> Tensor:
     return g.any_of(x, *(g.cast(x, to=dtype) for dtype in CASTS))
 
 
+def of_copies(g: Graph, m: OverCopies) -> Any:
+    """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
+    keys, values = (maybe_cast(g, maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
+    return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
+
+
 def rows_of(g: Graph, x: Tensor) -> Tensor:
     """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
     return rows_of_heads(g, x, x.shape[1] * x.shape[3])

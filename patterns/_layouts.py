@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from surgeon import Graph, Tensor
 
 ABSENT: Any = None  # what a capture is where the pattern that fits does not bind it
@@ -32,6 +34,12 @@ def rows_of_heads(g: Graph, x: Tensor, width: int) -> Tensor:
 def heads_of_rows(g: Graph, x: Tensor, heads: int, columns: int) -> Tensor:
     """[batch, heads, rows, columns] of heads that are joined."""
     return g.transpose(g.reshape(x, [0, 0, heads, columns]), perm=HEADS_FIRST)
+
+
+def spread_heads(g: Graph, x: Tensor, heads: int, copies: int, columns: Any) -> Tensor:
+    """[batch, heads · copies, rows, columns], each head several times, as exporters write it, so that rules know it."""
+    each = g.expand(g.unsqueeze(x, [2]), np.array([1, 1, copies, 1, 1], np.int64))
+    return g.reshape(each, [0, heads * copies, -1, columns])
 
 
 def may_spread(x: Tensor, *others: Tensor) -> bool:

@@ -1,5 +1,6 @@
 """What is added to the scores of an attention, in the shapes and dtypes that attention ops take."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,26 +54,23 @@ def are_sides(own: Any, wanted: Any) -> bool:
     return all(map(is_as_large, own, wanted))
 
 
-def fitted(g: Graph, m: Scores, bias: Any, kt: Tensor) -> Any:
+def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:
     """A bias with four axes, a row for every query and a number for every key, as attention ops want it; or None.
 
-    Queries of three axes have one head and no axis for it, and so have the masks.
+    Queries of three axes have one head and no axis for it, and so have the masks.  keys, count: how many keys there
+    are, as a size, and as what computes it.
     """
     if bias is None:
         return None
     require_fits(m)
-    rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], kt.shape[-1])
-    shaped = bias
-    if m.q.rank == 3:
-        shaped = g.unsqueeze(bias, [1] if rank == 3 else list(range(4 - rank)))
-    elif rank < 4:
-        shaped = g.unsqueeze(bias, list(range(4 - rank)))
+    rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], keys)
+    shaped = bias if rank == 4 else g.unsqueeze(bias, [1] if rank == m.q.rank else list(range(4 - rank)))
     own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]
     is_whole = [len(side) == 2 and are_sides(side, sides) for side in own]
     is_row = [side == (1, sides[1]) for side in own]
     if m.q.rank == 4 and any(is_whole) and all(map(any, zip(is_whole, is_row, strict=True))):
         return shaped
-    return spread_to(g, shaped, size_of(g, m.q, m.q.rank - 2), size_of(g, kt, kt.rank - 1))
+    return spread_to(g, shaped, size_of(g, m.q, m.q.rank - 2), count())
 
 
 def spread_to(g: Graph, bias: Tensor, rows: Tensor, keys: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from ml_dtypes import finfo
 from surgeon import Graph, Tensor, require
 from ._attention import Core, dtype_of, finished, scale_of
 from ._hidden import LOWEST, shows_rows
+from ._layouts import size_of
 from ._masks import bias_of, fitted
 from ._matrices import apart, in_windows
 
@@ -21,7 +22,7 @@ def standard(g: Graph, m: Core) -> Tensor:
     """
     require(m.sink is None, "ONNX's Attention knows no sinks")
     dtype, rank = dtype_of(m), m.q.rank
-    mask = fitted(g, m, put_in(g, m, dtype), m.kt)
+    mask = fitted(g, m, put_in(g, m, dtype), m.kt.shape[-1], lambda: size_of(g, m.kt, rank - 1))
     q, k, v = apart(g, m, m.kt, m.v, dtype)
     if rank != 4:
         q, k, v = (g.unsqueeze(x, [1]) for x in (q, k, v))

@@ -7,7 +7,7 @@ from ._attention import NON_FINITE, dtype_of, finished, scale_of
 from ._grouped import cap_of, grouped, require_steps
 from ._heads import Cache, behind, copied, require_one_length, rows_of
 from ._layouts import heads_of_rows, size_of
-from ._masks import bias_of, require_fits, spread_to
+from ._masks import bias_of, fitted
 from ._scores import Scores, masked, weighted
 
 
@@ -40,14 +40,9 @@ def has_groups(m: Capped) -> None:
     require(m.rows == m.k.after, "what comes behind the past has other rows than the queries")
 
 
-def spread(g: Graph, m: Capped, bias: Tensor) -> Tensor:
-    """What is added to the scores, with four axes, a row for every query and a number for every key."""
-    missing = 4 - max(mask.rank for mask in m.given)
-    shaped = bias if not missing else g.unsqueeze(bias, list(range(missing)))
-    if any(tuple(mask.shape[-2:]) == (m.rows, m.k.x.shape[2]) for mask in m.given):
-        return shaped
-    rows = size_of(g, m.q, 2)
-    return spread_to(g, shaped, rows, g.add(size_of(g, m.k.past, 2), rows))
+def count_of(g: Graph, m: Capped) -> Tensor:
+    """How many keys there are, behind the past and in it."""
+    return g.add(size_of(g, m.k.past, 2), size_of(g, m.q, 2))
 
 
 @rule(patterns=[capped], conditions=[has_groups], differs={"non_finite": NON_FINITE})
@@ -62,9 +57,7 @@ def capped_attention_cache(g: Graph, m: Capped) -> Any:
     parts, past, dtype = (m.q, m.k.new, m.v.new), (m.k.past, m.v.past), dtype_of(m)
     require_steps(m.q.shape[0], m.rows, m.columns)
     require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
-    require_fits(m)
-    bias = bias_of(g, m, dtype)
-    bias = None if bias is None else spread(g, m, bias)
+    bias = fitted(g, m, bias_of(g, m, dtype), m.k.x.shape[2], lambda: count_of(g, m))
     rows = [rows_of(g, x) for x in parts]
     made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.heads))
     return heads_of_rows(g, finished(g, m, made, dtype), m.heads, m.columns), *present

@@ -5,17 +5,11 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
 from ._grouped import grouped, require_grouped
-from ._heads import OverCopies, are_groups, copied, maybe_cast, rows_of
+from ._heads import MEANT, OverCopies, are_groups, copied, maybe_cast, of_copies, rows_of
 from ._layouts import in_dtype, joined
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 DIFFERS = {"non_finite": NON_FINITE}
-
-
-def by_copies(g: Graph, m: OverCopies) -> Any:
-    """MultiHeadAttention over copies of keys and values."""
-    keys, values = (maybe_cast(g, joined(g, copied(g, x))) for x in (m.k, m.v))
-    return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
 def grouped_by_copies(g: Graph, m: OverCopies) -> Any:
@@ -31,14 +25,7 @@ def standard_by_copies(g: Graph, m: OverCopies) -> Any:
     return g.attention(m.q, copied(g, m.k), copied(g, m.v), m.bias, **m.attributes)
 
 
-def causal_by_copies(g: Graph, m: OverCopies) -> Any:
-    """MultiHeadAttention over copies of keys and values, as heads or joined, which hides the future."""
-    heads = (copied(g, x) for x in (m.k, m.v))
-    keys, values = (g.any_of(x, maybe_cast(g, joined(g, x))) for x in heads)
-    return g.ms_multi_head_attention(m.q, keys, values, unidirectional=1, **m.attributes)
-
-
-@rule(patterns=[by_copies, grouped_by_copies], conditions=[are_groups], differs=DIFFERS)
+@rule(patterns=[of_copies, grouped_by_copies], conditions=[are_groups], differs=DIFFERS)
 def grouped_query_attention(g: Graph, m: OverCopies) -> Tensor:
     """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
@@ -51,7 +38,7 @@ def grouped_query_attention(g: Graph, m: OverCopies) -> Tensor:
 
 
 @rule(
-    patterns=[causal_by_copies],
+    patterns=[of_copies],
     conditions=[are_groups],
     differs={**DIFFERS, "extreme": "a score beside which the number for the future is small is hidden"},
 )
@@ -61,7 +48,8 @@ def grouped_causal_attention(g: Graph, m: OverCopies) -> Tensor:
     What: as `grouped_query_attention`, for an attention that hides the future by itself.
     Numerics: rounding only, for finite numbers.
     """
-    return without_copies(g, m, 1)
+    require(m.attributes.get("unidirectional") == 1, "unidirectional is not 1: the future is not hidden by itself")
+    return without_copies(g, m, 1, "unidirectional")
 
 
 @rule(patterns=[standard_by_copies], conditions=[are_groups], target="onnx", opset=23)
@@ -74,10 +62,10 @@ def grouped_attention(g: Graph, m: OverCopies) -> Any:
     return g.attention(m.q, m.k.x, m.v.x, m.bias, **m.attributes)
 
 
-def without_copies(g: Graph, m: OverCopies, causal: int) -> Tensor:
-    """GroupQueryAttention over what the copies are made of."""
+def without_copies(g: Graph, m: OverCopies, causal: int, *said: str) -> Tensor:
+    """GroupQueryAttention over what the copies are made of.  said: attributes that this says otherwise."""
     heads = m.attributes["num_heads"]
-    others = set(m.attributes) - {"num_heads", "scale", "mask_filter_value", *OURS}
+    others = set(m.attributes) - {*MEANT, *OURS, *said}
     require(not others, f"GroupQueryAttention has no {', '.join(sorted(others))}")
     require(m.k.columns == m.v.columns, "keys and values are of different size")
     require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")

@@ -1,17 +1,9 @@
 """Grouped-query attention (Ainslie et al., arXiv:2305.13245) without copies: heads that share keys as rows of one."""
 
-from typing import Any
-
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
-from ._heads import MEANT, OverCopies, are_groups, copied, maybe_cast, maybe_joined, rows_of
+from ._heads import MEANT, OverCopies, are_groups, of_copies, rows_of
 from ._layouts import in_dtype
-
-
-def by_copies(g: Graph, m: OverCopies) -> Any:
-    """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
-    keys, values = (maybe_cast(g, maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
-    return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
 def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
@@ -23,7 +15,7 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
     return g.reshape(bias, [0, groups, -1, 0])
 
 
-@rule(patterns=[by_copies], conditions=[are_groups], differs={"non_finite": NON_FINITE})
+@rule(patterns=[of_copies], conditions=[are_groups], differs={"non_finite": NON_FINITE})
 def grouped_rows(g: Graph, m: OverCopies) -> Tensor:
     """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
 
