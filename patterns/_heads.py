@@ -12,12 +12,14 @@ CASTS = ("float32", "float16")
 class Heads(Captures):
     """Keys or values, of which each head may be copied for several of queries.
 
-    x: the heads themselves.  copies, spread: they, each several times, and these as heads of their own.
+    x: the heads themselves.  joined: they beside each other in one axis.  copies, spread: they, each several times, and
+    these as heads of their own.
     """
 
     x: Tensor = dims("batch heads rows columns")
     copies: Tensor | None = dims("batch heads number rows columns", default=None)
     spread: Tensor | None = dims("batch heads*number rows columns", default=None)
+    joined: Tensor | None = dims("batch rows heads*columns", default=None)
     heads: int
     columns: Any
     number: int = 1
@@ -41,8 +43,8 @@ class Attended(Captures):
     attributes: dict[str, Any]
 
 
-class OverCopies(Attended):
-    """The same over copies of keys and values."""
+class OverHeads(Attended):
+    """The same over heads of keys and values, joined or copied."""
 
     k: Heads
     v: Heads
@@ -78,7 +80,7 @@ def maybe_cast(g: Graph, x: Tensor) -> Tensor:
     return g.any_of(x, *(g.cast(x, to=dtype) for dtype in CASTS))
 
 
-def of_copies(g: Graph, m: OverCopies) -> Any:
+def of_copies(g: Graph, m: OverHeads) -> Any:
     """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
     keys, values = (maybe_cast(g, maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
@@ -89,7 +91,7 @@ def rows_of(g: Graph, x: Tensor) -> Tensor:
     return rows_of_heads(g, x, x.shape[1] * x.shape[3])
 
 
-def are_groups(m: OverCopies) -> None:
+def are_groups(m: OverHeads) -> None:
     """Keys and values are of equally many heads."""
     require(m.k.heads == m.v.heads, "keys and values have different numbers of heads")
 

@@ -3,34 +3,18 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._heads import Attended
+from ._heads import OverHeads
 from ._layouts import HEADS_FIRST, joined, reshaped
 
 
-class Joined(Captures):
-    """Heads that are joined beside each other."""
-
-    x: Tensor = dims("batch heads rows columns")
-    joined: Tensor = dims("batch rows heads*columns")
-    heads: int
-    columns: int
-
-
-class OfJoined(Attended):
-    """Attention over such keys and values."""
-
-    k: Joined
-    v: Joined
-
-
-def of_joined_heads(g: Graph, m: OfJoined) -> Any:
+def of_joined_heads(g: Graph, m: OverHeads) -> Any:
     """MultiHeadAttention whose keys and values come as heads and are joined for it."""
     m.k.joined, m.v.joined = joined(g, m.k.x), joined(g, m.v.x)
     return g.ms_multi_head_attention(m.q, m.k.joined, m.v.joined, attention_bias=m.bias, **m.attributes)
 
 
 @rule(patterns=[of_joined_heads])
-def attention_of_heads(g: Graph, m: OfJoined) -> Any:
+def attention_of_heads(g: Graph, m: OverHeads) -> Any:
     """Give MultiHeadAttention its keys and values as heads, where they come so: from a cache or a rotary embedding.
 
     What: MultiHeadAttention takes keys and values of [batch, heads, rows, columns] too, so that nothing is moved.

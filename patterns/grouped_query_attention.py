@@ -5,14 +5,14 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
 from ._grouped import grouped, require_grouped
-from ._heads import MEANT, OverCopies, are_groups, copied, maybe_cast, of_copies, rows_of
+from ._heads import MEANT, OverHeads, are_groups, copied, maybe_cast, of_copies, rows_of
 from ._layouts import in_dtype, joined
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 DIFFERS = {"non_finite": NON_FINITE}
 
 
-def grouped_by_copies(g: Graph, m: OverCopies) -> Any:
+def grouped_by_copies(g: Graph, m: OverHeads) -> Any:
     """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
     keys, values = (maybe_cast(g, joined(g, copied(g, x))) for x in (m.k, m.v))
     more: dict[str, Any] = {"attention_bias": m.bias, "outputs": 3, **m.attributes}
@@ -20,13 +20,13 @@ def grouped_by_copies(g: Graph, m: OverCopies) -> Any:
     return g.ms_group_query_attention(m.q, g.shared(keys), values, **counts, **more)[0]
 
 
-def standard_by_copies(g: Graph, m: OverCopies) -> Any:
+def standard_by_copies(g: Graph, m: OverHeads) -> Any:
     """Attention over copies of keys and values."""
     return g.attention(m.q, copied(g, m.k), copied(g, m.v), m.bias, **m.attributes)
 
 
 @rule(patterns=[of_copies, grouped_by_copies], conditions=[are_groups], differs=DIFFERS)
-def grouped_query_attention(g: Graph, m: OverCopies) -> Tensor:
+def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
     """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
     What: attention in which each head of keys and values serves several of queries in a row.
@@ -42,7 +42,7 @@ def grouped_query_attention(g: Graph, m: OverCopies) -> Tensor:
     conditions=[are_groups],
     differs={**DIFFERS, "extreme": "a score beside which the number for the future is small is hidden"},
 )
-def grouped_causal_attention(g: Graph, m: OverCopies) -> Tensor:
+def grouped_causal_attention(g: Graph, m: OverHeads) -> Tensor:
     """Let a causal attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
     What: as `grouped_query_attention`, for an attention that hides the future by itself.
@@ -53,7 +53,7 @@ def grouped_causal_attention(g: Graph, m: OverCopies) -> Tensor:
 
 
 @rule(patterns=[standard_by_copies], conditions=[are_groups], target="onnx", opset=23)
-def grouped_attention(g: Graph, m: OverCopies) -> Any:
+def grouped_attention(g: Graph, m: OverHeads) -> Any:
     """Let Attention share keys and values among heads instead of copying them.
 
     What: Attention takes fewer heads of keys and values than of queries; each serves several of those in a row.
@@ -62,7 +62,7 @@ def grouped_attention(g: Graph, m: OverCopies) -> Any:
     return g.attention(m.q, m.k.x, m.v.x, m.bias, **m.attributes)
 
 
-def without_copies(g: Graph, m: OverCopies, causal: int, *said: str) -> Tensor:
+def without_copies(g: Graph, m: OverHeads, causal: int, *said: str) -> Tensor:
     """GroupQueryAttention over what the copies are made of.  said: attributes that this says otherwise."""
     heads = m.attributes["num_heads"]
     others = set(m.attributes) - {*MEANT, *OURS, *said}

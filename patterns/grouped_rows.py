@@ -2,7 +2,7 @@
 
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
-from ._heads import MEANT, OverCopies, are_groups, of_copies, rows_of
+from ._heads import MEANT, OverHeads, are_groups, of_copies, rows_of
 from ._layouts import in_dtype
 
 
@@ -16,7 +16,7 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
 
 
 @rule(patterns=[of_copies], conditions=[are_groups], differs={"non_finite": NON_FINITE})
-def grouped_rows(g: Graph, m: OverCopies) -> Tensor:
+def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
     """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
 
     What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of

@@ -1,6 +1,5 @@
 """Rotary position embedding of the first numbers of each head, behind which the others stay as they are."""
 
-from collections.abc import Callable
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
@@ -8,11 +7,15 @@ from ._layouts import ABSENT, reshaped
 
 
 class Partial(Captures):
-    """Heads, the part of them that is turned and the rest; joined: the parts of heads behind rows as one axis."""
+    """Heads, the part of them that is turned and the rest, and where that begins if it is cut out.
+
+    joined: the parts of heads behind rows as one axis.
+    """
 
     x: Tensor = dims("batch _ _ columns")
     part: Tensor = dims("batch _ _ _")
     rest: Tensor = dims("batch _ _ _")
+    begin: Tensor = ABSENT
     joined: Tensor = ABSENT
     places: Tensor = ABSENT
     cos: Tensor
@@ -25,32 +28,13 @@ class Standard(Partial):
     """The same, turned by ONNX's own op."""
 
 
-def is_first(_: Tensor, starts: Tensor, axes: Tensor) -> None:
-    """A slice begins where the last of four axes does."""
-    require(starts.elements == [0], "the first part does not begin with the first number")
-    require(axes.elements in ([3], [-1]), "it is not the last of four axes that is cut")
-
-
-def is_last(_: Tensor, ends: Tensor, axes: Tensor, x: Tensor) -> None:
-    """A slice ends where the last of four axes does."""
-    require(axes.elements in ([3], [-1]), "it is not the last of four axes that is cut")
-    end = (ends.elements or [None])[0]
-    require(isinstance(end, int) and end >= x.shape[3], "the last part does not end with the head")
-
-
-def cut(g: Graph, x: Tensor, is_it: Callable[..., None], *more: Tensor) -> Tensor:
-    """A slice along one axis without steps."""
-    starts, ends, axes = g.any_tensor(), g.any_tensor(), g.any_tensor()
-    bound = starts if is_it is is_first else ends
-    made = g.any_of(g.slice(x, starts, ends, axes), g.slice(x, starts, ends, axes, [1]))
-    return g.such_that(made, is_it, bound, axes, *more)
-
-
 def parts(g: Graph, m: Partial) -> tuple[Tensor, Tensor]:
     """The first numbers of the last axis, and the others."""
     splits = g.split(m.x, g.any_tensor(), axis=-1, outputs=2), g.split(m.x, axis=-1, num_outputs=2, outputs=2)
-    m.part = g.any_of(cut(g, m.x, is_first), *(split[0] for split in splits))
-    m.rest = g.any_of(cut(g, m.x, is_last, m.x), *(split[1] for split in splits))
+    m.begin, end = g.any_tensor(), g.any_tensor()
+    m.part = g.any_of(*(g.slice(m.x, [0], end, [-1], step) for step in (None, [1])), *(split[0] for split in splits))
+    rest = (g.slice(m.x, m.begin, g.any_tensor(), [-1], step) for step in (None, [1]))
+    m.rest = g.any_of(*rest, *(split[1] for split in splits))
     return m.part, m.rest
 
 
@@ -82,9 +66,11 @@ def rotary_partial(g: Graph, m: Partial) -> Tensor:
     behind the rows, which ONNX Runtime's op takes joined.
     Numerics: none.
     """
-    require(m.part.shape[3] + m.rest.shape[3] == m.columns, "the parts are not all of a head")
+    size, others = m.part.shape[3], m.rest.shape[3]
+    begins = m.begin is None or m.begin.elements in ([size], [-others])
+    require(size + others == m.columns and begins, "the parts are not all of a head")
     require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
-    told = {**m.attributes, "rotary_embedding_dim": m.part.shape[3]}
+    told = {**m.attributes, "rotary_embedding_dim": size}
     if isinstance(m, Standard):
         return g.rotary_embedding(m.x, m.cos, m.sin, **told)
     heads = m.x.shape[1 if m.joined is None else 2]
@@ -93,6 +79,6 @@ def rotary_partial(g: Graph, m: Partial) -> Tensor:
     if m.joined is None:
         return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **told)
     require(m.attributes.get("num_heads") == heads, "the heads are joined otherwise")
-    require(m.joined.shape == (*m.part.shape[:2], heads * m.part.shape[3]), "the heads are joined otherwise")
+    require(m.joined.shape == (*m.part.shape[:2], heads * size), "the heads are joined otherwise")
     rows = g.reshape(m.x, [0, 0, heads * m.columns])
     return g.reshape(g.ms_rotary_embedding(rows, m.places, m.cos, m.sin, **told), [0, 0, heads, m.columns])

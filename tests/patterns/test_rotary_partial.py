@@ -11,7 +11,7 @@ CONSTANTS = (
     "<int64[1] start = {0}, int64[1] middle = {4}, int64[1] half = {2}, int64[1] end = {9223372036854775807}, "
     "int64[1] last = {3}, int64[1] one = {1}, int64[2] parts = {4, 12}, int64[3] rows = {0, 0, 64}, "
     "int64[4] heads = {0, 0, 4, 16}, int64[3] few = {0, 0, 16}, int64[4] some = {0, 0, 4, 4}, int64[1] p = {0}, "
-    "int64[1] five = {5}, int64[1] eight = {8}, int64[1] two = {2}>"
+    "int64[1] five = {5}, int64[1] eight = {8}, int64[1] two = {2}, int64[1] three = {3}, int64[1] fifteen = {15}>"
 )
 TABLES = "float[9, 2] c, float[9, 2] e"
 CUT = "a = Slice(x, start, middle, last, one) b = Slice(x, middle, end, last, one)"
@@ -66,7 +66,9 @@ SPARES = [
          model=graph(f"{CUT} {TURN} y = Concat<axis = -1>(b, r)")),
     Case(rotary_partial, "numbers that are left out", why="not all of a head",
          model=graph(PLAIN.replace("x, middle, end", "x, five, end"), y="float[b, 4, 9, 15] y")),
-    Case(rotary_partial, "the second numbers", why="does not begin",
+    Case(rotary_partial, "numbers that are there twice, and others left out", why="not all of a head",
+         model=graph(PLAIN.replace("x, middle, end", "x, three, fifteen"))),
+    Case(rotary_partial, "the second numbers", why="wanted the constant 0",
          model=graph(PLAIN.replace("x, start, middle", "x, middle, eight"))),
     Case(rotary_partial, "rows cut off", why="wanted axis = -1",
          model=graph(f"a = Slice(x, start, middle, two, one) b = Slice(x, middle, end, two, one) {TURN} "
