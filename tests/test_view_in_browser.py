@@ -245,3 +245,19 @@ def test_what_is_selected_in_the_page_is_in_the_kernel(browser, kernel):
     until(lambda: "exact (20)" in page.get_by_role("complementary").inner_text())
     assert watched.wrong == []
     page.close()
+
+
+@pytest.mark.parametrize(
+    ("behind", "is_dark"),
+    [("rgb(17 17 17)", True), ("color(srgb 1 1 1)", False), ("oklch(0.98 0 0)", False), ("oklch(0.2 0 0)", True)],
+)
+def test_a_view_takes_the_colours_of_what_is_behind(browser, server, behind, is_dark):
+    """However a browser tells them, and whatever the machine prefers."""
+    watched = Watched(browser, "light" if is_dark else "dark", server.url.partition("?")[0])
+    page = watched.page
+    page.goto(server.url)
+    page.locator(".box").first.wait_for()
+    page.evaluate("(colour) => { document.querySelector('#view').style.background = colour; surgeon.themed(); }", behind)
+    assert ("dark" in page.locator(".view").get_attribute("class").split()) is is_dark
+    assert watched.wrong == []
+    page.close()

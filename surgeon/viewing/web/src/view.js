@@ -337,8 +337,21 @@ export class View {
 // Whether what stands behind is dark: its own colour is asked for, as each notebook has its own words for a theme.
 function isDark(root) {
   for (let one = root; one; one = one.parentElement ?? one.getRootNode()?.host) {
-    const found = getComputedStyle(one).backgroundColor.match(/[\d.]+/g)?.map(Number);
-    if (found && (found.length < 4 || found[3] > 0.5)) return 0.3 * found[0] + 0.6 * found[1] + 0.1 * found[2] < 110;
+    const [red, green, blue, cover] = painted(getComputedStyle(one).backgroundColor);
+    if (cover > 0.5) return 0.3 * red + 0.6 * green + 0.1 * blue < 110;
   }
   return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// A colour as red, green and blue to 255 and how much it covers: a browser tells it as rgb(), color(), oklch() and more.
+function painted(colour) {
+  if (colour.startsWith("rgb")) {
+    const [red, green, blue, cover = 1] = colour.match(/[\d.]+/g).map(Number);
+    return [red, green, blue, cover];
+  }
+  const brush = document.createElement("canvas").getContext("2d");
+  brush.fillStyle = colour;
+  brush.fillRect(0, 0, 1, 1);
+  const [red, green, blue, cover] = brush.getImageData(0, 0, 1, 1).data;
+  return [red, green, blue, cover / 255];
 }
