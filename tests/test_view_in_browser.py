@@ -257,7 +257,7 @@ def test_a_view_takes_the_colours_of_what_is_behind(browser, server, behind, is_
     page = watched.page
     page.goto(server.url)
     page.locator(".box").first.wait_for()
-    page.evaluate("(colour) => { document.querySelector('#view').style.background = colour; surgeon.themed(); }", behind)
+    page.locator("#view").evaluate("(view, colour) => { view.style.background = colour; surgeon.themed(); }", behind)
     assert ("dark" in page.locator(".view").get_attribute("class").split()) is is_dark
     assert watched.wrong == []
     page.close()

@@ -7,6 +7,10 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from urllib.parse import urlsplit
 
 from tests.command_line import ROOT, surroundings
 
@@ -49,13 +53,69 @@ def started(*command, log=None, **variables):
             out.close()
 
 
+def runs_already():
+    """Whether there is an S3 server by the variables of the environment."""
+    return "AWS_ENDPOINT_URL" in os.environ
+
+
 @contextmanager
 def s3_server():
-    """moto's S3 server; gives the variables by which everybody finds it."""
+    """The S3 server that runs, else moto's; gives the variables by which everybody finds it."""
+    if runs_already():
+        yield {name: os.environ[name] for name in (*CREDENTIALS, "AWS_ENDPOINT_URL")}
+        return
     port = free_port()
     with started("-m", "moto.server", "-H", "127.0.0.1", "-p", port) as process:
         wait_for(port, process)
         yield {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+
+
+_DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+
+
+class Gate(BaseHTTPRequestHandler):
+    """Passes on what is asked of an S3 server; while the gate is shut, nothing that writes."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _pass_on(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.server.shut.is_set() and self.command not in ("GET", "HEAD"):
+            self._answer(403, {"content-type": "application/xml"}, _DENIED)
+            return
+        there = HTTPConnection(*self.server.behind)
+        there.request(self.command, self.path, body, dict(self.headers))
+        answer = there.getresponse()
+        self._answer(answer.status, dict(answer.getheaders()), answer.read())
+        there.close()
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on  # noqa: N815 - the names that are called
+
+    def _answer(self, status, headers, body):
+        self.send_response(status)
+        is_head = self.command == "HEAD"  # its length is that of what is not sent
+        own = {"connection", "transfer-encoding", "date", "server", "" if is_head else "content-length"}
+        for name, value in headers.items():
+            if name.lower() not in own:
+                self.send_header(name, value)
+        if not is_head:
+            self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing."""
+
+
+@contextmanager
+def gated(variables):
+    """A gate before an S3 server; gives the variables by which it is found, and the event that shuts it."""
+    behind = urlsplit(variables["AWS_ENDPOINT_URL"])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gate) as server:
+        server.behind, server.shut = (behind.hostname, behind.port), Event()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield {**variables, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}, server.shut
+        server.shutdown()
 
 
 @contextmanager

@@ -112,6 +112,25 @@ def test_what_cannot_begin_is_one_sentence(models, tmp_path, over, to, told):
     assert told in ran.stderr
 
 
+def test_a_bucket_that_takes_nothing_from_the_middle_on(store, models, monkeypatch):
+    """What was done stays done, rows say of the rest why it is not there, and the next run does that."""
+    server = {name: os.environ[name] for name in (*parts.CREDENTIALS, "AWS_ENDPOINT_URL")}
+    over, to = "s3://zoo/[ab]/*.onnx", "s3://fused/shut"
+    with parts.gated(server) as (variables, shut):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", variables["AWS_ENDPOINT_URL"])
+        type(store).clear_instance_cache()
+        found = surgeon.run_many(GELU, over, to=to, progress=lambda *_: shut.set())
+        outcomes = sorted(row.outcome for row in found)
+        assert (outcomes[1:], found.ok) == (["unwritten", "unwritten"], False)
+        assert outcomes[0] in ("proved", "unchanged")
+        assert all("permission is denied" in row.why for row in found.wrong)
+        assert "The rows stay where they are: " in found.ended
+        shut.clear()
+        again = surgeon.run_many(GELU, over, to=to, resume=True)
+        assert (again.kept, again.ok, len(again)) == (1, True, 3)
+    type(store).clear_instance_cache()
+
+
 def test_credentials_that_are_missing_are_one_sentence(store, models, tmp_path, monkeypatch):
     for name in parts.CREDENTIALS:
         monkeypatch.delenv(name)
