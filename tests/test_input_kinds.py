@@ -10,7 +10,7 @@ from surgeon.running.precision import Reference
 from surgeon.running.shaking import AMOUNT, TURN
 from surgeon.sites.experiment import Experiment, MiniModels, ProofOptions
 from surgeon.sites.feeder import Feeder, inputs_beside_softmax
-from surgeon.sites.kinds import ENDS, part_of_one, suited
+from surgeon.sites.kinds import ALONE, ENDS, part_of_one, suited
 from surgeon.sites.sizes import Setting
 from surgeon.testing import parse
 
@@ -34,7 +34,7 @@ ATTENTION = parse(
 )
 def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares: bool, kind: Values | None) -> None:
     """A sum shows the largest number alone, a square overflows."""
-    assert suited(Values.MAGNITUDES, ops, picks=picks, squares=squares) is kind
+    assert suited(Values.MAGNITUDES, 0, ops, 1, picks=picks, squares=squares) is kind
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,35 @@ def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares:
 )
 def test_loud_numbers_are_no_terms(ops: tuple[str, ...], picks: bool, squares: bool, is_tried: bool) -> None:
     """Of large products and sums the order decides which overflow; values of attention are averaged alone."""
-    assert (suited(Values.LOUD, ops, picks=picks, squares=squares) is Values.LOUD) is is_tried
+    assert (suited(Values.LOUD, 0, ops, 1, picks=picks, squares=squares) is Values.LOUD) is is_tried
 
 
-def test_infinity_has_a_last_turn_beside_a_maximum_alone() -> None:
-    """Where NaN is among it, two turns show it all."""
+@pytest.mark.parametrize(
+    ("ops", "inputs", "kinds"),
+    [
+        (("Neg",), 1, (None, None)),
+        (("Cos", "Mul"), 2, (Values.ROWS_OF_FACTORS, Values.ROWS_OF_FACTORS)),
+        (("ReduceMax",), 1, (Values.ROWS_OF_FACTORS, None)),
+        (("MatMul", "ReduceMax"), 2, (None, None)),
+        (("GridSample",), 2, (None, None)),
+    ],
+)
+def test_magnitudes_of_some_inputs_alone(
+    ops: tuple[str, ...], inputs: int, kinds: tuple[Values | None, ...]
+) -> None:
+    """The cosine of a large number turns with its last bit; a maximum of all magnitudes is the largest there is."""
+    later = (suited(Values.MAGNITUDES, ALONE + turn, ops, inputs, picks=False, squares=False) for turn in range(2))
+    assert tuple(later) == kinds
+
+
+def test_infinity_has_three_turns() -> None:
+    """Some in all rows but one, rows of one value, and lone ones, of which a sum is infinite and not NaN."""
     model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
     feeder = Feeder(Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions()))
-    assert [feeder.tries(Values.NON_FINITE, turn) for turn in range(ENDS)] == [True, True, False]
-    assert feeder.tries(Values.ENDLESS, ENDS - 1)
+    assert all(feeder.tries(Values.NON_FINITE, turn) for turn in range(ENDS))
+    made = feeder.make(Setting({}, {}), Values.NON_FINITE, ENDS - 1)["x"]
+    assert [np.isfinite(row).sum() for row in made] == [3, 4]
+    assert made.max() == np.inf
 
 
 @pytest.mark.parametrize("apart", ["zeros", "small", "extreme"])
@@ -83,8 +103,8 @@ def test_values_of_attention_alone_are_loud() -> None:
 
 def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
     """Of one NaN in a row it hangs on its place whether ONNX Runtime's kernel sees it."""
-    assert suited(Values.NON_FINITE, ("ReduceMax",), picks=False, squares=False) is Values.ENDLESS
-    assert suited(Values.NON_FINITE, ("ReduceMean",), picks=False, squares=False) is Values.NON_FINITE
+    assert suited(Values.NON_FINITE, 0, ("ReduceMax",), 1, picks=False, squares=False) is Values.ENDLESS
+    assert suited(Values.NON_FINITE, 0, ("ReduceMean",), 1, picks=False, squares=False) is Values.NON_FINITE
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ Shape = tuple[int, ...]
 # The binary exponents of huge values, as parts of the largest: more than a half, so that squares overflow; not near
 # one, so that sums of some hundred do not.
 _HUGE = (0.55, 0.8)
+_IN_ROWS, _LONE = 1, 2  # ways of putting them, by the seed
+_LEAST = 3  # of them, where there are as many
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
 _FACTORS = 1 / 3  # of the exponents
 _TOP = 1 / 2  # binary exponents below the largest, within which the largest of all magnitudes lies
@@ -98,14 +100,17 @@ def _non_finite(
 ) -> np.ndarray:
     """Usual values, with +inf, -inf and NaN (or these `values`) at the places of `_places`.
 
-    In even seeds they alternate.  In odd ones a row (along the last axis) holds one of them alone, the next row
-    the next: what a row of -inf does to a Softmax, a NaN beside it would hide.
+    By the seed modulo three: they alternate; a row (along the last axis) holds one of them alone, the next row the
+    next, for what a row of -inf does to a Softmax, a NaN beside it would hide; one stands alone in all that has one
+    place along the first axis, for beside others infinity turns to NaN in a sum.
     """
-    places = _places(shape, seed, random)
+    way = seed % 3 if math.prod(shape) >= _LEAST else 0
+    places = _lone(shape, random) if way == _LONE else _places(shape, seed, random)
     turns = _turns(places)
-    if seed % 2 and shape:
+    if way == _IN_ROWS:
         turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
-    return np.where(places, np.array(values)[(turns + seed) % len(values)], normal(random, shape))
+    first = 0 if way == _LONE else seed
+    return np.where(places, np.array(values)[(turns + first) % len(values)], normal(random, shape))
 
 
 def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -122,22 +127,33 @@ def _turns(places: np.ndarray) -> np.ndarray:
 def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Choose about a quarter of the elements, but none in one slice of each axis.
 
-    At least three, if there is room, and one in every row but those.  The slice is the first (odd seeds: the last)
-    along every axis longer than one, for all inputs alike: what is computed from them row by row, batch by batch or
-    channel by channel is usual there.
+    At least three, and one in every row but those; where three fit into all slices alone, in all.  The slice is the
+    first (odd seeds: the last) along every axis longer than one, for all inputs alike: what is computed from them row
+    by row, batch by batch or channel by channel is usual there.
     """
     if not shape or not math.prod(shape):
         return np.ones(shape, dtype=np.bool_)
     spared = [-1 if size == 1 else 0 if seed % 2 == 0 else size - 1 for size in shape]
     kept = [np.flatnonzero(np.arange(size) != place) for size, place in zip(shape, spared, strict=True)]
+    if math.prod([len(places) for places in kept]) < _LEAST <= math.prod(shape):
+        kept = [np.arange(size) for size in shape]
     found = random.random(tuple(map(len, kept)), dtype=np.float32) < _PART
     rows = found.reshape(-1, found.shape[-1])
     rows[np.arange(len(rows)), random.integers(0, rows.shape[1], len(rows))] = True  # no row without one
     flat = found.reshape(-1)
-    flat[random.permutation(flat.size)[:3] if flat.size < _FEW else random.integers(0, flat.size, 3)] = True
+    flat[random.permutation(flat.size)[:_LEAST] if flat.size < _FEW else random.integers(0, flat.size, _LEAST)] = True
     places = np.zeros(shape, dtype=np.bool_)
     places[np.ix_(*kept)] = found
     return places
+
+
+def _lone(shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """One place in each slice along the first axis but the last slice, if there are several; in a vector, one."""
+    slices = shape[0] if len(shape) > 1 else 1
+    places = np.zeros((slices, math.prod(shape) // slices), dtype=np.bool_)
+    marked = np.arange(max(slices - 1, 1))
+    places[marked, random.integers(0, places.shape[1], len(marked))] = True
+    return places.reshape(shape)
 
 
 def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:

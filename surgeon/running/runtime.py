@@ -36,6 +36,7 @@ _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
 _TOO_NEW = re.compile(r".*?(?P<line>Unsupported model IR version|ONNX Runtime only \*guarantees\* support)")
+_AT_NODE = re.compile(r"while running \w+ node\. Name:'(?P<name>[^']*)'")
 _NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 OUT_OF_MEMORY = "Running it takes more memory than there is."
 
@@ -52,6 +53,12 @@ class SessionError(SurgeonError):
         super().__init__(line)
         self.line = line
         self.missing = missing
+
+    @property
+    def node(self) -> str:
+        """The name of the node that did not run; "" where nothing tells it."""
+        found = _AT_NODE.search(self.line)
+        return found["name"] if found is not None else ""
 
 
 def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:

@@ -13,7 +13,7 @@ from surgeon.inputs.roles import counts
 from surgeon.ops.record import Op, Slots
 from surgeon.ops.records import record
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.kinds import ENDS, SPOKEN_OF, TIES, is_tried, name_of_kind
+from surgeon.sites.kinds import SPOKEN_OF, TIES, is_tried, name_of_kind
 from surgeon.sites.sizes import Setting
 
 Feeds = dict[str, np.ndarray]
@@ -116,8 +116,6 @@ class Feeder:
 
     def tries(self, values: Values, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
-        if values is Values.NON_FINITE and turn == ENDS - 1:
-            return False
         if self._is_beside_alone(values):
             is_apart = values is Values.LOUD and self._spares_scores
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
@@ -143,7 +141,7 @@ class Feeder:
             feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
         if values is Values.ROWS_OF_FACTORS:  # nothing that overflows is made of what is beside a softmax
             scores = feeds.keys() - self._beside
-            seed = self._seed + 1 - turn  # first all values of a batch of one magnitude, for they are mixed
+            seed = self._seed + (turn + 1) % 2  # first all values of a batch of one magnitude, for they are mixed
             feeds.update(self._plan.make(seed, sizes, Values.ROWS, leave=self.weights | scores))
         if self.weights:
             shrunk = frozenset(setting.shrunk.items())

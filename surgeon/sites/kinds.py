@@ -13,7 +13,8 @@ from surgeon.ops.records import likened, likened_node
 from surgeon.verdicts.magnitudes import reach
 
 SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
-ENDS = 3  # turns of infinite values: the last is for those that stand for them beside a maximum
+ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
+ALONE = 2  # the first turn of all magnitudes in which every other input is of them alone
 # At the first sizes, and at the others.
 FIRST = (
     *((Values.USUAL, turn) for turn in range(4)),
@@ -27,7 +28,7 @@ FIRST = (
     (Values.FAR, 0),
     *((Values.EXTREME, turn) for turn in range(2)),
     *((Values.NON_FINITE, turn) for turn in range(ENDS)),
-    *((Values.MAGNITUDES, turn) for turn in range(2)),
+    *((Values.MAGNITUDES, turn) for turn in range(ALONE + 2)),
     (Values.FAINT, 0),
     (Values.LOUD, 0),
     *((Values.HOLES, turn) for turn in range(3)),
@@ -41,6 +42,8 @@ _LEFT_OUT = (Values.FAINT, Values.LOUD)  # for wide values and all magnitudes te
 COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
 FURTHER = ((Values.USUAL, 0),)
+ANEW = 4  # turns from one of these sizes to the next: other numbers, of which turns that are special come in none
+OFTEN = tuple((Values.USUAL, turn * ANEW) for turn in range(1, 33))
 WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
 _TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
 _OF_MAGNITUDES = frozenset(
@@ -112,22 +115,21 @@ def spoken(values: Values) -> str:
     return name_of_kind(values).replace("_", " ")
 
 
-def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) -> Values | None:
+def suited(
+    values: Values, turn: int, ops: Collection[str], inputs: int, *, picks: bool, squares: bool
+) -> Values | None:
     """The kind that tells something of a region of these operators in the place of another; None where none does.
 
-    picks: whether there is a softmax of products, of which the order picks one where they overflow.  squares: whether
-    numbers are multiplied by themselves, which overflow from a half of the exponents on.
+    inputs: how many may hold any number.  picks: whether there is a softmax of products, of which the order picks one
+    where they overflow.  squares: whether numbers are multiplied by themselves, which overflow from a half of the
+    exponents on.
     """
     if picks and values in (Values.OFFSET, Values.EXTREME):
         return Values.NEAR if values is Values.OFFSET else None
     if values is Values.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
         return Values.ENDLESS  # of NaN, ONNX Runtime's kernels see the first of a row alone
     if values is Values.MAGNITUDES:
-        if reads_places(ops):
-            return None
-        if picks or _hides_small(ops):
-            return Values.ROWS_OF_FACTORS if picks or squares or adds_products(ops) else Values.ROWS
-        return Values.FACTORS if adds_products(ops) else values
+        return None if reads_places(ops) else _of_magnitudes(turn, ops, inputs, picks=picks, squares=squares)
     if values is Values.LOUD and (reads_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
     if values is Values.LIMITS:
@@ -135,6 +137,20 @@ def suited(values: Values, ops: Collection[str], *, picks: bool, squares: bool) 
             return Values.SUMMED  # ONNX Runtime's sums of integers do not wrap: they stay at the end that they reach
         return None if _some(ops, lambda op: op.divisors) else values  # what is divided may be taken past the limits
     return values
+
+
+def _of_magnitudes(turn: int, ops: Collection[str], inputs: int, *, picks: bool, squares: bool) -> Values | None:
+    """The kind for numbers of all magnitudes: from `ALONE` on one in which some inputs are usual, or no sum is huge.
+
+    Of a sum over all elements, numbers of all magnitudes show the largest magnitudes only; where the results of one
+    input turn with the last bit of another that is large (its cosine), nothing is seen of the first.
+    """
+    hides = picks or _hides_small(ops)
+    if hides and (picks or squares or adds_products(ops)):
+        return Values.ROWS_OF_FACTORS if turn < ALONE else None
+    if turn >= ALONE:
+        return Values.ROWS_OF_FACTORS if inputs > 1 or (hides and turn == ALONE) else None
+    return Values.ROWS if hides else Values.FACTORS if adds_products(ops) else Values.MAGNITUDES
 
 
 def is_tried(plan: InputPlan, values: Values, seed: int, apart: Collection[str]) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,18 +15,20 @@ from surgeon.inputs.requirements import MASKED_KINDS, OVERFLOWING
 from surgeon.running.oracles import KERNELS, Oracle, open_evaluator, open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
+from surgeon.sites.excused import is_unfit, overflows
 from surgeon.sites.experiment import ORIGINAL, REFERENCE, REPLACEMENT, Experiment
 from surgeon.sites.feeder import Feeder, Feeds
 from surgeon.sites.kinds import (
+    ANEW,
     COSTLY,
     FIRST,
     FURTHER,
+    OFTEN,
     OTHERS,
     WEIGHED,
     adds_products,
     name_of_kind,
     part_of_one,
-    products_of,
     spoken,
     suited,
 )
@@ -41,6 +43,7 @@ from surgeon.verdicts.result import Outcome
 from surgeon.verdicts.tensor_error import as_doubted, as_lost
 
 MOST_AGAIN = 1 << 20  # elements of inputs up to which a region that fails at smaller sizes is run at its own
+MOST_OFTEN = 1 << 12  # elements of inputs up to which it is run on many sets of them
 LOSING = frozenset(
     (Values.EXTREME, Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.LOUD)
 )  # of which products overflow
@@ -70,6 +73,7 @@ class Attempt:
         self._doubted: TensorError | None = None  # by a kernel that errs where the original runs
         self._ran_at: Setting | None = None  # all kinds of inputs
         self._tells = False  # some run was at sizes other than 1
+        self._rounds = False  # some output is of integers, made of floats
         self._ops, self._squares = experiment.ops, experiment.squares
         self._terms = 1  # of the longest sum, at the sizes of the run
         self._kinds: dict[str, None] = {}
@@ -205,11 +209,12 @@ class Attempt:
         full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else None
         further: Iterable[Setting] = () if full is None else (full,)
         if not self.experiment.brief:
-            failure, further = self._run_weighed(at), (*further, *sizes.further(at))
-        for setting in () if failure else further:
+            failure = self._run_weighed(at) or self._run_often(at)
+            further = (*further, *sizes.further(at))
+        for number, setting in enumerate(() if failure else further):
             if self._adds_nothing(setting):
                 continue
-            failure = self._run_at(setting, FURTHER)
+            failure = self._run_at(setting, [(values, turn + number * ANEW) for values, turn in FURTHER])
             if failure:
                 break
         return failure
@@ -230,6 +235,11 @@ class Attempt:
                 return f"{failure} (weights {spoken(values)})"
             self._kinds[f"weights {spoken(values)}"] = None
         return ""
+
+    def _run_often(self, setting: Setting) -> str:
+        """Run on more usual inputs where floats become integers: few tell one rounding from another."""
+        often = OFTEN if self._rounds and setting.elements <= MOST_OFTEN else ()
+        return self._run_at(setting, often)
 
     def _run_group(self, group: Sequence[Setting]) -> str:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
@@ -257,7 +267,8 @@ class Attempt:
         self._is_empty = setting.is_empty
         before = self.runs
         for kind, turn in sorted(kinds, key=lambda item: item != self._suspect):
-            values = suited(kind, self._ops, picks=self.experiment.picks_by_products, squares=self._squares)
+            picks, inputs = self.experiment.picks_by_products, len(self._feeder.plain)
+            values = suited(kind, turn, self._ops, inputs, picks=picks, squares=self._squares)
             if values is None or not self._feeder.tries(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
@@ -295,8 +306,10 @@ class Attempt:
             if error.missing:
                 why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
                 raise CannotCut(f"nothing here runs the replacement: {why}") from error
-            if self._is_empty or (self._at and not self.experiment.is_of_source(original, self._at.size)):
-                return ""  # kernels differ in whether they take tensors without elements, or sizes that do not fit
+            if self._is_empty and not is_unfit(self.experiment, self._at, error.node):
+                return ""  # kernels differ in whether they take tensors without elements
+            if self._at and not self.experiment.is_of_source(original, self._at.size):
+                return ""  # and sizes that do not fit
             return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
         exact, large = self._exact(feeds), values in OVERFLOWING or values in MASKED_KINDS
         for name, answer in original.items():
@@ -304,6 +317,7 @@ class Attempt:
                 return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"
             if self._is_empty and not answer.size and not rewritten[name].size:
                 continue  # which shape a tensor without elements has, kernels tell differently too
+            self._rounds = self._rounds or (answer.dtype.kind in "iu" and bool(self._feeder.plain))
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, large, values in LOSING)
             if found is None:
                 return ""
@@ -325,24 +339,6 @@ class Attempt:
             self.worst[name] = found
         if not _all_nan(answer) if answer.size else name in self.experiment.empty:
             self._telling.add(name)
-
-    def _overflows(self, feeds: Feeds) -> bool:
-        """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
-
-        The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
-        """
-        if name_of_kind(Values.NON_FINITE) not in self.experiment.apart:
-            return False
-        from surgeon.models.exposing import exposing  # not at the top: few proofs have to look inside
-
-        before = self.experiment.minis.before
-        products = products_of(before.graph)
-        try:
-            with exposing(before, products) as shown, self._oracle(cast(onnx.ModelProto, shown), {}) as oracle:
-                made = oracle.run(feeds)
-        except SessionError:
-            return False
-        return any(name in made and not np.isfinite(made[name]).all() for name in products)
 
     def _exact(self, feeds: Feeds) -> dict[str, np.ndarray]:
         """The reference's answer, nothing where it has none."""
@@ -385,7 +381,7 @@ class Attempt:
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         if loses:
             found = asked(Movement.alike(0.0))
-            if found.ok or self._overflows(feeds):
+            if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
         return self._moves.settle(asked, name, answer, original.dtype, feeds)
 
