@@ -7,7 +7,7 @@ import pytest
 
 from surgeon.inputs.inputs import Values
 from surgeon.running.precision import Reference
-from surgeon.running.shaking import AMOUNT, TURN
+from surgeon.running.shaking import AMOUNT, TURN, shaken
 from surgeon.sites.experiment import Experiment, MiniModels, ProofOptions
 from surgeon.sites.feeder import Feeder, inputs_beside_softmax
 from surgeon.sites.kinds import ALONE, ENDS, part_of_one, suited
@@ -171,7 +171,7 @@ def test_each_output_of_a_node_is_shaken() -> None:
     """A node that makes two tensors of floats rounds both."""
     body = "z, m = LayerNormalization (x, w) y = Add(z, m)"
     model = parse(f"(float[2,3] x) => (float[2,3] y) <float[3] w = {{1, 2, 3}}> {{ {body} }}")
-    with Reference(model, {}, shakes=True) as shaken:
+    with Reference(model, {}, change=shaken) as reference:
         x = np.array([[0.1, 0.7, 0.4], [3.0, 1.1, 2.3]], np.float32)
-        still, moved = (shaken.run({"x": x, AMOUNT: np.asarray(by), TURN: np.asarray(0)})["y"] for by in (0.0, 1.0))
+        still, moved = (reference.run({"x": x, AMOUNT: np.asarray(by), TURN: np.asarray(0)})["y"] for by in (0.0, 1.0))
     assert 0 < np.abs(still - moved).max() < 1e-5

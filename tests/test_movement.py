@@ -8,7 +8,7 @@ import pytest
 
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
-from surgeon.running.shaking import AMOUNT, TURN
+from surgeon.running.shaking import AMOUNT, TURN, shaken
 from surgeon.verdicts.judge import judge
 from surgeon.verdicts.movement import PART, Movement, movement
 from surgeon.verdicts.moves import MOST_TURNS, TURNS, Moves
@@ -21,8 +21,8 @@ def read(body: str) -> onnx.ModelProto:
 
 
 def answers(model: onnx.ModelProto, feeds, amount: float, turn: int = 0):
-    with Reference(model, shakes=True) as shaken:
-        return shaken.run({**feeds, AMOUNT: np.asarray(amount), TURN: np.asarray(turn)})
+    with Reference(model, change=shaken) as reference:
+        return reference.run({**feeds, AMOUNT: np.asarray(amount), TURN: np.asarray(turn)})
 
 
 def test_a_smooth_move_is_in_proportion_and_a_jump_is_not():
@@ -82,7 +82,7 @@ def test_half_precision_is_shaken_by_units_of_its_own():
 
 def test_what_rounds_nothing_cannot_be_shaken():
     with pytest.raises(SessionError):
-        Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), shakes=True)
+        Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), change=shaken)
 
 
 def test_each_of_many_ties_is_given_time_to_fall():

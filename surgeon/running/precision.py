@@ -185,9 +185,8 @@ class Reference:
         change: Change | None = None,
     ) -> None:
         refusals: list[str] = []
-        self._widened: dict[
-            str, tuple[np.ndarray, np.ndarray]
-        ] = {}  # by the name of an input: the last, and in float64
+        # By the name of an input: the last, and in float64.
+        self._widened: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, change)
         self._engine = next(self._others, None)
         if self._engine is None:
