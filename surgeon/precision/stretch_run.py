@@ -12,6 +12,7 @@ from onnx import ModelProto
 
 from surgeon.file.values import dtype_of
 from surgeon.implementations import receive
+from surgeon.precision.result import LOST
 from surgeon.running.child import Note
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import SessionError
@@ -25,6 +26,7 @@ set shows what the largest error is.
 """
 MARGIN = 4.0
 """How often what the reference moves by then a stretch may be off: one set of roundings is no worst case."""
+_FAR = 1e9  # of what is infinitely far, in numbers that JSON holds
 _HALF = 0.5  # units in the last place by which a rounding to nearest errs at most
 
 
@@ -63,6 +65,7 @@ def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
     except SessionError as refused:
         return {"why": refused.line.rstrip(".")}, []
 
+
 def _ways(asked: StretchRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
     """What runs the stretch in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
     try:
@@ -84,24 +87,25 @@ def _held(
     new: int,
     unit: float,
 ) -> dict[str, Any]:
-    """The output that is worst for what is allowed to it, on one set of inputs."""
+    """The output that is worst: off by more than is allowed to it, or lost in roundings, or nearest to its limit."""
 
     def moved(amount: float, turn: int) -> dict[str, np.ndarray]:
         return reference.run({**feeds, AMOUNT: np.array(amount), TURN: np.array(turn)})
 
     exact = moved(0.0, 0)
     allowed = dict.fromkeys(exact, 0.0)
-    has_few = min(array.size for array in exact.values()) < FEW
+    has_few = min((array.size for array in exact.values()), default=0) < FEW
     for turn in range(1, 1 + (TURNS if has_few else 1)):
         for name, array in moved(_HALF, turn).items():
-            allowed[name] = max(allowed[name], apart(exact[name], array, new))
-    worst: dict[str, Any] = {"error": 0.0, "allowed": unit, "output": ""}
+            allowed[name] = max(allowed.get(name, 0.0), apart(exact.get(name, array), array, new))
+    errors = [(0.0, unit, "")]
     for run in ways:
-        for name, array in run(feeds).items():
-            error, most = apart(exact[name], array, new), MARGIN * allowed[name] + unit
-            if error / most > worst["error"] / worst["allowed"]:
-                worst = {"error": min(error, 1e9), "allowed": min(most, 1e9), "output": name}
-    return worst
+        found = run(feeds)
+        for name in sorted(exact.keys() & found.keys()):  # a sequence may come in other pieces
+            error, most = apart(exact[name], found[name], new), MARGIN * allowed[name] + unit
+            errors.append((min(error, _FAR), min(most, _FAR), name))
+    error, most, name = max(errors, key=lambda item: (item[0] > item[1], item[1] > LOST, item[0] / item[1]))
+    return {"error": error, "allowed": most, "output": name}
 
 
 def apart(exact: np.ndarray, other: np.ndarray, new: int) -> float:

@@ -18,9 +18,9 @@ from surgeon.file.model import Model
 from surgeon.file.recasting import limits, recast
 from surgeon.file.save import Written
 from surgeon.file.values import raw_size
-from surgeon.implementations import shipped
+from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
-from surgeon.ops.walking import free_names, graphs_of
+from surgeon.ops.walking import free_names, graphs_of, holds_any
 from surgeon.precision.building import Built
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
@@ -217,6 +217,8 @@ class Stretches:
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
         model.opset_import.extend(self._model.opset_import)
         model.functions.extend(self._model.functions)
+        if holds_any(model, bound(options.custom_ops)):
+            return "an operator in it is computed in this process alone"
         return StretchRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops))
 
     def _fed(self, names: Sequence[str], values: Arrays) -> Arrays:

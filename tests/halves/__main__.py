@@ -22,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.halves", description=__doc__.partition("\n")[0])
     parser.add_argument("--table", action="store_true", required=True, help="print the tables in Markdown")
     parser.add_argument("--each", type=int, default=1, metavar="N", help="one in N models of each group of exports")
+    parser.add_argument("--most", type=float, default=float("inf"), metavar="MB", help="leave out what is larger")
     parser.add_argument("--plant", type=int, default=PLANTED, metavar="N", help="a large activation in N models")
     parser.add_argument("--build", type=int, default=0, metavar="N", help="TensorRT-RTX parses all, builds one in N")
     parser.add_argument("--tools", default=",".join(TOOLS), help="which converters, with commas")
@@ -31,7 +32,8 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         groups = tuple(asked.groups.split(","))
         tools, how = asked.tools.split(","), Asked(asked.peers, asked.build)
-        for line in tables(Path(folder), tools, groups, how, each=asked.each, plant=asked.plant):
+        size = asked.most * 1e6
+        for line in tables(Path(folder), tools, groups, how, each=asked.each, most=size, plant=asked.plant):
             print(line, flush=True)
     return 0
 

@@ -95,10 +95,10 @@ def engine_of(source: Path, made: Path, builds: bool) -> str:
 
 
 def tables(
-    folder: Path, tools: Sequence[str], groups: tuple[str, ...], asked: Asked, *, each: int, plant: int
+    folder: Path, tools: Sequence[str], groups: tuple[str, ...], asked: Asked, *, each: int, most: float, plant: int
 ) -> Iterator[str]:
     """All tables in Markdown, line by line."""
-    samples = list(corpus(groups, each=each))
+    samples = [sample for sample in corpus(groups, each=each) if sample.path.stat().st_size <= most]
     cells = {tool: list(run(tool, samples, folder, asked)) for tool in tools}
     told = [place for place in range(len(samples)) if any(made[place].what != "untold" for made in cells.values())]
     yield f"## {len(samples)} models of float32, of which {len(told)} run on made inputs"
