@@ -3,6 +3,7 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
+from onnx import numpy_helper
 
 import surgeon
 from surgeon.errors import CheckFailed
@@ -126,6 +127,17 @@ def test_an_op_without_a_half_kernel_on_the_provider_is_kept(ep, ops):
     assert ops <= set(told)
     assert "provider has no kernel for Det in float16" in told["Det"]
     assert "Det" not in {item.op for item in converted(model(body, head, weights=weights))[1].kept}
+
+
+def test_what_the_target_does_not_take_in_half_precision_is_kept():
+    """TensorRT's parser takes a GRU with lengths in float32 alone."""
+    body = "y = GRU<hidden_size = 4>(a, w, r, , lengths)"
+    head = "(float[5, 2, 3] x, int32[2] lengths) => (float[5, 1, 2, 4] y)"
+    made = model(f"a = Tanh(x) {body}", head)
+    for name, width in (("w", 3), ("r", 4)):
+        made.graph.initializer.append(numpy_helper.from_array(np.full((1, 12, width), 0.1, np.float32), name))
+    assert kept(surgeon.convert(made, ep="tensorrt")[1]) == [("GRU", "kernel")]
+    assert kept(surgeon.convert(made)[1]) == []
 
 
 def test_what_an_engine_runs_in_float32_is_told():

@@ -211,6 +211,21 @@ def test_attention_is_refused_where_the_builder_has_no_kernel_for_it(dtype, widt
     assert not surgeon.check(made, "tensorrt", build=True)
 
 
+@pytest.mark.parametrize("op", ["GRU", "LSTM", "RNN"])
+@pytest.mark.parametrize("lengths", ["", ", lengths"])
+def test_the_parser_takes_recurrent_nodes_of_half_precision_without_lengths_alone(op, lengths):
+    """And what it does not take, the limits tell without it."""
+    gates = {"GRU": 3, "LSTM": 4, "RNN": 1}[op] * 4
+    head = "(float16[5, 2, 3] x, int32[2] lengths) => (float16[5, 1, 2, 4] y)"
+    body = f"{{ y = {op}<hidden_size = 4>(x, w, r, {', lengths' if lengths else ''}) }}".replace("r, )", "r)")
+    made = parse(f"{HEADER.format(opset=17, more='')}{head} {body}")
+    for name, width in (("w", 3), ("r", 4)):
+        weight = np.full((1, gates, width), 0.1, np.float16)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    for load in (True, False):
+        assert bool([item for item in surgeon.check(made, "tensorrt", load=load) if item.stops]) == bool(lengths)
+
+
 def test_a_profile_takes_what_is_given_and_what_follows_from_it():
     made = model("y = Relu(x) w = Relu(z)", "(float[batch, past] x, float[batch, total] z) => (float[batch, past] y)")
     made.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "past + 2"

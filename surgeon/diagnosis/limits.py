@@ -1,6 +1,7 @@
 """What a target does not take of the ops that it reads, as far as a node and what is known around it tell."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import onnx
@@ -23,11 +24,11 @@ class Limits:
         """Whether an op has limits."""
         return op in self._table
 
-    def of(self, node: Node) -> Iterator[tuple[str, str]]:
-        """What stands against a node."""
+    def of(self, node: Node, instead: Mapping[str, int] = MappingProxyType({})) -> Iterator[tuple[str, str]]:
+        """What stands against a node.  instead: other dtypes of tensors that it reads, as `TensorProto.DataType`."""
         limit = self._table.get(node.op)
         if limit is not None:
-            yield from limit(NodeFacts(self, node))
+            yield from limit(NodeFacts(self, node, instead))
 
 
 class NodeFacts:
@@ -46,8 +47,8 @@ class NodeFacts:
         True
     """
 
-    def __init__(self, limits: Limits, node: Node) -> None:
-        self.limits, self.node = limits, node
+    def __init__(self, limits: Limits, node: Node, instead: Mapping[str, int] = MappingProxyType({})) -> None:
+        self.limits, self.node, self._instead = limits, node, instead
 
     def has(self, position: int) -> bool:
         """Whether the input is given."""
@@ -72,7 +73,8 @@ class NodeFacts:
         """The dtype of an input as schemas have it: "float16"."""
         if not self.has(position) or self.node.scope.function is not None:
             return None
-        dtype = self.limits.shapes.facts(self.node.scope, self.node.inputs[position]).dtype
+        name = self.node.inputs[position]
+        dtype = self._instead.get(name) or self.limits.shapes.facts(self.node.scope, name).dtype
         return type_string(dtype)[7:-1] if dtype else None
 
     def attribute(self, name: str, default: Any) -> Any:

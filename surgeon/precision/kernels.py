@@ -1,23 +1,33 @@
-"""Which nodes an execution provider has no kernel for in the new dtype."""
+"""Which nodes an execution provider has no kernel for in the new dtype, or its runtime does not take so."""
 
 from surgeon.indexing.scope import Node, split_op
 from surgeon.ops.schemas import schema
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.wiring import Wiring
+from surgeon.rewriting.runnable import limits_for
 from surgeon.running.kernels import Kernels, variables
+from surgeon.target import names
 
 
 def without_kernel(wiring: Wiring, provider: str) -> dict[Place, str]:
     """The nodes that a provider would run in the new dtype by none of its own kernels, each with the reason.
 
-    What nothing is known of, a domain without schemas or a dtype that nothing tells, does not count against it.
+    Of a provider that is a target too, the target's limits are asked.  What nothing is known of, a domain without
+    schemas or a dtype that nothing tells, does not count against it.
     """
     kernels, new = Kernels.of(provider), wiring.change.names[1]
+    limits = limits_for(provider, wiring.index) if provider in names() else None
     found: dict[Place, str] = {}
     for node in wiring.nodes():
         ports = wiring.ports[node]
-        if (ports.takes or ports.makes) and not ports.pinned and not _has(wiring, kernels, node):
+        if ports.pinned or not (ports.takes or ports.makes):
+            continue
+        if not _has(wiring, kernels, node):
             found[place_of(node)] = f"{kernels.full_title} has no kernel for {node.op} in {new}"
+        elif limits is not None and node.op in limits:
+            halves = {node.inputs[place]: wiring.change.new for place in ports.takes}
+            broken = set(limits.of(node, halves)) - set(limits.of(node))
+            found.update((place_of(node), told) for told, _ in sorted(broken)[:1])
     return found
 
 
@@ -29,7 +39,7 @@ def _has(wiring: Wiring, kernels: Kernels, node: Node) -> bool:
         return True
     ports, new = wiring.ports[node], wiring.change.new
     dtypes = [
-        [new if place in told else wiring.dtype(node.scope, text) for place, text in enumerate(names)]
-        for names, told in ((node.inputs, ports.takes), (node.outputs, ports.makes))
+        [new if place in told else wiring.dtype(node.scope, text) for place, text in enumerate(texts)]
+        for texts, told in ((node.inputs, ports.takes), (node.outputs, ports.makes))
     ]
     return kernels.computes(domain, name, opset, variables(version, *dtypes))

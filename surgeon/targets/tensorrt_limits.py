@@ -206,6 +206,14 @@ def _lstm(site: NodeFacts) -> Found:
     for name in ("layout", "input_forget"):
         if site.attribute(name, 0):
             yield f"TensorRT wants {name}=0", ""
+    yield from _recurrent(site)
+
+
+def _recurrent(site: NodeFacts) -> Found:
+    # The parser of TensorRT-RTX 1.7 selects between the steps and zeros of float32; no documentation tells it.
+    if site.has(4) and site.dtype(0) in HALVES:
+        told = f"TensorRT takes sequence_lens in float32 only, and here the node is {site.dtype(0)}"
+        yield told, "keep it in float32 (surgeon convert --ep tensorrt does)"
 
 
 def _constant(site: NodeFacts) -> Found:
@@ -244,6 +252,7 @@ LIMITS: dict[str, Limit] = {
     "Dropout": _dropout,
     "GridSample": _grid_sample,
     "If": _if,
+    "GRU": _recurrent,
     "LSTM": _lstm,
     "LayerNormalization": _layer_norm,
     "LpPool": _lp_pool,
@@ -253,6 +262,7 @@ LIMITS: dict[str, Limit] = {
     "QuantizeLinear": _zero_point,
     "Range": _range,
     "Resize": _resize,
+    "RNN": _recurrent,
     "RotaryEmbedding": _rotary,
     "STFT": _stft,
     "ScatterElements": _scatter_elements,
