@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
+from surgeon.precision.lessening import Lessening
 from surgeon.precision.result import LOST
 from surgeon.precision.stretch_run import StretchRun, hold
 from surgeon.precision.stretches import LEAST, Stretches
@@ -112,6 +113,27 @@ def test_why_a_stretch_is_not_run_is_told(body, why):
     told = [item.reason for item in report.stretches if item.outcome == "unproved"]
     assert all(why in reason for reason in told)
     assert bool(told) == bool(why)
+
+
+def test_why_a_stretch_of_an_old_opset_is_not_run_is_told():
+    _, report = surgeon.convert(model("a = Mul(x, x) y = Tanh(a)", opset=9))
+    assert [item.outcome for item in report.stretches] == ["unproved"]
+    assert "told from opset 11 on (surgeon upgrade), and it has 9" in "".join(stretch_lines(report))
+
+
+@pytest.mark.parametrize("guilty", [{3}, {3, 17}, {0, 1, 2, 30}, set(range(8, 14))])
+def test_no_more_is_kept_than_moves_the_outputs(guilty):
+    """Whichever parts they lie in."""
+    places = [((), place) for place in range(31)]
+    parts = [places[:4], places[4:20], places[20:21], places[21:]]
+
+    def error(kept):
+        return 0.001 + sum(slot in guilty and ((), slot) not in kept for slot in range(31))
+
+    search = Lessening(parts, error, 0.01)
+    search.run()
+    assert search.moved.keys() == {((), slot) for slot in guilty}
+    assert search.reached == 0.001
 
 
 def test_the_shipped_model_has_equal_layers():

@@ -20,7 +20,7 @@ from surgeon.file.save import Written
 from surgeon.file.values import raw_size
 from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
-from surgeon.ops.walking import free_names, graphs_of, holds_any
+from surgeon.ops.walking import free_names, graphs_of, holds_any, imports_of
 from surgeon.precision.building import Built
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
@@ -31,6 +31,7 @@ from surgeon.running import crew
 from surgeon.running.away import ended
 from surgeon.running.children import Failure, Task
 from surgeon.running.inlining import name_of
+from surgeon.running.shaking import LEAST_OPSET
 
 LEAST = 16
 """Nodes of a stretch that is cut off a larger one; it has up to three times as many."""
@@ -199,6 +200,9 @@ class Stretches:
         """How a part is run, or why it cannot be."""
         if any(True for node in part.nodes for _ in graphs_of(node)):
             return "what the bodies in it round is not followed"
+        opset = imports_of(self._model.opset_import).get("", 0)
+        if opset < LEAST_OPSET:
+            return f"what roundings explain is told from opset {LEAST_OPSET} on (surgeon upgrade), and it has {opset}"
         stored = [weights[name] for name in part.reads if name in weights]
         size = sum(map(raw_size, stored))
         if size > MOST_BYTES:

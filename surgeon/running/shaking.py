@@ -19,10 +19,11 @@ from surgeon.running.inlining import inlined
 AMOUNT, TURN = "surgeon:amount", "surgeon:turn"
 """Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
 
+LEAST_OPSET = 11
+"""Of ai.onnx, from which on numbers can be shaken: it has Range, and Equal for doubles."""
 _SIGNS = "surgeon:signs"
 _COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
 _STRIDE, _STEP = 1009, 37  # between turns, between tensors
-_LEAST_OPSET = 11  # of Range, and of Equal for doubles
 # What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
 _EXACT = named(lambda op: op.exact or op.moves)
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
@@ -35,7 +36,7 @@ def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
     main graph alone are shaken.
     """
     imports = {item.domain: item.version for item in wide.opset_import}
-    if imports.get("", 0) < _LEAST_OPSET:
+    if imports.get("", 0) < LEAST_OPSET:
         return None
     found, count = _changed(narrow, wide, _shaking)
     if not count:
