@@ -78,9 +78,11 @@ def run(tool: str, samples: Sequence[Sample], folder: Path, asked: Asked) -> Ite
             if engine == "lost":
                 print(f"  {tool}: {sample.name}: TensorRT-RTX takes the original alone", file=sys.stderr, flush=True)
             stretches = tuple(told.get("stretches", ()))
-            yield Cell(
+            cell = Cell(
                 short, moved, told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"], engine, stretches
             )
+            print(f"  {tool}: {sample.name}: {cell}", file=sys.stderr, flush=True)
+            yield cell
         process.stdin.close()
 
 
@@ -117,6 +119,7 @@ def tables(
             f"{'' if kept is None else kept} | {ratio:.2f}x |"
         )
     yield ""
+    yield from _fewest(cells)
     stretches = Counter(outcome for cell in base for outcome in cell.stretches)
     outcomes = ", ".join(f"{count} {name}" for name, count in stretches.items())
     yield f"Stretches of surgeon's, equal ones once: {outcomes}."
@@ -127,6 +130,19 @@ def tables(
     yield from _by_group(samples, cells)
     if plant:
         yield from _planted(folder, plant)
+
+
+def _fewest(cells: dict[str, list[Cell]]) -> Iterator[str]:
+    """Model by model: where surgeon and another are right, who puts in fewer Casts."""
+    base = cells.get("surgeon", [])
+    for tool, made in cells.items():
+        both = [(one, two) for one, two in zip(base, made, strict=False) if one.what == two.what == "right"]
+        gaps = [(one.casts or 0) - (two.casts or 0) for one, two in both]
+        counts = Counter((gap > 0) - (gap < 0) for gap in gaps)
+        if tool != "surgeon" and both:
+            yield f"Of {len(both)} that {tool} has right too, surgeon puts fewer Casts into {counts[-1]}, as many into"
+            yield f"{counts[0]} and more into {counts[1]}."
+    yield ""
 
 
 def _by_group(samples: Sequence[Sample], cells: dict[str, list[Cell]]) -> Iterator[str]:
