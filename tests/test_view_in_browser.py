@@ -259,5 +259,7 @@ def test_a_view_takes_the_colours_of_what_is_behind(browser, server, behind, is_
     page.locator(".box").first.wait_for()
     page.locator("#view").evaluate("(view, colour) => { view.style.background = colour; surgeon.themed(); }", behind)
     assert ("dark" in page.locator(".view").get_attribute("class").split()) is is_dark
+    is_dark_alone = "(view) => { view.remove(); surgeon.themed(); return surgeon.frame.classList.contains('dark'); }"
+    assert page.locator("#view").evaluate(is_dark_alone) is not is_dark  # on no page it is as the machine prefers
     assert watched.wrong == []
     page.close()

@@ -56,6 +56,7 @@ export class View {
     this.status.textContent = "reading…";
     try {
       await this.load("");
+      this.themed(); // a notebook may put it onto its page after it was made
       this.mark(this.host.marks());
     } catch (error) {
       this.status.replaceChildren(element("span", { class: "wrong" }, String(error.message)));
@@ -343,8 +344,10 @@ function isDark(root) {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-// A colour as red, green and blue to 255 and how much it covers: a browser tells it as rgb(), color(), oklch() and more.
+// A colour as red, green and blue to 255 and how much it covers: a browser tells it as rgb(), color(), oklch() and more,
+// and as nothing where the element is on no page yet.
 function painted(colour) {
+  if (!colour) return [0, 0, 0, 0];
   if (colour.startsWith("rgb")) {
     const [red, green, blue, cover = 1] = colour.match(/[\d.]+/g).map(Number);
     return [red, green, blue, cover];
