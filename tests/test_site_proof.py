@@ -77,6 +77,24 @@ def test_the_target_of_a_reshape_stays_consistent(monkeypatch):
     assert [str(size) for size in by_value[0].value] == ["batch", "seq", "3", "4"]
 
 
+def test_numbers_of_nodes_before_a_region_are_put_into_no_inputs(monkeypatch):
+    """A proof in context begins with nodes whose constants are none of the region's, such as the number of a mask."""
+
+    @rule(patterns=[lambda g, x, c: g.mul(g.neg(x), c)])
+    def doubled(g: Graph, x: Tensor, c: Tensor) -> Tensor:
+        """Right where the model makes a 2."""
+        return g.mul(x, -2.0)
+
+    experiments = []
+    prepared = site_check.prepared
+    monkeypatch.setattr(site_check, "prepared", lambda *given: experiments.append(prepared(*given)) or experiments[-1])
+    text = """(float[n, 4] x) => (float[n, 4] y) <int64 nil = {0}, float two = {2}, float low = {-3e38}>
+        { s = Size(x) b = GreaterOrEqual(s, nil) c = Where(b, two, low) d = Neg(x) y = Mul(d, c) }"""
+    _, report = surgeon.rewrite(parse(text), doubled)
+    assert report.outcome == "proved"
+    assert {"two", "low"} <= experiments[-1].added
+
+
 def test_a_mask_is_computed_as_the_model_does(monkeypatch):
     """A cut goes back through integers and booleans to the data they come from."""
 

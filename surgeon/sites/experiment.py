@@ -121,12 +121,12 @@ class Experiment:
 
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
     outputs: that the region hands on; empty: those of them without elements whatever the inputs; stated: the shapes
-    that the source has for them.  added: constants that the replacement alone reads.  pinned: what constants and
-    attributes speak of; values: those of them that are not but dims of constants.  loads: what the original nodes
-    compute.  wishes: what nodes want of sizes.  most: of free dims that count what is looked up in a table, its rows.
-    sums: of the original nodes.  picks_by_products: whether a softmax of products is among those.  weights: the bytes
-    of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief: run on few inputs, for another
-    of the same form is proved in full.  slack, apart: as in a Region.
+    that the source has for them.  added: constants that only the replacement reads, or nodes before the original ones.
+    pinned: numbers that constants and attributes speak of; values: those of them that are not but dims of constants.
+    loads: what the original nodes compute.  wishes: what nodes want of sizes.  most: of free dims that count what is
+    looked up in a table, its rows.  sums: of the original nodes.  picks_by_products: whether a softmax of products is
+    among those.  weights: the bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief:
+    run on few inputs, for another of the same form is proved in full.  slack, apart: as in a Region.
     """
 
     minis: MiniModels

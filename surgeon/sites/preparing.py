@@ -298,6 +298,6 @@ def _wishes(cut: Cut) -> Iterator[Wish]:
 
 
 def _added(cut: Cut) -> set[str]:
-    """The constants that the replacement alone reads, by their names in the mini-models."""
-    read = {cut.name(node.scope, name) for node in (*cut.prefix, *cut.before) for name in cut.reads(node)}
+    """The constants that the original nodes do not read themselves, by their names in the mini-models."""
+    read = {cut.name(node.scope, name) for node in cut.before for name in cut.reads(node)}
     return cut.constants.keys() - read
