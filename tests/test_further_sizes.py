@@ -37,6 +37,19 @@ def test_numbers_that_the_region_speaks_of_have_neighbours():
     assert [{"b": size} in found for size in (15, 16, 17, 999)] == [True, True, True, False]
 
 
+def test_sizes_that_are_refused_together_are_tried_one_by_one():
+    """As of a table whose rows bound one dim alone."""
+    inputs = (Input("x", (*map(symbol, "bs"), 4)),)
+    sizes = Sizes(Experiment(EMPTY, inputs, ("y",), ProofOptions()), {})
+    first = Setting({"b": 3, "s": 5}, {})
+    assert [one.by_symbol for one in sizes.apart(Setting({"b": 8, "s": 8}, {}), first)] == [
+        {"b": 8, "s": 5},
+        {"b": 3, "s": 8},
+    ]
+    assert not [*sizes.apart(Setting({"b": 8, "s": 5}, {}), first)]
+    assert not [*sizes.apart(Setting({"b": 0, "s": 0}, {}), first)], "kernels answer anything beside what is empty"
+
+
 def test_what_the_user_chose_stays():
     assert all(sizes["b"] == 5 for sizes in further("b", "s", chosen={"b": 5}))
 

@@ -214,7 +214,10 @@ class Attempt:
         for number, setting in enumerate(() if failure else further):
             if self._adds_nothing(setting):
                 continue
-            failure = self._run_at(setting, [(values, turn + number * ANEW) for values, turn in FURTHER])
+            kinds, runs = [(values, turn + number * ANEW) for values, turn in FURTHER], self.runs
+            failure = self._run_at(setting, kinds)
+            for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
+                failure = failure or self._run_at(alone, kinds)
             if failure:
                 break
         return failure

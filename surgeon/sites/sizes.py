@@ -44,8 +44,6 @@ MOST_RAISED = 1 << 16  # of a free dim of which windows and slices leave nothing
 _OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
 # Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
 _LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
-
-
 _Given: TypeAlias = Mapping[str, int]
 
 
@@ -174,8 +172,7 @@ class Sizes:
             sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
         sets += [{name: 1} for name in alone]
-        for name in alone:
-            sets += self._long(name, base, first)
+        sets += [sizes for name in alone for sizes in self._long(name, base, first)]
         if self._takes_empty:
             sets += [{name: 0} for name in alone]
         seen = [base]
@@ -189,6 +186,15 @@ class Sizes:
             setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
             if setting is not None and by_symbol not in seen and setting.work <= max(MOST_FURTHER, first.work):
                 seen.append(by_symbol)
+                yield setting
+
+    def apart(self, together: "Setting", first: "Setting") -> Iterator["Setting"]:
+        """Settings that each differ from the first in one of the free dims in which another, without 0, does."""
+        base, changed = first.by_symbol, together.by_symbol
+        names = [name for name in changed if changed[name] != base[name] and not is_total(name)]
+        for name in names if len(names) > 1 and 0 not in changed.values() else ():
+            setting, _ = self._settled(self._totalled({**base, name: changed[name]}), lambda _: first.shrunk)
+            if setting is not None:
                 yield setting
 
     def _long(self, name: str, base: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
