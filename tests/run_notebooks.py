@@ -38,6 +38,10 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     return NotebookClient(nbformat.from_dict(notebook), resources=resources, timeout=TIMEOUT).execute()
 
 
+WHERE = re.compile(r"<code>/[^<]*/")
+"""The folder of a file that is shown, which is another on every machine."""
+
+
 def stable(notebook: NotebookNode) -> NotebookNode:
     """Return the notebook without what changes from run to run; raises ValueError where a cell writes to stderr."""
     cells = []
@@ -53,7 +57,10 @@ def stable(notebook: NotebookNode) -> NotebookNode:
             if output.output_type == "stream" and last is not None and last.output_type == "stream":
                 last.text += output.text
                 continue
-            output.get("data", {}).pop(WIDGET, None)  # it lives as long as its kernel; what is beside it is kept
+            data = output.get("data", {})
+            data.pop(WIDGET, None)  # it lives as long as its kernel; what is beside it is kept
+            if "text/html" in data:
+                data["text/html"] = WHERE.sub("<code>", data["text/html"])
             if "execution_count" in output:
                 output.execution_count = None
             code.outputs.append(output)

@@ -32,7 +32,7 @@ def test_notebook_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_stored_as_it_is_written_again(path):
-    """No counts, no metadata, nothing on stderr: python -m tests.run_notebooks NAME.ipynb."""
+    """No counts, no metadata, no folder of one machine, nothing on stderr: python -m tests.run_notebooks NAME.ipynb."""
     shown = nbformat.read(path, as_version=4)
     assert stable(nbformat.from_dict(shown)) == shown
 
