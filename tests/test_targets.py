@@ -13,6 +13,7 @@ from surgeon import Graph, Tensor, UsageError, rule
 from surgeon.errors import Refusal
 from surgeon.ruleproof import prover
 from surgeon.rules.catalogue import all_rules
+from surgeon.running import children
 from surgeon.target import OWN, names, owner, target_of, targets
 from surgeon.targets.target import Target
 from surgeon.telling.manual import manual_lines, targets_text
@@ -68,6 +69,7 @@ def site(tmp_path, monkeypatch):
     owner.cache_clear()
     yield folder
     owner.cache_clear()
+    children.stop()  # they have seen the packages
     for module in [item for item in sys.modules if item.partition(".")[0] in ("acme_npu", "other_npu")]:
         del sys.modules[module]
 
