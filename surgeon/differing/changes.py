@@ -10,6 +10,7 @@ from surgeon.differing.result import ChangeKind, ModelChange
 from surgeon.differing.side import GIVEN, MADE, STORED, GraphSide, Read, ends_of
 from surgeon.drawing.content import attribute_text, numbers_text, type_text
 from surgeon.file.sameness import Contents
+from surgeon.grouping import grouped
 from surgeon.indexing.scope import split_op
 from surgeon.listing import first_of
 from surgeon.ops.records import COMMUTATIVE
@@ -154,22 +155,9 @@ class GraphChanges:
         )
         if any(self._sizes):
             self._region("sizes", *self._sizes)
-        parent: dict[tuple[int, int], tuple[int, int]] = {(0, at): (0, at) for at in gone}
-        parent.update({(1, at): (1, at) for at in come})
-
-        def first(item: tuple[int, int]) -> tuple[int, int]:
-            while parent[item] != item:
-                parent[item] = item = parent[parent[item]]
-            return item
-
-        for one, other in self._links(gone, come):
-            if one in parent and other in parent and self._may_be_one(one, other):
-                parent[first(one)] = first(other)
-        regions: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        for item in parent:
-            regions[first(item)][item[0]].append(item[1])
-        for removed, added in regions.values():
-            self._region("nodes", removed, added)
+        items = [*((0, at) for at in gone), *((1, at) for at in come)]
+        for region in grouped(items, (pair for pair in self._links(gone, come) if self._may_be_one(*pair))):
+            self._region("nodes", *([at for side, at in region if side == number] for number in (0, 1)))
 
     def _region(self, kind: ChangeKind, removed: Sequence[int], added: Sequence[int]) -> None:
         ops = tuple(self.one.nodes[at].op for at in removed), tuple(self.other.nodes[at].op for at in added)

@@ -104,11 +104,13 @@ class Index:
         self._fill(self.main)
         self.local = LocalFunctions(model)
         self.functions: list[Scope] = []
+        self._called: dict[tuple[str, str], Scope] = {}
         for position, function in enumerate(proto.functions):
             label = f"function {function.domain}::{function.name}"
             address = ((FUNCTION_FIELD, position),)
             scope = Scope(function, address, imports_of(function.opset_import) or dict(versions), label=label)
             self.functions.append(scope)
+            self._called[qualified(function.domain, function.name), function.overload] = scope
             self._fill(scope)
         _hold_training(self.main, proto)
         self.constants = Constants(model, self.ir_version)
@@ -148,6 +150,10 @@ class Index:
         if not isinstance(found, kind):
             found = self._notes[kind] = make()
         return found
+
+    def called(self, node: Node) -> Scope | None:
+        """The local function of the file that a node calls."""
+        return self._called.get((node.op, node.proto.overload)) if self._called else None
 
     def count_nodes(self) -> int:
         """The nodes that a file written now would hold, over all scopes."""

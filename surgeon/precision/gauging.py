@@ -19,7 +19,7 @@ from surgeon.editing.draft import ModelDraft, holders, names_in
 from surgeon.file.beside import written_beside
 from surgeon.file.model import Address, Model
 from surgeon.file.save import Written
-from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.indexing.scope import Node, Scope
 
 FAR = float("inf")
 FIRST_OPSET = 9
@@ -30,6 +30,11 @@ Tensor = tuple[Address, str]
 """A tensor of any graph, body or function of a model: where that lies, and its name there."""
 _NUMBERS = ("most", "above", "least", "mean", "square")
 _RANK = 8  # dimensions that are told of a tensor inside of a body
+_NOTHING: dict[int, np.ndarray] = {
+    TensorProto.FLOAT: np.array([0.0, 0.0, -FAR, 0.0, 0.0], np.float32),
+    TensorProto.INT64: np.zeros(1 + _RANK, np.int64),
+}
+"""By dtype what the gauge of a branch or of turns that never ran says: its numbers, its shape led by the rank."""
 _FIRST_INNER = 11  # opset of ai.onnx, from which on an index may count from the end
 _AXES_READ = 18  # opset of ai.onnx from which on ReduceMax reads its axes
 
@@ -129,11 +134,6 @@ class _Gauging:
         while any(name.startswith(f"{self._prefix}:") for name in taken):
             self._prefix += "_"
         self._count = 0
-        self._functions = {
-            (qualified(proto.domain, proto.name), proto.overload): scope
-            for scope in self._index.functions
-            if (proto := _proto(scope)) is not None
-        }
         self._of_functions: dict[Scope, list[Gauge]] = {}
 
     def put(self) -> list[Gauge]:
@@ -155,7 +155,7 @@ class _Gauging:
         wanted = self._wanted[scope.address]
         for node in scope.nodes:
             more: list[NodeProto] = []
-            called = self._functions.get((node.op, node.proto.overload)) if self._functions else None
+            called = self._index.called(node)
             if called is not None:
                 gauges += self._through_call(node, called)
             elif node in bodies:
@@ -204,7 +204,8 @@ class _Gauging:
         for place, gauges in enumerate(by_body):
             for gauge in gauges:
                 made = Gauge(gauge.tensor, *self._pair(), is_inner=True)
-                for kind, inner, outer in ((1, gauge.numbers, made.numbers), (7, gauge.shape, made.shape)):
+                pairs = (gauge.numbers, made.numbers), (gauge.shape, made.shape)
+                for kind, (inner, outer) in zip(_NOTHING, pairs, strict=True):
                     for other, body in enumerate(bodies):
                         name = inner if other == place else self._nothing(body, kind)
                         graph: Any = body.proto
@@ -245,15 +246,14 @@ class _Gauging:
         yield self._constant("ones", np.ones(_RANK, np.int64))
         yield self._constant("places", np.arange(-_RANK, 0))
         yield self._constant("first", np.array([0], np.int64))
-        yield self._constant("nothing1", np.array([[0.0, 0.0, -FAR, 0.0, 0.0]], np.float32))
-        yield self._constant("nothing7", np.zeros((1, 1 + _RANK), np.int64))
+        for kind, value in _NOTHING.items():
+            yield self._constant(f"nothing{kind}", value[None])
 
     def _nothing(self, body: Scope, kind: int) -> str:
         """What a branch that is not gauged says: its name there."""
         name = self._pair()[0]
-        value = np.array([0.0, 0.0, -FAR, 0.0, 0.0], np.float32) if kind == 1 else np.zeros(1 + _RANK, np.int64)
         proto: Any = body.proto
-        proto.node.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value)))
+        proto.node.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(_NOTHING[kind])))
         return name
 
     def _lengthened(self, shape: str, long: str) -> Iterator[NodeProto]:

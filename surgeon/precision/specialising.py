@@ -8,7 +8,7 @@ from typing import Any
 from onnx import FunctionProto
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.walking import key_of, unused
 from surgeon.shapes.shapes import Shapes
@@ -50,18 +50,13 @@ def _divide(draft: ModelDraft, old: int) -> bool:
 def _calls(draft: ModelDraft, old: int) -> dict[Scope, dict[Given, list[Node]]]:
     """The calls of each function by what they give it, wherever the functions around them are called."""
     index = draft.index
-    functions = {
-        (qualified(proto.domain, proto.name), proto.overload): scope
-        for scope in index.functions
-        if (proto := _proto(scope)) is not None
-    }
     found: dict[Scope, dict[Given, list[Node]]] = defaultdict(lambda: defaultdict(list))
     waiting: list[tuple[Scope | None, Shapes]] = [(None, draft.shapes)]
     while waiting:
         around, shapes = waiting.pop(0)
         for scope in index.scopes:
             for node in scope.nodes if scope.function is around else ():
-                called = functions.get((node.op, node.proto.overload))
+                called = index.called(node)
                 inner = None if called is None else shapes.inside(node)
                 if called is None or inner is None:
                     continue

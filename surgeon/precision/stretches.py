@@ -18,6 +18,7 @@ from surgeon.file.model import Model
 from surgeon.file.recasting import limits, recast
 from surgeon.file.save import Written
 from surgeon.file.values import raw_size
+from surgeon.grouping import grouped
 from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
 from surgeon.ops.walking import free_names, graphs_of, holds_any, imports_of
@@ -91,23 +92,14 @@ class Stretches:
 
     def _joined(self, nodes: Sequence[tuple[NodeProto, Place]]) -> list[list[tuple[NodeProto, Place]]]:
         """The nodes that hand each other tensors of the new dtype, together."""
-        roots = list(range(len(nodes)))
+        return [[nodes[at] for at in group] for group in grouped(range(len(nodes)), self._handed_on(nodes))]
 
-        def root(at: int) -> int:
-            while roots[at] != at:
-                roots[at] = at = roots[roots[at]]
-            return at
-
+    def _handed_on(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[tuple[int, int]]:
+        """Pairs of nodes, by their places, of which one makes what the other reads in the new dtype."""
         makers: dict[str, int] = {}
         for at, (node, _) in enumerate(nodes):
-            for name in free_names(node):
-                if name in makers:
-                    roots[root(at)] = root(makers[name])
+            yield from ((at, makers[name]) for name in free_names(node) if name in makers)
             makers.update((name, at) for name in node.output if name in self._half)
-        groups: defaultdict[int, list[tuple[NodeProto, Place]]] = defaultdict(list)
-        for at, pair in enumerate(nodes):
-            groups[root(at)].append(pair)
-        return list(groups.values())
 
     def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Stretch]:
         """A stretch in pieces: cut behind the nodes where the fewest tensors cross."""

@@ -12,7 +12,7 @@ from onnx import AttributeProto, TensorProto
 
 from surgeon.editing.draft import ModelDraft
 from surgeon.file.model import Model
-from surgeon.indexing.scope import Node, Scope, qualified, split_op
+from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.attributes import dtype_name
 from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES
 from surgeon.ops.node_check import check_node, learn_dtypes
@@ -44,7 +44,6 @@ class _Typing:
         self._known: dict[tuple[Scope, str], int | None] = {}
         self._right: dict[Hashable, Dtypes] = {}  # by what tells that a node breaks nothing, what it makes
         self._calls: dict[tuple[Scope, tuple[int | None, ...]], Dtypes] = {}
-        self._functions = {_key(scope.proto): scope for scope in self._index.functions}
 
     def whole(self) -> Iterator[str]:
         """The sentences."""
@@ -74,7 +73,7 @@ class _Typing:
 
     def _node(self, scope: Scope, node: Node) -> Iterator[str]:
         bodies = [body for body in scope.bodies if body.owner is node]
-        called = self._functions.get((node.op, node.proto.overload))
+        called = self._index.called(node)
         made: Dtypes
         if called is not None:
             made = []
@@ -163,10 +162,6 @@ class _Typing:
                     ways = f"{dtype_name(one)} and {dtype_name(two)}"
                     yield f"{node.label!r}: its output {place} is of {ways}, by different ways."
         made += first
-
-
-def _key(function: Any) -> tuple[str, str]:
-    return qualified(function.domain, function.name), function.overload
 
 
 def _of_constant(item: AttributeProto) -> int | None:

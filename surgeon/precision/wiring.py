@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from onnx import TensorProto
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.indexing.scope import Node, Scope, qualified
+from surgeon.indexing.scope import Node, Scope
 from surgeon.ops.records import record
 from surgeon.precision.choices import HALVES, Ports, Retyping, has_telling_schema, ports_of
 from surgeon.precision.cut import SINK, SOURCE
@@ -66,11 +66,6 @@ class Wiring:
         self._ports: dict[Hashable, Ports] = {}  # by what tells those of most nodes
         self._inner: dict[Scope | None, Shapes] = {None: draft.shapes}
         self._items_of_functions: dict[Scope, int] = {}
-        self._functions = {
-            (qualified(proto.domain, proto.name), proto.overload): scope
-            for scope in self.index.functions
-            if (proto := _function(scope))
-        }
         self._look_into(None)
         self.scopes = [scope for scope in self.index.scopes if scope.function in self._inner]
         for scope in self.scopes:
@@ -92,10 +87,6 @@ class Wiring:
         home = scope.home(name) if name else None
         return None if home is None else self.wires.get((home, name))
 
-    def called(self, node: Node) -> Scope | None:
-        """The local function that a node calls."""
-        return self._functions.get((node.op, node.proto.overload)) if self._functions else None
-
     def nodes(self) -> Iterator[Node]:
         """All nodes, those of functions that nobody calls left out."""
         for scope in self.scopes:
@@ -112,7 +103,7 @@ class Wiring:
             if scope.function is not function:
                 continue
             for node in scope.nodes:
-                called = self.called(node)
+                called = self.index.called(node)
                 inner = None if called is None else shapes.inside(node)
                 if called is None or inner is None:
                     continue
@@ -140,7 +131,7 @@ class Wiring:
             self._add_node(scope, node)
 
     def _add_node(self, scope: Scope, node: Node) -> None:
-        called = self.called(node)
+        called = self.index.called(node)
         ports = self.ports[node] = self._ports_of(scope, node, is_call=called is not None)
         shared = self._items_of_functions.get(called) if called is not None else None
         item = self.items[node] = self._item() if shared is None else shared
@@ -207,7 +198,3 @@ class Wiring:
             if (is_up or any(home in lifted for home in homes)) and (ports.makes or ports.takes):
                 self.pinned.setdefault(self.items[node], "a Cast of the model's own has it in float32")
                 lifted.update((scope, node.outputs[place]) for place in (*ports.makes, *ports.fixed))
-
-
-def _function(scope: Scope) -> Any:
-    return scope.proto

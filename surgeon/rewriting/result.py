@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onnx import AttributeProto, NodeProto
 
 from surgeon.display import Displayed
+from surgeon.grouping import grouped
 from surgeon.indexing.scope import Node
 from surgeon.matching.state import plain
 from surgeon.misses.findings import Mismatch
@@ -348,21 +349,7 @@ class Report(Displayed):
 
 def regions(steps: Sequence[Step]) -> list[list[Step]]:
     """Steps grouped where one builds on what another made, in order; the unit of report, proof and rollback."""
-    parent: dict[Step, Step] = {}
-
-    def first(step: Step) -> Step:
-        while parent[step] is not step:
-            parent[step] = step = parent[parent[step]]  # halving the way keeps it short (Tarjan, 1975)
-        return step
-
-    for step in steps:
-        parent[step] = step
-        for earlier in step.before:
-            parent[first(earlier)] = step
-    found: dict[Step, list[Step]] = {}
-    for step in steps:
-        found.setdefault(first(step), []).append(step)
-    return list(found.values())
+    return grouped(steps, ((earlier, step) for step in steps for earlier in step.before))
 
 
 def _info(node: Node) -> NodeInfo:

@@ -82,9 +82,9 @@ class Sizes:
             for sets in self._sets(usual, small, ones, alike, larger):
                 group: list[Setting] = []
                 for by_symbol in (self._totalled({**sizes, **self._chosen}) for sizes in sets):
-                    setting, dims = self._settled(by_symbol, shrunk)
-                    if setting is not None and dims not in seen:
-                        seen.append(dims)
+                    setting = self._settled(by_symbol, shrunk)
+                    if setting is not None and setting.dims not in seen:
+                        seen.append(setting.dims)
                         group.append(setting)
                 if group:
                     yield group
@@ -150,9 +150,8 @@ class Sizes:
 
     def full(self, most: int) -> "Setting | None":
         """The usual sizes with all fixed dims as they are, unless that makes more than `most` elements."""
-        setting, _ = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
-        fits = setting is not None and setting.elements <= most and setting.work <= MOST_FULL
-        return setting if fits else None
+        setting = self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
+        return setting if setting and setting.elements <= most and setting.work <= MOST_FULL else None
 
     def further(self, first: "Setting") -> Iterator["Setting"]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
@@ -172,7 +171,7 @@ class Sizes:
             sets += [dict.fromkeys(named, number + by) for number in spoken for by in (0, -1, 1)]
         sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
         sets += [{name: 1} for name in alone]
-        sets += [sizes for name in alone for sizes in self._long(name, base, first)]
+        sets += [sizes for name in alone for sizes in self._long(name, first)]
         if self._takes_empty:
             sets += [{name: 0} for name in alone]
         seen = [base]
@@ -183,7 +182,7 @@ class Sizes:
                 by_symbol = dict(self._fitted(by_symbol))
                 if 0 not in by_symbol.values():
                     continue
-            setting, _ = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
+            setting = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
             if setting is not None and by_symbol not in seen and setting.work <= max(MOST_FURTHER, first.work):
                 seen.append(by_symbol)
                 yield setting
@@ -193,15 +192,15 @@ class Sizes:
         base, changed = first.by_symbol, together.by_symbol
         names = [name for name in changed if changed[name] != base[name] and not is_total(name)]
         for name in names if len(names) > 1 and 0 not in changed.values() else ():
-            setting, _ = self._settled(self._totalled({**base, name: changed[name]}), lambda _: first.shrunk)
+            setting = self._beside(first, {name: changed[name]})
             if setting is not None:
                 yield setting
 
-    def _long(self, name: str, base: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
+    def _long(self, name: str, first: "Setting") -> Iterator[dict[str, int]]:
         """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
 
         def fits(sizes: Mapping[str, int], most: int) -> bool:
-            setting, _ = self._settled(self._totalled({**base, **sizes}), lambda _: first.shrunk)
+            setting = self._beside(first, sizes)
             return setting is not None and setting.elements <= most and setting.work <= max(MOST_LONG, first.work)
 
         for size, most in LONG:
@@ -234,9 +233,13 @@ class Sizes:
 
     def _in_parts(self, sizes: Mapping[str, int], first: "Setting") -> Iterator[dict[str, int]]:
         """Sizes to change together; where that makes much to compute, one by one."""
-        setting, _ = self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=True)
+        setting = self._beside(first, sizes, empty=True)
         is_little = setting is not None and setting.elements <= MOST_AT_ONCE and setting.work <= MOST_LONG
         yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
+
+    def _beside(self, first: "Setting", sizes: Mapping[str, int], *, empty: bool = False) -> "Setting | None":
+        """A setting that differs from another in these sizes."""
+        return self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=empty)
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
         """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
@@ -251,30 +254,26 @@ class Sizes:
         return {**sizes, **{name: fitted[name] for name in total}}
 
     def _settled(
-        self,
-        by_symbol: dict[str, int],
-        shrunk: Callable[[dict[str, int]], Mapping[int, int]],
-        *,
-        empty: bool = False,
-    ) -> tuple["Setting | None", dict[Size, int]]:
-        """A setting and the dims that it gives; None where some dim is none, or all of them are too much.
+        self, by_symbol: dict[str, int], shrunk: Callable[[dict[str, int]], Mapping[int, int]], *, empty: bool = False
+    ) -> "Setting | None":
+        """A setting with the dims that it gives; None where some dim is none, or all of them are too much.
 
         empty: dims may be 0 that nobody asked for.
         """
         try:
             setting = Setting(by_symbol, shrunk(by_symbol))
-            dims = {size: setting.size(size) for size in self._dims}
+            setting.dims = {size: setting.size(size) for size in self._dims}
             for leaf in self._by_value:
                 setting.value(leaf, np.dtype(object))
         except SizeError:
-            return None, {}
+            return None
         setting.elements, setting.work = self._elements(setting), self._work(setting)
-        setting.is_empty = 0 in dims.values()
+        setting.is_empty = 0 in setting.dims.values()
         free = by_symbol.keys() - self._chosen.keys()
         setting.tells = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
-        good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in dims.items())
-        return (setting if good and self._given(setting) <= TOO_MANY else None), dims
+        good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in setting.dims.items())
+        return setting if good and self._given(setting) <= TOO_MANY else None
 
     def _by_kind(self, place: int, others: tuple[int, ...]) -> dict[str, int]:
         """A size for each symbol: that of its kind, or one of the others in turn."""
@@ -333,13 +332,14 @@ class Sizes:
 class Setting:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
-    elements: how many all inputs have, or the largest tensor made of them.  work: what the nodes compute, in
-    multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to choose is
-    not 1, where everything broadcasts.
+    dims: what each dim of the inputs is.  elements: how many all inputs have, or the largest tensor made of them.
+    work: what the nodes compute, in multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to
+    choose is not 1, where everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
         self.by_symbol, self.shrunk = by_symbol, shrunk
+        self.dims: dict[Size, int] = {}
         self.elements, self.work = 0, 0
         self.tells = True
         self.is_empty = False
