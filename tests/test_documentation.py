@@ -88,5 +88,6 @@ def test_the_reference_has_every_public_name():
     told = re.findall(r"^::: (surgeon\.[\w.]+)$", text, re.MULTILINE)
     names = set(surgeon.__all__) - {"Constant", "Tensor", "edits", "searches"}  # gs's own, and modules
     homes = [f"{getattr(surgeon, name).__module__}.{name}" for name in names]
-    homes += [f"{kind.__module__}.{kind.__name__}" for kind in (*OWN, edits.Edit, edits.ModelDraft, edits.ModelClaim)]
+    others = edits.Edit, edits.ModelDraft, edits.ModelClaim, edits.detector_tail
+    homes += [f"{kind.__module__}.{kind.__name__}" for kind in (*OWN, *others)]
     assert sorted(told) == sorted([*homes, "surgeon.testing"])

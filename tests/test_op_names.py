@@ -20,6 +20,7 @@ REGISTRIES = {
     *("indexing.constants", "learning.lessons", "learning.writing", "shapes.attention", "shapes.elements"),
     *("shapes.elementwise", "shapes.layout", "shapes.linear", "shapes.making", "shapes.reducing"),
     *("shapes.selecting", "shapes.values", "opsets.lossless", "freeing.checks", "freeing.demands", "freeing.mixing"),
+    "edits.found_heads",
 }
 BUILT = "nodes that it writes"
 RULE = "how shapes, sizes or values go through these, as in a registry"
@@ -31,6 +32,11 @@ FORMAT = "how exporters and files write things down"
 LISTED = {
     "drawing.content": (SAID, "Cast"),
     "edits.detections": (BUILT, "EfficientNMS_TRT"),
+    "edits.found_heads": (
+        FOUND,
+        "Add Cast Clip Concat Div Exp Flatten Gather GatherElements GatherND Identity Max Min Mul NonMaxSuppression "
+        "Pow Relu Reshape Sigmoid Slice Softplus Split Sqrt Squeeze Sub Transpose Unsqueeze",
+    ),
     "edits.retype": (BUILT, "Cast"),
     "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),

@@ -14,11 +14,19 @@ if TYPE_CHECKING:
     from surgeon.editing.edit import Edit
     from surgeon.models.options import CheckOptions
 
+_HEAD = ("scores", "head", "form", "activation", "background")
+_TAILS = {
+    "nms": (*_HEAD, "iou", "least", "most", "agnostic", "tunable"),
+    "efficient-nms": (*_HEAD, "iou", "least", "most", "agnostic"),
+    "best-boxes": (*_HEAD, "most", "single"),
+    "boxes": _HEAD,
+}
 TAKES = {
     "argmax": ("axis", "keep"),
     "softmax": ("axis", "keep"),
+    "sigmoid": ("keep",),
     "topk": ("k", "axis", "keep"),
-    **dict.fromkeys(("nms", "efficient-nms"), ("scores", "head", "form", "iou", "least", "most", "agnostic")),
+    **_TAILS,
 }
 """By what is appended, its settings."""
 SETTINGS = tuple(dict.fromkeys(name for takes in TAKES.values() for name in takes))
@@ -41,26 +49,46 @@ class Kind(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 @click.argument("output", metavar="OUT")
 @click.argument("kind", type=Kind(), metavar=f"{'|'.join(TAKES)}|FILE.onnx")
 @click.option(
-    "--output", "name", metavar="NAME", help="Behind which output; with nms that of boxes.  [default: the only one]"
+    "--output",
+    "name",
+    metavar="NAME",
+    help="Behind which output; for a detector the tensor of boxes.  [default: the only one; of a detector, as found]",
 )
 @click.option("--axis", type=int, help="argmax, softmax, topk: along which axis.  [default: -1]")
 @click.option("-k", "k", type=int, help="topk: how many.  [default: 5]")
-@click.option("--keep", is_flag=True, default=None, help="argmax, softmax, topk: the scores stay an output too.")
-@click.option("--scores", metavar="NAME", help="nms: the output of scores, where the head has two.")
+@click.option("--keep", is_flag=True, default=None, help="argmax, softmax, sigmoid, topk: the scores stay too.")
+@click.option("--scores", metavar="NAME", help="Detectors: the tensor of scores, where the head has two.")
 @click.option(
-    "--head", type=click.Choice(["yolov8", "yolov5"]), help="nms: how one output lies.  [default: by its shape]"
+    "--head", type=click.Choice(["yolov8", "yolov5"]), help="Detectors: how one output lies.  [default: by its shape]"
 )
-@click.option("--form", type=click.Choice(["cxcywh", "xyxy"]), help="nms: how a box is written.")
+@click.option(
+    "--form", type=click.Choice(["cxcywh", "xyxy"]), help="Detectors: how a box is written.  [default: by the graph]"
+)
+@click.option(
+    "--activation",
+    type=click.Choice(["sigmoid", "softmax", "none"]),
+    help="Detectors: what makes probabilities of the scores, where the model does not.",
+)
+@click.option(
+    "--background",
+    type=click.Choice(["first", "last", "none"]),
+    help="Detectors: the class that is none.  [default: behind a softmax the first with nms, the last with best-boxes]",
+)
 @click.option("--iou", type=float, help="nms: above which overlap the lower of two boxes goes.  [default: 0.45]")
 @click.option("--least", type=float, help="nms: which score a detection has to exceed.  [default: 0.25]")
-@click.option("--most", type=int, help="nms: how many are kept of a class in one picture.  [default: 100]")
+@click.option(
+    "--most", type=int, help="nms: how many are kept of a class in one picture; best-boxes: in all.  [default: 100]"
+)
 @click.option("--agnostic", is_flag=True, default=None, help="nms: boxes of different classes drop each other too.")
+@click.option("--tunable", is_flag=True, default=None, help="nms: the limits are inputs with these values.")
+@click.option("--single", is_flag=True, default=None, help="best-boxes: a box counts for its best class alone.")
 @common
 @writing("auto", "model", "none", layers=False)
 @reading
 def append(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Let OUT answer with the best class, probabilities, the best few, or detections, instead of raw numbers.
 
+    The head of a detector is found by structure: what a suppression of its own reads, or boxes beside scores.
     FILE.onnx appends another model, whose only input the answer feeds; `surgeon merge` connects several.
     Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5 --least 0.3
     """
@@ -77,21 +105,22 @@ def append(source: str, output: str, options: "CheckOptions", **settings: Any) -
 
 def asked(ctx: click.Context) -> "list[Edit]":
     """The edit that was typed.  Raises UsageError for a setting that what is appended has not."""
-    from surgeon.edits.detections import AppendEfficientNms, AppendNms
-    from surgeon.edits.heads import AppendArgMax, AppendSoftmax, AppendTopK
+    from surgeon.edits.detector_tails import detector_tail
+    from surgeon.edits.heads import AppendArgMax, AppendSigmoid, AppendSoftmax, AppendTopK
 
-    kind = ctx.params["kind"]
+    kind, name = ctx.params["kind"], ctx.params["name"]
     if kind not in TAKES:
         raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it with surgeon merge.")
     given = _refuse_strange(kind, TAKES[kind], ctx)
+    if kind in _TAILS:
+        return detector_tail(ctx.params["source"], kind, output=name or "", **given)
     kinds: dict[str, Any] = {
         "argmax": AppendArgMax,
         "softmax": AppendSoftmax,
+        "sigmoid": AppendSigmoid,
         "topk": AppendTopK,
-        "nms": AppendNms,
-        "efficient-nms": AppendEfficientNms,
     }
-    return [kinds[kind](ctx.params["name"] or only(ctx.params["source"], "output"), **given)]
+    return [kinds[kind](name or only(ctx.params["source"], "output"), **given)]
 
 
 def _refuse_strange(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:

@@ -6,13 +6,17 @@ An edit of somebody else is a subclass of `Edit`, named by an entry point of the
 from surgeon.editing.draft import ModelClaim as ModelClaim
 from surgeon.editing.draft import ModelDraft as ModelDraft
 from surgeon.editing.edit import Edit as Edit
+from surgeon.edits.best_boxes import AppendBestBoxes as AppendBestBoxes
+from surgeon.edits.best_boxes import AppendBoxes as AppendBoxes
 from surgeon.edits.detections import AppendEfficientNms as AppendEfficientNms
 from surgeon.edits.detections import AppendNms as AppendNms
+from surgeon.edits.detector_tails import detector_tail as detector_tail
 from surgeon.edits.dims import Dim as Dim
 from surgeon.edits.dims import RenameDim as RenameDim
 from surgeon.edits.extract import Extract as Extract
 from surgeon.edits.free import Free as Free
 from surgeon.edits.heads import AppendArgMax as AppendArgMax
+from surgeon.edits.heads import AppendSigmoid as AppendSigmoid
 from surgeon.edits.heads import AppendSoftmax as AppendSoftmax
 from surgeon.edits.heads import AppendTopK as AppendTopK
 from surgeon.edits.insert import Insert as Insert

@@ -10,9 +10,10 @@ from onnx import TensorProto, ValueInfoProto
 from surgeon.editing.adding import Build, add_nodes
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.edit import Edit, flag_of, keyed, spelled
-from surgeon.editing.pruning import keep
+from surgeon.editing.pruning import keep, prune
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
+from surgeon.models.exposing import needed
 from surgeon.ops.attributes import dtype_name
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
@@ -26,29 +27,42 @@ def replace_outputs(
     *,
     keeps: bool,
     stated: Mapping[str, ValueInfoProto] | None = None,
+    settings: Sequence[str] = (),
 ) -> None:
     """Put nodes behind outputs, and what they make in their place.
 
-    reads: the outputs; keeps: they stay beside the new ones.  makes: by new output, what it is of their values in
-    numpy.  stated: dtypes and shapes of those that no analysis tells.
+    reads: the outputs, or inner tensors, whose place is that of the outputs which are computed from them; keeps: the
+    outputs stay beside the new ones.  makes: by new output, what it is of the values read, in numpy.  stated: dtypes
+    and shapes of those that no analysis tells.  settings: stored tensors that `build` takes too, behind those read.
     """
     sources = tuple(draft.claim.original(name) for name in reads)
-    add_nodes(draft, build, {name: draft.output(name).type.tensor_type.elem_type for name in reads}, list(makes))
+    gone = [] if keeps else [value.name for value in draft.graph.output if _is_replaced(draft, value.name, reads)]
+    taken = {name: draft.facts(name).type.tensor_type.elem_type for name in (*reads, *settings)}
+    add_nodes(draft, build, taken, list(makes))
     for name, change in makes.items():
         draft.claim.answer(name, sources, change)
     known = stated or {}
     made = [known[name] if name in known else draft.facts(name) for name in makes]
-    if not keeps:
-        keep(draft.graph.output, lambda _, value: value.name not in reads)
+    keep(draft.graph.output, lambda _, value: value.name not in gone)
     draft.graph.output.extend(made)
+    if not set(gone) <= set(reads):
+        prune(draft)
     draft.changed()
 
 
+def _is_replaced(draft: ModelDraft, output: str, reads: Sequence[str]) -> bool:
+    """Whether an output is one of those read, or computed from inner tensors that are."""
+    inner = {name for name in reads if draft.kind(name) != "output"}
+    return output in reads or not inner.isdisjoint(needed(draft.graph, [output])[1])
+
+
 def require_floats(draft: ModelDraft, name: str) -> int:
-    """The rank of an output of floats.  Raises UsageError for any other."""
-    tensor = draft.output(name).type.tensor_type
-    if tensor.elem_type not in FLOATS:
-        raise UsageError(f"The output {name!r} is {dtype_name(tensor.elem_type)}; this needs one of floats.")
+    """The rank of a tensor of floats.  Raises UsageError for any other, and where there is none of this name."""
+    if name not in draft.tensors():
+        draft.output(name)
+    dtype = draft.facts(name).type.tensor_type.elem_type
+    if dtype not in FLOATS:
+        raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
     shape = draft.shapes.shape(draft.index.main, name)
     if shape is None:
         raise UsageError(f"The rank of {name!r} cannot be told; infer the model's shapes first.")
@@ -161,6 +175,55 @@ class AppendSoftmax(_OfScores):
         rank = require_floats(draft, self.output)
         replace_outputs(draft, [self.output], {name: computed}, build, keeps=self.keep)
         return (f"output '{name}' is the softmax of '{self.output}' along axis {axis}",)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendSigmoid(Edit):
+    """Answer with probabilities, the sigmoid of each score by itself, instead of scores: OUTPUT_sigmoid.
+
+    Attributes:
+        output: of scores.
+        keep: whether the scores stay an output too.
+
+    Raises:
+        UsageError: there is no such output of floats.
+
+    Examples:
+        >>> import surgeon
+        >>> edit = surgeon.edits.AppendSigmoid("logits")
+        >>> _, report = surgeon.edit("models/tiny_distilbert.onnx", edit, output="probabilities.onnx")
+        >>> report.edits[0].said, report.outcome
+        (("output 'logits_sigmoid' is the sigmoid of 'logits'",), 'proved')
+    """
+
+    output: str
+    keep: bool = False
+    flag = "append-sigmoid"
+    metavar = "OUTPUT[,keep]"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read OUTPUT, and settings behind it."""
+        name, settings = keyed(text, cls.metavar, {"keep": flag_of})
+        return cls(name, **settings)
+
+    @property
+    def spelling(self) -> str:
+        """OUTPUT, and settings behind it."""
+        return spelled(self.output, {"keep": self.keep})
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Append it."""
+        require_floats(draft, self.output)
+        name = draft.fresh(f"{self.output}_sigmoid")
+
+        def computed(x: np.ndarray) -> np.ndarray:
+            with np.errstate(over="ignore"):
+                made: np.ndarray = (1 / (1 + np.exp(-x.astype(np.float64)))).astype(x.dtype)
+            return made
+
+        replace_outputs(draft, [self.output], {name: computed}, lambda g, x: g.sigmoid(x), keeps=self.keep)
+        return (f"output '{name}' is the sigmoid of '{self.output}'",)
 
 
 SOFTMAX_SINCE = 13  # the opset from which Softmax is along one axis, and not along all from one on (ONNX changelog)

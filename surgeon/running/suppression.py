@@ -44,12 +44,19 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np
 
 
 def detect(
-    boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np.float32, most: int, *, agnostic: bool
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    iou: np.float32,
+    least: np.float32,
+    most: int,
+    *,
+    agnostic: bool,
+    first: int = 0,
 ) -> Detections:
     """Suppress what is detected twice.
 
     boxes: [batch, count, 4] as x1, y1, x2, y2.  scores: [batch, classes, count].  agnostic: boxes of different classes
-    drop each other too, and each has its best class.
+    drop each other too, and each has its best class.  first: the number of the first class.
     """
     found: list[tuple[int, int, int]] = []
     ranked = scores.max(axis=1, keepdims=True) if agnostic else scores
@@ -60,7 +67,7 @@ def detect(
     values = ranked[batch, classes, places]
     if agnostic:
         classes = scores.argmax(axis=1)[batch, places].astype(np.int64)
-    return Detections(boxes[batch, places], values, classes, batch)
+    return Detections(boxes[batch, places], values, classes + first, batch)
 
 
 def cornered(boxes: np.ndarray) -> np.ndarray:
@@ -94,6 +101,8 @@ def efficient_nms(
         ranked = np.delete(ranked, background_class, axis=2)
     limits = np.float32(iou_threshold), np.float32(score_threshold)
     found = detect(corners, ranked.transpose(0, 2, 1), *limits, boxes.shape[1], agnostic=bool(class_agnostic))
+    if background_class >= 0:  # the classes behind it keep their numbers
+        found = found._replace(classes=found.classes + (found.classes >= background_class))
     return padded(found, len(boxes), max_output_boxes)
 
 
@@ -109,3 +118,23 @@ def padded(found: Detections, pictures: int, most: int) -> tuple[np.ndarray, np.
         boxes[picture, : len(own)], scores[picture, : len(own)] = found.boxes[own], found.scores[own]
         classes[picture, : len(own)] = found.classes[own]
     return count, boxes, scores, classes
+
+
+def best_boxes(
+    boxes: np.ndarray, scores: np.ndarray, most: int, *, single: bool, first: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best boxes of each picture, in falling order of scores, of equal ones the earlier box and class first.
+
+    boxes: [batch, count, 4].  scores: [batch, classes, count].  single: each box counts for its best class alone, else
+    for every class.  first: the number of the first class.  Returns boxes [batch, most, 4], scores [batch, most] and
+    classes int64[batch, most].
+    """
+    rows = scores.transpose(0, 2, 1)
+    ranked = rows.max(axis=2) if single else rows.reshape(len(rows), -1)
+    places = np.argsort(-ranked, axis=1, kind="stable")[:, :most]
+    values = np.take_along_axis(ranked, places, axis=1)
+    if single:
+        owners, classes = places, np.take_along_axis(rows.argmax(axis=2), places, axis=1)
+    else:
+        owners, classes = np.divmod(places, rows.shape[2])
+    return np.take_along_axis(boxes, owners[..., None], axis=1), values, classes.astype(np.int64) + first

@@ -178,8 +178,8 @@ def test_detections_behind_half_precision_are_held_against_what_the_head_writes(
     assert report.check.reason.startswith("The added nodes were run by themselves on what the original gives")
     found = AppendNms._found
 
-    def wrong(self, boxes, scores):
-        return [array[1:] for array in found(self, boxes, scores)]
+    def wrong(self, boxes, scores, first):
+        return [array[1:] for array in found(self, boxes, scores, first)]
 
     monkeypatch.setattr(AppendNms, "_found", wrong)
     with pytest.raises(surgeon.CheckFailed, match="The edited model differs from the original: Output"):
@@ -232,7 +232,8 @@ REFUSED = [
     (["append", "argmax", "--axis", "7"], "'logits' has 2 axes, and none with the number 7"),
     (["append", "argmax", "--iou", "0.5"], "argmax has no setting 'iou'"),
     (["append", "topk", "-k", "9"], "holds 4 numbers along axis 1, and the best 9 are wanted"),
-    (["append", "nms"], "no output of a detector's head"),
+    (["append", "nms"], "No output is found that is boxes"),
+    (["append", "nms", "--output", "logits"], "no output of a detector's head"),
     (["append", "softmax", "--output", "logit"], "did you mean 'logits'"),
 ]
 

@@ -1,0 +1,316 @@
+"""Where a detector's head ends, told by structure: which tensors are boxes and scores, and how they are written."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.edits.heads import FLOATS
+from surgeon.errors import UsageError
+from surgeon.indexing.scope import Node
+from surgeon.models.exposing import needed
+
+MOVES = frozenset(
+    (
+        *("Cast", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"),
+        *("Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+    )
+)
+"""Nodes that hand on numbers as they are."""
+SUPPRESSES = "NonMaxSuppression"
+SIGMOID, SOFTMAX = "sigmoid", "softmax"
+_ENDS: Mapping[str, str] = {"Sigmoid": SIGMOID, "Softmax": SOFTMAX}
+_JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # a score times how likely there is anything at all, and its root
+_SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes a width, which is never negative
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHead:
+    """The head of a detector.
+
+    boxes, scores: the tensors; scores is empty where one tensor holds both.  form: "xyxy", "cxcywh", or empty where
+    the structure does not tell.  made_by: what makes probabilities of the scores in the model, "sigmoid" or "softmax";
+    empty where nothing does.  limits: those of the suppression that the model has behind it.
+    """
+
+    boxes: str
+    scores: str
+    form: str
+    made_by: str
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    is_suppressed: bool = False
+
+
+def find_head(draft: ModelDraft) -> FoundHead:
+    """The head of a model: what its own suppression reads, or the outputs that are boxes, and the scores of these.
+
+    Of several pairs that could be it, as where every decoder layer answers, those are taken that most of the model
+    computes.  Raises UsageError where there is none, or two are equally good.
+    """
+    own = draft.index.main.by_op.get(SUPPRESSES, ())
+    if own:
+        return _suppressed(draft, own)
+    shapes = {value.name: draft.shapes.shape(draft.index.main, value.name) for value in draft.graph.output}
+    of_three = [name for name, shape in shapes.items() if shape is not None and len(shape) == 3]
+    of_three = [name for name in of_three if draft.facts(name).type.tensor_type.elem_type in FLOATS]
+    depth = {name: needed(draft.graph, [name]) for name in of_three}
+    boxes = [name for name in of_three if _size(shapes[name], 2) == 4 and _scores_of(name, of_three, shapes)]
+    if not boxes:
+        if len(of_three) == 1:
+            return FoundHead(of_three[0], "", "", "")
+        raise UsageError(
+            "No output is found that is boxes [batch, count, 4] beside scores [batch, count, classes]; name the head "
+            "with --output, and with --scores where it has two."
+        )
+    chosen = _best(boxes, lambda name: len(depth[name][0]), "boxes", "--output")
+    return _beside(draft, chosen, _scores_of(chosen, of_three, shapes), depth)
+
+
+def head_of(draft: ModelDraft, boxes: str, scores: str) -> FoundHead:
+    """What the structure tells of a head whose tensors are named; `scores` may be empty."""
+    return FoundHead(boxes, scores, _form(draft, boxes) if scores else "", _made_by(draft, scores) if scores else "")
+
+
+def _size(shape: Sequence[Any] | None, axis: int) -> Any:
+    return None if shape is None else shape[axis]
+
+
+def _scores_of(boxes: str, others: Sequence[str], shapes: Mapping[str, Sequence[Any] | None]) -> list[str]:
+    count = _size(shapes[boxes], 1)
+    return [name for name in others if name != boxes and count in (shapes[name] or ())[1:]]
+
+
+def _beside(
+    draft: ModelDraft, boxes: str, candidates: Sequence[str], depth: Mapping[str, tuple[set[int], set[str]]]
+) -> FoundHead:
+    """The scores of boxes: what is computed beside them, and is no step on the way to another."""
+    last = [name for name in candidates if not any(name in depth[other][1] for other in depth if other != name)]
+    scores = _best(
+        last or candidates, lambda name: len(depth[name][0] & depth[boxes][0]), f"the scores of {boxes!r}", "--scores"
+    )
+    return head_of(draft, boxes, scores)
+
+
+def _best(names: Sequence[str], rank: Callable[[str], int], what: str, option: str) -> str:
+    """The name that ranks highest.  Raises UsageError where two do."""
+    ordered = sorted(names, key=rank, reverse=True)
+    if len(ordered) > 1 and rank(ordered[0]) == rank(ordered[1]):
+        told = ", ".join(map(repr, ordered))
+        raise UsageError(f"Several outputs could be {what}: {told}; name them with {option}.")
+    return ordered[0]
+
+
+def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> FoundHead:
+    """The head in front of the model's own suppression."""
+    if len(nodes) > 1:
+        raise UsageError(
+            f"The model suppresses boxes at {len(nodes)} places, one for each class or picture: name the head with "
+            "--output and --scores."
+        )
+    node = nodes[0]
+    boxes, scores, *limits = node.inputs
+    names = ("most", "iou", "least")
+    known: dict[str, Any] = {}
+    for name, tensor in zip(names, limits, strict=False):
+        array = draft.index.constants.array(node.scope, tensor) if tensor else None
+        if array is not None and array.size == 1:
+            known[name] = int(array.flat[0]) if name == "most" else float(array.flat[0])
+    _require_whole(draft, node, boxes)
+    centred = node.attribute("center_point_box")
+    form = "cxcywh" if centred is not None and centred.i else "xyxy"
+    return FoundHead(boxes, scores, form, _made_by(draft, scores), known, is_suppressed=True)
+
+
+def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
+    """Raise UsageError for a suppression of boxes that were chosen, or moved apart by their classes, before."""
+    shape = draft.shapes.shape(draft.index.main, boxes)
+    maker = draft.index.main.producers.get(boxes)
+    while maker is not None and maker.op in MOVES:
+        maker = draft.index.main.producers.get(maker.inputs[0])
+    is_moved = maker is not None and maker.op == "Add" and any(_is_thin(draft, name) for name in maker.inputs)
+    if is_moved or shape is None or any(str(size).startswith("?") for size in shape[1:]):
+        raise UsageError(
+            f"The model's own suppression at {node.label!r} reads boxes that were chosen or moved before it: name the "
+            "head in front of that with --output and --scores."
+        )
+
+
+def _is_thin(draft: ModelDraft, name: str) -> bool:
+    """Whether a tensor has one number for each box: what boxes of one class are moved by."""
+    shape = draft.shapes.shape(draft.index.main, name)
+    return shape is not None and len(shape) > 1 and shape[-1] == 1 and shape[-2] != 1
+
+
+def _made_by(draft: ModelDraft, scores: str) -> str:
+    """What makes probabilities of scores: the first node behind which numbers are handed on as they are."""
+    found: set[str] = set()
+    pending, seen = [scores], set[str]()
+    while pending:
+        name = pending.pop()
+        maker = draft.index.main.producers.get(name)
+        if name in seen or (maker is None and _is_constant(draft, name)):
+            continue
+        seen.add(name)
+        if maker is not None and (maker.op in MOVES or maker.op in _JOINS):
+            pending += _moved(maker)
+        else:
+            found.add("" if maker is None else _ENDS.get(maker.op, ""))
+    return found.pop() if len(found) == 1 else ""
+
+
+def _moved(node: Node) -> Sequence[str]:
+    """The inputs of a node whose numbers it hands on."""
+    return node.inputs if node.op == "Concat" or node.op in _JOINS else node.inputs[:1]
+
+
+def _is_constant(draft: ModelDraft, name: str) -> bool:
+    return draft.index.constants.is_constant(draft.index.main, name)
+
+
+def _form(draft: ModelDraft, boxes: str) -> str:
+    """How a box is written, by what makes its first and its third number."""
+    rank = len(draft.shapes.shape(draft.index.main, boxes) or ())
+    first, third = (_maker(draft, boxes, rank - 1, column) for column in (0, 2))
+    if first is None or third is None:
+        return ""
+    if third.op == "Add" and (first.outputs[0] in _seen(draft, third) or first.op == "Sub"):
+        return "xyxy" if first.outputs[0] in _seen(draft, third) or _share(draft, first, third) else ""
+    is_size = third.op in _SIZES or any(name for name in _seen(draft, third) if _is_size(draft, name))
+    if is_size or (third.op == "Sub" and _share(draft, first, third)):
+        return "cxcywh"
+    return ""
+
+
+def _share(draft: ModelDraft, one: Node, other: Node) -> bool:
+    return not _seen(draft, one).isdisjoint(_seen(draft, other))
+
+
+def _seen(draft: ModelDraft, node: Node) -> set[str]:
+    """The tensors that a node computes with, before they were moved or scaled by constants."""
+    return {end for name in node.inputs for end in _through(draft, name)}
+
+
+def _through(draft: ModelDraft, name: str) -> Iterator[str]:
+    """A tensor, and those that it is made of by moving and scaling."""
+    yield name
+    maker = draft.index.main.producers.get(name)
+    while maker is not None and (maker.op in MOVES or _scales(draft, maker)):
+        name = next((each for each in maker.inputs if not _is_constant(draft, each)), "")
+        yield name
+        maker = draft.index.main.producers.get(name)
+
+
+def _is_size(draft: ModelDraft, name: str) -> bool:
+    maker = draft.index.main.producers.get(name)
+    return maker is not None and maker.op in _SIZES
+
+
+def _scales(draft: ModelDraft, node: Node) -> bool:
+    """Whether a node multiplies with constants, or keeps numbers within limits."""
+    if node.op in ("Clip", "Min", "Max"):
+        return True
+    return node.op in ("Mul", "Div") and sum(_is_constant(draft, name) for name in node.inputs) == 1
+
+
+def _maker(draft: ModelDraft, name: str, axis: int, place: int) -> Node | None:
+    """The node that computes the numbers of a tensor at one place of an axis; None where that is not told."""
+    scope, shapes = draft.index.main, draft.shapes
+    at: tuple[int, int] | None = (axis, place)
+    while True:
+        node = scope.producers.get(name)
+        shape = shapes.shape(scope, name)
+        if node is None or shape is None:
+            return None
+        if node.op not in MOVES and not _scales(draft, node):
+            return node
+        if at is None or node.op in ("Cast", "Identity") or _scales(draft, node):
+            name = next((each for each in node.inputs if not _is_constant(draft, each)), "")
+            continue
+        moved = _STEPS[node.op](draft, node, name, at) if node.op in _STEPS else None
+        if moved is None:
+            return None
+        name, at = moved
+
+
+_Step = tuple[str, tuple[int, int] | None]
+
+
+def _of_concat(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
+    axis, place = at
+    given = node.attribute("axis")
+    shape = draft.shapes.shape(draft.index.main, node.outputs[0]) or ()
+    if given is None or given.i % len(shape) != axis:
+        return node.inputs[0], at  # all levels are written alike
+    for part in node.inputs:
+        size = _size(draft.shapes.shape(draft.index.main, part), axis)
+        if not isinstance(size, int):
+            return None
+        if place < size:
+            return part, (axis, place)
+        place -= size
+    return None
+
+
+def _of_reshape(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
+    """Where the sizes from the axis on are the same, so is the place; where it is of size 1 or new, there is none."""
+    before, after = (draft.shapes.shape(draft.index.main, name) for name in (node.inputs[0], node.outputs[0]))
+    behind = (after or ())[at[0] :]
+    if before is None or not behind:
+        return None
+    if len(before) >= len(behind) and tuple(before[-len(behind) :]) == tuple(behind):
+        return node.inputs[0], (len(before) - len(behind), at[1])
+    return (node.inputs[0], None) if behind[0] == 1 else None
+
+
+def _of_transpose(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
+    order = node.attribute("perm")
+    rank = len(draft.shapes.shape(draft.index.main, node.outputs[0]) or ())
+    return node.inputs[0], (order.ints[at[0]] if order is not None else rank - 1 - at[0], at[1])
+
+
+def _of_split(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> _Step | None:
+    given = node.attribute("axis")
+    rank = len(draft.shapes.shape(draft.index.main, name) or ())
+    if (given.i if given is not None else 0) % rank != at[0]:
+        return node.inputs[0], at
+    sizes = [
+        _size(draft.shapes.shape(draft.index.main, each), at[0])
+        for each in node.outputs[: node.outputs.index(name)]
+    ]
+    return (node.inputs[0], (at[0], at[1] + sum(sizes))) if all(isinstance(size, int) for size in sizes) else None
+
+
+def _of_slice(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> _Step | None:
+    sizes = [_size(draft.shapes.shape(draft.index.main, each), at[0]) for each in (node.inputs[0], name)]
+    if sizes[0] == sizes[1]:
+        return node.inputs[0], at
+    starts = draft.index.constants.array(draft.index.main, node.inputs[1]) if len(node.inputs) > 1 else None
+    if starts is None or starts.size != 1:
+        return None
+    start = int(starts.flat[0])
+    return node.inputs[0], (at[0], at[1] + (start if start >= 0 else sizes[0] + start))
+
+
+def _of_gather(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
+    """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
+    shapes = [draft.shapes.shape(draft.index.main, name) for name in node.inputs]
+    if shapes[0] is None or shapes[1] is None:
+        return None
+    given, rank = node.attribute("axis"), len(shapes[1])
+    axis = (given.i if given is not None else 0) % len(shapes[0])
+    if at[0] >= axis + rank:
+        return node.inputs[0], (at[0] - rank + 1, at[1])
+    return (node.inputs[0], at) if at[0] < axis else None
+
+
+_STEPS: Mapping[str, Callable[[ModelDraft, Node, str, tuple[int, int]], _Step | None]] = {
+    "Concat": _of_concat,
+    "Reshape": _of_reshape,
+    "Flatten": _of_reshape,
+    "Gather": _of_gather,
+    "Unsqueeze": _of_reshape,
+    "Squeeze": _of_reshape,
+    "Transpose": _of_transpose,
+    "Split": _of_split,
+    "Slice": _of_slice,
+}

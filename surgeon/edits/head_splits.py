@@ -1,0 +1,163 @@
+"""How boxes and scores come of what a detector's head writes, as nodes and in numpy."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from onnx import TensorProto
+
+from surgeon.editing.draft import ModelDraft
+from surgeon.editing.edit import Edit, keyed, spelled
+from surgeon.edits.heads import require_floats
+from surgeon.errors import UsageError
+from surgeon.graph import Graph, Tensor
+from surgeon.running.suppression import cornered
+
+HEADS = ("yolov8", "yolov5")
+FORMS = ("xyxy", "cxcywh")
+BACKGROUNDS = ("first", "last")
+_MOST = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSplit:
+    """How boxes by their corners and scores [batch, classes, count] come of a head.
+
+    head: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  centred: boxes
+    are written by centre and size.  background: the class that is none, "first" or "last"; its scores are left out.
+    """
+
+    head: str
+    centred: bool
+    background: str = ""
+
+    @property
+    def first_class(self) -> int:
+        """The number of the first class whose scores are given."""
+        return int(self.background == "first")
+
+    def nodes(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """As nodes, in float32."""
+        boxes, scores = self._parts(g, [g.cast(tensor, to=TensorProto.FLOAT) for tensor in tensors])
+        if self.centred:
+            centre, size = (_cut(g, boxes, *ends) for ends in ((0, 2), (2, 4)))
+            half = g.mul(size, 0.5)
+            boxes = g.concat(g.sub(centre, half), g.add(centre, half), axis=2)
+        if self.background:
+            scores = g.slice(scores, *_ends(*self._classes()), np.array([1], np.int64))
+        return boxes, scores
+
+    def _classes(self) -> tuple[int, int]:
+        return (1, _MOST) if self.background == "first" else (0, -1)
+
+    def _parts(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        if self.head in ("rows", "columns"):
+            boxes, scores = tensors
+            return boxes, g.transpose(scores, perm=[0, 2, 1]) if self.head == "rows" else scores
+        if self.head == "yolov8":
+            scores = g.slice(tensors[0], *_ends(4, _MOST), np.array([1], np.int64))
+            return _cut(g, g.transpose(tensors[0], perm=[0, 2, 1]), 0, 4), scores
+        scores = g.mul(_cut(g, tensors[0], 5, _MOST), _cut(g, tensors[0], 4, 5))
+        return _cut(g, tensors[0], 0, 4), g.transpose(scores, perm=[0, 2, 1])
+
+    def computed(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """In numpy, in float32."""
+        one = arrays[0].astype(np.float32)
+        if self.head in ("rows", "columns"):
+            boxes, scores = one, arrays[1].astype(np.float32)
+            scores = scores.transpose(0, 2, 1) if self.head == "rows" else scores
+        elif self.head == "yolov8":
+            boxes, scores = one[:, :4].transpose(0, 2, 1), one[:, 4:]
+        else:
+            boxes, scores = one[..., :4], (one[..., 5:] * one[..., 4:5]).transpose(0, 2, 1)
+        if self.background:
+            scores = scores[:, 1:] if self.background == "first" else scores[:, :-1]
+        return cornered(boxes) if self.centred else boxes, scores
+
+
+def _ends(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([start], np.int64), np.array([end], np.int64)
+
+
+def _cut(g: Graph, x: Tensor, start: int, end: int) -> Tensor:
+    """Part of the last of three axes."""
+    return g.slice(x, *_ends(start, end), np.array([2], np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class OfHead(Edit):
+    """What is common to edits that read a detector's head."""
+
+    output: str
+    scores: str = ""
+    head: str = ""
+    form: str = ""
+    background: str = ""
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
+
+    def __post_init__(self) -> None:
+        for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUNDS)):
+            given = getattr(self, name)
+            if given and given not in known:
+                raise UsageError(f"There is no {name} {given!r} of a detector; choose one of {', '.join(known)}.")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read OUTPUT, and settings behind it."""
+        readers: dict[str, Callable[[str], Any]] = dict.fromkeys(("scores", "head", "form", "background"), str)
+        name, settings = keyed(text, cls.metavar, {**readers, **cls.settings})
+        return cls(name, **settings)
+
+    @property
+    def spelling(self) -> str:
+        """OUTPUT, and settings behind it."""
+        names = ("scores", "head", "form", "background", *self.settings)
+        return spelled(self.output, {name: getattr(self, name) for name in names})
+
+    @property
+    def reads(self) -> list[str]:
+        """The tensors of the head."""
+        return [self.output, *([self.scores] if self.scores else [])]
+
+    @property
+    def told(self) -> str:
+        """The tensors of the head, for a sentence."""
+        return " and ".join(map(repr, self.reads))
+
+    def split(self, draft: ModelDraft) -> HeadSplit:
+        """How the head is cut.  Raises UsageError for what is no head of a detector."""
+        return self._two(draft) if self.scores else self._one(draft)
+
+    def _one(self, draft: ModelDraft) -> HeadSplit:
+        """How the head's one output is cut."""
+        shape = self.shape(draft, self.output)
+        head = self.head
+        if not head:
+            if not all(isinstance(size, int) for size in shape[1:]) or shape[1] == shape[2]:
+                raise UsageError(
+                    f"The head of {self.output!r} {list(shape)} cannot be told by its shape: give head=yolov8."
+                )
+            head = "yolov8" if shape[1] < shape[2] else "yolov5"
+        rows = shape[1] if head == "yolov8" else shape[2]
+        least = 5 if head == "yolov8" else 6
+        if isinstance(rows, int) and rows < least:
+            raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
+        return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background)
+
+    def _two(self, draft: ModelDraft) -> HeadSplit:
+        """How boxes and scores in two tensors lie."""
+        boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
+        if boxes[2] != 4:
+            raise UsageError(f"{self.output!r} {list(boxes)} holds no boxes; they have to be [batch, count, 4].")
+        if boxes[1] not in scores[1:]:
+            raise UsageError(
+                f"{self.scores!r} {list(scores)} holds no scores of the {boxes[1]} boxes of {self.output!r}."
+            )
+        return HeadSplit("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
+
+    def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
+        """The three sizes of a tensor of the head; raises UsageError for any other."""
+        if require_floats(draft, name) != 3:
+            raise UsageError(f"{name!r} is no output of a detector's head, which has three axes.")
+        return draft.shapes.shape(draft.index.main, name) or ()
