@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
+from itertools import chain, repeat
 
 import onnx
 
@@ -96,7 +97,11 @@ def as_in_file(scope: Scope, made: Scope) -> Scope:
     proto = scope.proto
     made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
     made.alike = scope.alike
-    made._producers.update({name: node for node in scope.nodes for name in node.outputs if name})
+    made.stated = scope.stated
+    outputs = [node.outputs for node in scope.nodes]
+    makers = chain.from_iterable(map(repeat, scope.nodes, map(len, outputs)))  # no loop: there may be 120,000 of them
+    made._producers.update(zip(chain.from_iterable(outputs), makers, strict=True))
+    made._producers.pop("", None)
     if isinstance(proto, onnx.FunctionProto):
         made._inputs.update(proto.input)
         return made

@@ -151,6 +151,11 @@ class Scope:
         """The names of the source's nodes, read once a rewrite needs them all."""
         return [proto.name for proto in self.protos]
 
+    @cached_property
+    def stated(self) -> list[str]:
+        """The names of the tensors of which value_info speaks, in its order; read once somebody asks."""
+        return [value.name for value in self.proto.value_info]
+
     @property
     def opset(self) -> int | None:
         """The version of ai.onnx in force here."""

@@ -1,5 +1,6 @@
 """What a file states of its tensors: the types of graph inputs and outputs, and value_info."""
 
+from itertools import count
 from typing import Any
 
 import onnx
@@ -14,9 +15,10 @@ from surgeon.shapes.symbols import Size, parse, symbol, symbols
 class Infos:
     """The ValueInfoProtos of a graph by name; the objects themselves are made when asked for."""
 
-    def __init__(self, proto: Any) -> None:
+    def __init__(self, scope: Scope) -> None:
+        proto = scope.proto
         self._values = proto.value_info
-        self._places = {value.name: place for place, value in enumerate(proto.value_info)}
+        self._places = dict(zip(scope.stated, count(), strict=False))
         is_graph = isinstance(proto, onnx.GraphProto)
         self._ends = {value.name: value for value in (*proto.output, *proto.input)} if is_graph else {}
 
@@ -45,7 +47,7 @@ class Stated:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
         key = id(home.proto)
         if key not in self._infos:
-            self._infos[key] = Infos(home.proto)
+            self._infos[key] = Infos(home)
         info = self._infos[key].get(name)
         if info is None:
             return UNSTATED

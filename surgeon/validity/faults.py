@@ -79,13 +79,13 @@ class _Audit:
         return self.nodes(graph.node, given | initializers, [value.name for value in graph.output], place)
 
     def nodes(
-        self, nodes: Sequence[NodeProto], given: Counter[str], outputs: Iterable[str], place: Within
+        self, nodes: Sequence[NodeProto], given: Counter[str], ends: Iterable[str], place: Within
     ) -> list[Late]:
         """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
 
         The one loop that runs over every node of a model: kept lean.
         """
-        made = set(given)
+        made = {"", *given}
         count = len(made)
         late: list[Late] = []
         domains: dict[str, NodeProto] = {}
@@ -93,16 +93,14 @@ class _Audit:
             domain = node.domain
             if domain not in domains:
                 domains[domain] = node
-            for name in node.input:
-                if name not in made and name:
-                    late.append((name, place, node))
-            if domain or node.op_type in WITH_BODIES:
+            if not made.issuperset(node.input):
+                late.extend((name, place, node) for name in node.input if name not in made)
+            if (domain or node.op_type in WITH_BODIES) and node.attribute:
                 late.extend(item for item in self._captured(node, place) if item[0] not in made)
-            for name in node.output:
-                if name:
-                    made.add(name)
-                    count += 1
-        if count != len(made):
+            outputs = node.output
+            made.update(outputs)
+            count += len(outputs)
+        if count != len(made):  # or outputs are left out
             self.faults += _repeated(nodes, given, place)
         strange = [(domain, node) for domain, node in domains.items() if plain_domain(domain) not in self.imports]
         self.faults += [Fault("domain", domain, place, node) for domain, node in strange]
@@ -110,7 +108,7 @@ class _Audit:
         if disordered is not None:
             around = _circle(nodes)
             self.faults.append(Fault("circle" if around else "order", disordered, place, around=around))
-        late.extend((name, place, None) for name in outputs if name and name not in made)
+        late.extend((name, place, None) for name in ends if name not in made)
         return [item for item in late if item[0] not in made]
 
     def unmade(self, names: Iterable[Late]) -> None:

@@ -106,7 +106,12 @@ def _told_apart(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         if node.attribute:
             yield node
             continue
-        kind = (node.op_type, node.domain, tuple(map(bool, node.input)), tuple(map(bool, node.output)))
+        inputs, outputs = node.input, node.output
+        kind: Hashable
+        if "" in inputs or "" in outputs:
+            kind = (node.op_type, node.domain, tuple(map(bool, inputs)), tuple(map(bool, outputs)))
+        else:
+            kind = (node.op_type, node.domain, len(inputs), len(outputs))
         if kind not in known:
             known.add(kind)
             yield node
