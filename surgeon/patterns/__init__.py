@@ -130,6 +130,10 @@ GROUPS = {
     "tensorrt": (
         "counted_loops",
         "onnx",
+        "qlinear_sums",
+        "qlinear_functions",
+        "qlinear_pools",
+        "qlinear_softmax",
         "integer_products",
         "integer_convolutions",
         "dynamic_quantize_linear",

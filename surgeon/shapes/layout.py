@@ -80,7 +80,16 @@ def _unsqueeze(site: NodeView) -> Sequence[Facts]:
 
 
 def _concat(site: NodeView) -> Sequence[Facts]:
-    found = [site.facts(position) for position in range(len(site.inputs))]
+    return _joined(site, range(len(site.inputs)))
+
+
+def _quantized_concat(site: NodeView) -> Sequence[Facts]:
+    """The scale and the zero point of the result, then each part with its own."""
+    return _joined(site, range(2, len(site.inputs), 3))
+
+
+def _joined(site: NodeView, positions: Sequence[int]) -> Sequence[Facts]:
+    found = [site.facts(position) for position in positions]
     dtype = next((facts.dtype for facts in found if facts.dtype), None)
     shapes = [facts.shape for facts in found if facts.shape is not None]
     if not shapes or len(shapes) < len(found):
@@ -169,6 +178,7 @@ RULES: dict[str, Rule] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Concat": _concat,
+    "com.microsoft::QLinearConcat": _quantized_concat,
     "Split": _split,
     "Expand": _expand,
     "Tile": _tile,

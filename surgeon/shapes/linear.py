@@ -174,6 +174,15 @@ def _global_pool(site: NodeView) -> Sequence[Facts]:
     return [Facts(dtype, None if data is None else (*data[:2], *[1] * (len(data) - 2)))]
 
 
+def _quantized_pool(site: NodeView) -> Sequence[Draft]:
+    """As of floats; of channels that are the last axis nothing is told."""
+    return [Draft(site.dtype(0), None)] if site.attribute("channels_last", 0) else _pool(site)[:1]
+
+
+def _quantized_global_pool(site: NodeView) -> Sequence[Facts]:
+    return [Facts(site.dtype(0), None)] if site.attribute("channels_last", 0) else _global_pool(site)
+
+
 RULES: dict[str, Rule] = {
     "MatMul": _matmul,
     "MatMulInteger": _integer_matmul,
@@ -193,6 +202,8 @@ RULES: dict[str, Rule] = {
     "QLinearConv": _quantized_convolution,
     "ConvTranspose": _transposed_convolution,
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    "com.microsoft::QLinearAveragePool": _quantized_pool,
+    "com.microsoft::QLinearGlobalAveragePool": _quantized_global_pool,
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
 }
 BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)

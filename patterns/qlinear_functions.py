@@ -1,0 +1,43 @@
+"""Functions of quantised tensors, for targets without those of ONNX Runtime: dequantised, computed, quantised."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, rule
+from ._qlinear import Quantized, of
+
+
+@rule(patterns=[of("ms_qlinear_sigmoid")], target="any", lacking=True)
+def qlinear_sigmoid(g: Graph, m: Quantized) -> Tensor:
+    """Write a QLinearSigmoid as DequantizeLinear, Sigmoid and QuantizeLinear.
+
+    What: ONNX Runtime computes a table of 256 numbers, by these three.
+    Numerics: none.
+    """
+    return m.between(g, g.sigmoid)
+
+
+@rule(patterns=[of("ms_qlinear_leaky_relu")], target="any", lacking=True)
+def qlinear_leaky_relu(g: Graph, m: Quantized) -> Tensor:
+    """Write a QLinearLeakyRelu as DequantizeLinear, LeakyRelu and QuantizeLinear.
+
+    What: ONNX Runtime computes a table of 256 numbers, by these three.
+    Numerics: none.
+    """
+    return m.between(g, g.leaky_relu, alpha=m.attributes.get("alpha", 0.01))
+
+
+def joined(g: Graph, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, **attributes: Any) -> Tensor:
+    """QLinearConcat."""
+    return g.ms_qlinear_concat(y_scale, y_zero, *parts, **attributes)
+
+
+@rule(patterns=[joined], target="any", lacking=True)
+def qlinear_concat(g: Graph, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, **attributes: Any) -> Tensor:
+    """Write a QLinearConcat as DequantizeLinear of each part, Concat and QuantizeLinear.
+
+    What: parts that are quantised alike and as the result is are joined as they are.
+    Numerics: none.
+    """
+    rows = [parts[place : place + 3] for place in range(0, len(parts), 3)]
+    made = [g.dequantize_linear(*row) for row in rows]
+    return g.quantize_linear(g.concat(*made, **attributes), y_scale, y_zero)
