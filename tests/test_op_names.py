@@ -37,6 +37,7 @@ LISTED = {
         "Add Cast Clip Concat Div Exp Flatten Gather GatherElements GatherND Identity Max Min Mul NonMaxSuppression "
         "Pow Relu Reshape Sigmoid Slice Softplus Split Sqrt Squeeze Sub Transpose Unsqueeze",
     ),
+    "edits.quantization": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
     "edits.retype": (BUILT, "Cast"),
     "inputs.use_def": (RULE, "Transpose"),
     "graph": (BUILT, "Add Cast Mul"),

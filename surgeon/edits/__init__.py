@@ -27,6 +27,7 @@ from surgeon.edits.order import OrderOutputs as OrderOutputs
 from surgeon.edits.outputs import AddOutput as AddOutput
 from surgeon.edits.outputs import DropOutput as DropOutput
 from surgeon.edits.pictures import PrependImage as PrependImage
+from surgeon.edits.quantization import StripQdq as StripQdq
 from surgeon.edits.rename import Rename as Rename
 from surgeon.edits.retype import Retype as Retype
 from surgeon.edits.stating import RaiseOpset as RaiseOpset

@@ -272,9 +272,10 @@ def _fused_matmul(
     return alpha * np.matmul(turned(a, transA, transBatchA), turned(b, transB, transBatchB))
 
 
-def _dequantize(
+def dequantized(
     x: Array, scale: Array, zero: Array | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Array:
+    """DequantizeLinear of ONNX: (x - zero) * scale in the dtype of the scale."""
     # onnx's subtracts and multiplies in float32.
     if (scale.ndim and scale.size > 1) or block_size:
         axis = axis % x.ndim
@@ -341,7 +342,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "GroupNormalization"): _group_normalization,
     ("", "MeanVarianceNormalization"): _mean_variance_norm,
     ("", "SimplifiedLayerNormalization"): _simplified_layer_norm,
-    ("", "DequantizeLinear"): _dequantize,
+    ("", "DequantizeLinear"): dequantized,
     ("com.microsoft", "Gelu"): _ms_gelu,
     ("com.microsoft", "BiasGelu"): _bias_gelu,
     ("com.microsoft", "FastGelu"): _fast_gelu,

@@ -1,0 +1,142 @@
+"""A quantised model without its quantisation: the floats that it stands for, and nothing else changed."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import surgeon
+from surgeon.edits import Rename, StripQdq
+from surgeon.testing import parse
+from tests.command_line import run
+
+KINDS = ("QuantizeLinear", "DequantizeLinear")
+
+
+class Pictures(CalibrationDataReader):
+    """A few pictures at random."""
+
+    def __init__(self):
+        rng = np.random.default_rng(3)
+        self._left = iter([{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(4)])
+
+    def get_next(self):
+        return next(self._left, None)
+
+
+@pytest.fixture
+def nets(tmp_path):
+    """A net of floats, and what onnxruntime.quantization makes of it, a scale for each channel."""
+    net = parse(
+        """(float[1, 3, 8, 8] x) => (float[1, 4] y) {
+        c = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)  r = Relu(c)  d = Conv<pads = [1, 1, 1, 1]>(r, w2)
+        a = Add(d, r)  g = GlobalAveragePool(a)  f = Flatten(g)  y = MatMul(f, w3) }"""
+    )
+    rng = np.random.default_rng(0)
+    for name, shape in (("w1", (8, 3, 3, 3)), ("b1", (8,)), ("w2", (8, 8, 3, 3)), ("w3", (8, 4))):
+        net.graph.initializer.append(numpy_helper.from_array((rng.standard_normal(shape) / 3).astype(np.float32), name))
+    onnx.save(net, tmp_path / "float.onnx")
+    kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "per_channel": True}
+    made = tmp_path / "quantised.onnx"
+    quantize_static(tmp_path / "float.onnx", made, Pictures(), quant_format=QuantFormat.QDQ, **kinds)
+    return net, onnx.load(made), made
+
+
+def answer(model, x):
+    return ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+
+
+def test_the_floats_of_a_quantised_model_are_left(nets):
+    net, quantised, _ = nets
+    made, report = surgeon.edit(quantised, StripQdq())
+    assert report.outcome == "unproved"
+    assert "answers otherwise on purpose" in report.check.reason
+    kinds = [node.op_type for node in made.graph.node]  # the quantiser left out the Relu, which 0 as the end cuts off
+    wanted = ["Clip" if node.op_type == "Relu" else node.op_type for node in net.graph.node]
+    assert kinds == [*wanted, "Identity"]
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in net.graph.initializer}
+    stored = {
+        (node.op_type, place): numpy_helper.to_array(tensor)
+        for node in made.graph.node
+        for place, name in enumerate(node.input)
+        for tensor in made.graph.initializer
+        if tensor.name == name
+    }
+    assert all(array.dtype == np.float32 for array in stored.values())
+    steps = abs(weights["w3"]).max(0) / 127
+    assert (abs(stored["MatMul", 1] - weights["w3"]) <= steps / 2 * 1.01).all()
+    x = next(iter(Pictures()._left))["x"]
+    exact, floats = (answer(model, x) for model in (net, made))
+    assert abs(floats - exact).max() < 0.01 * abs(exact).max()  # of weights alone, 127 steps each
+    told = report.edits[0].said
+    count = sum(node.op_type in KINDS for node in quantised.graph.node)
+    assert count == 2 * int(told[0].split()[0]) + int(told[1].split()[0])
+
+
+CONSTANTS = "float s = {0.1}, float t = {0.2}, int8 z = {3}, int8 k = {3}, uint8 low = {0}, int8 high = {127}"
+
+
+def text(body):
+    return parse(f"(float[2, 4] x) => (float[2, 4] y) <{CONSTANTS}> {{ {body} }}")
+
+
+STAYS = [
+    ("another scale", "q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, t, z)", 2),
+    ("something computes between", "q = QuantizeLinear(x, s, z)  n = Neg(q)  y = DequantizeLinear(n, s, z)", 2),
+    ("the integers are needed", "q = QuantizeLinear(x, s, z)  c = Cast<to = 1>(q)  y = Relu(c)", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "left"), STAYS, ids=[row[0] for row in STAYS])
+def test_what_is_no_pair_stays(name, body, left):
+    model = text(body)
+    made, report = surgeon.edit(model, StripQdq())
+    assert report.outcome == "unchanged"
+    assert made.SerializeToString() == model.SerializeToString()
+    assert sum(node.op_type in KINDS for node in made.graph.node) == left
+
+
+def test_pairs_of_equal_constants_at_outputs_and_in_bodies_go():
+    model = text(
+        "q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, k)  e = QuantizeLinear(d, s, z)  "
+        "f = DequantizeLinear(e, s, z)  c = ReduceMax<keepdims = 0>(f)  b = Cast<to = 9>(c)  "
+        "h = If(b)<then_branch = g () => (float[2, 4] u) { u = Relu(f) }, "
+        "else_branch = g () => (float[2, 4] v) { v = Neg(d) }>  r = QuantizeLinear(h, s, z)  "
+        "y = DequantizeLinear(r, s, z)"
+    )
+    made, report = surgeon.edit(model, StripQdq())
+    assert report.edits[0].said == ("3 pairs of QuantizeLinear and DequantizeLinear went",)
+    assert [node.op_type for node in made.graph.node] == ["ReduceMax", "Cast", "If", "Identity"]
+    x = np.float32([[0.04, -3, 2, 1], [5, 6, 7, -8]])
+    np.testing.assert_array_equal(answer(made, x), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(("zero", "limits"), [("low", (0, 25.5)), ("high", (-25.5, 0)), ("z", None)])
+@pytest.mark.parametrize("before", ["Neg", "Relu"])
+def test_what_an_end_at_zero_cuts_off_stays_cut_off(zero, limits, before):
+    model = text(f"n = {before}(x)  q = QuantizeLinear(n, s, {zero})  d = DequantizeLinear(q, s, {zero})  y = Neg(d)")
+    made, _ = surgeon.edit(model, StripQdq())
+    x = np.float32([[0.04, -3, 2, 1], [50, 6, 7, -80]])
+    held = -x if before == "Neg" else np.maximum(x, 0)
+    if limits and before == "Neg":
+        held = np.clip(held, *np.float32(limits))
+    np.testing.assert_array_equal(answer(made, x), -held)
+
+
+def test_edits_beside_it_are_proved_and_what_is_not_stripped_is_told(nets):
+    _, quantised, path = nets
+    _, report = surgeon.edit(quantised, [Rename("y", "z"), StripQdq()])
+    assert [item.edit.flag for item in report.edits] == ["rename", "strip-qdq"]
+    out = path.with_name("out.onnx")
+    done = run("edit", path, out, "--strip-qdq")
+    assert done.exit_code == 0, done.output
+    assert "UNPROVED" in done.output
+    assert "surgeon compare tells by how much" in " ".join(done.output.split())
+    some = text(
+        "q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  e = QuantizeLinear(d, s, z)  n = Neg(e)  "
+        "y = DequantizeLinear(n, s, z)"
+    )
+    _, report = surgeon.edit(some, StripQdq())
+    assert report.edits[0].said[1] == "2 of these nodes stay, as something computes with integers there"
