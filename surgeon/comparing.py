@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnx import GraphProto, ValueInfoProto
 
+from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
 from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
@@ -28,6 +29,7 @@ def compare(
     atol: float | None = None,
     layers: bool = False,
     run_time: float = RUN_TIME,
+    runtime: str = "onnxruntime",
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output.
 
@@ -46,13 +48,15 @@ def compare(
         atol: in place of that by dtype.
         layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
         run_time: seconds of processor time that one run of a model may take.
+        runtime: what runs the other model, "onnxruntime" or "tensorrt": the engine that TensorRT builds for this
+            machine's GPU, without TF32, held against the original under ONNX Runtime.
 
     Returns:
         The result; proved means equal within tolerance on everything that was run.
 
     Raises:
         ModelFileError: a file cannot be read.
-        UsageError: options that mean nothing, or inputs that do not fit the original.
+        UsageError: options that mean nothing, inputs that do not fit the original, or no GPU for TensorRT.
 
     Examples:
         >>> import surgeon
@@ -63,11 +67,15 @@ def compare(
         ModelCheck,
         require_options,
     )
+    from surgeon.tensorrt.running import require_engines
 
     started = time.perf_counter()
     inputs, custom_ops = paths_of(inputs), paths_of(custom_ops)
     require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
     require_run_time(run_time)
+    engines = require_engines(runtime, run_time)
+    if engines is not None and (layers or custom_ops):
+        raise UsageError("Under TensorRT outputs are compared, and nothing but TensorRT runs: leave out the options.")
     first, second = as_written(original), as_written(other)
     with Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
@@ -90,6 +98,7 @@ def compare(
             run_time=run_time,
             other="the other model",
             ordered=False,
+            runs_other=engines,
         )
     result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,9 @@ def bench(
     cpu_time: bool = False,
     custom_ops: Sequence[str | Path] = (),
     run_time: float = RUN_TIME,
+    runtime: str = "onnxruntime",
 ) -> Bench:
-    """Measure the latency of two or more models under ONNX Runtime in interleaved rounds.
+    """Measure the latency of two or more models in interleaved rounds, under ONNX Runtime or TensorRT.
 
     All models are loaded in one child process with the same options, ONNX Runtime's own optimisations on for all.  In
     each round every model runs once, in an order drawn anew, so that what else the machine does falls on all alike; the
@@ -67,6 +69,8 @@ def bench(
         cpu_time: measure the processor time of one thread instead, which hardly depends on what else the machine does.
         custom_ops: libraries that ONNX Runtime registers.
         run_time: seconds of processor time that one run of a model may take, and to load it.
+        runtime: what runs them, "onnxruntime" or "tensorrt": the engines that TensorRT builds for this machine's GPU,
+            their inputs on it.
 
     Returns:
         The times, and the ratio of each model to the original with its interval.
@@ -74,7 +78,7 @@ def bench(
     Raises:
         ModelFileError: a file cannot be read.
         UsageError: options that mean nothing, inputs that do not fit, or a model that ONNX Runtime does not load or
-            run, or that crashes or takes longer than `run_time`.
+            run, or that crashes or takes longer than `run_time`; no GPU for TensorRT.
 
     Examples:
         >>> import surgeon
@@ -86,11 +90,15 @@ def bench(
     from surgeon.benching.feeds import require_same_inputs  # not at the top: `import surgeon` is to be light
     from surgeon.benching.part import Loading, Timing
     from surgeon.running.runtime import require_libraries
+    from surgeon.tensorrt.running import require_engines
 
     started = time.perf_counter()
     _require(others, seed, threads, rounds, loads, seconds, precision)
     require_run_time(run_time)
     threads = _one_thread(threads) if cpu_time else threads
+    engines = require_engines(runtime, run_time)
+    if engines is not None and (threads or cpu_time or ep != "cpu" or custom_ops):
+        raise UsageError("TensorRT runs on the GPU: leave out threads, processor time, ep and custom ops.")
     models = (original, *others)
     names = _names(models)
     sources = [as_written(model) for model in models]
@@ -101,11 +109,12 @@ def bench(
     sizes: dict[str, int] = {}
     with_what = libraries, threads, provider, paths_of(inputs), dict(dims or {}), seed
     for part in range(loads):
-        loading = Loading(names, sources, *with_what, order=seed + part, run_time=run_time)
+        loading = Loading(names, sources, *with_what, order=seed + part, run_time=run_time, engines=engines)
         timing = Timing(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)
         times, sizes = _part(loading, timing, run_time)
         parts.append(times)
-    return Bench(latencies(names, parts), sizes, threads, ep, time.perf_counter() - started, cpu_time)
+    found = Bench(latencies(names, parts), sizes, threads, ep, time.perf_counter() - started, cpu_time)
+    return found if engines is None else replace(found, ep="", runtime=engines.library.title)
 
 
 def _part(loading: "Loading", timing: "Timing", run_time: float) -> tuple[list[list[float]], dict[str, int]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from onnx import ModelProto
@@ -10,14 +11,22 @@ from surgeon.errors import UsageError
 from surgeon.inputs.dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import read_inputs
-from surgeon.running.runtime import SessionError, TimedSession
+from surgeon.running.runtime import SessionError
 
 Feeds = dict[str, np.ndarray]
 Prepared = tuple[list[Callable[[], None]], dict[str, int]]
 
 
+class Timed(Protocol):
+    """A model that is loaded to be timed."""
+
+    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        """Return what runs once on these inputs; it raises SessionError where they are refused."""
+        ...
+
+
 def prepared(
-    sessions: Sequence[tuple[str, TimedSession]],
+    sessions: Sequence[tuple[str, Timed]],
     skeletons: Sequence[ModelProto],
     inputs: Sequence[str | Path],
     dims: Mapping[str, int],

@@ -6,18 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.benching.feeds import prepared
+from surgeon.benching.feeds import Timed, prepared
 from surgeon.benching.result import precise
 from surgeon.benching.rounds import Run, interleaved
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.running.child import Note, renew
 from surgeon.running.runtime import SessionError, TimedSession
+from surgeon.tensorrt.running import Engines
+
+if TYPE_CHECKING:
+    from surgeon.tensorrt.engines import GpuEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class Loading:
     """What is to be run: the models by name, with what they are loaded, and on what they run; see `bench`.
 
     order: the seed of the order in which they are loaded.  run_time: seconds of processor time to load one, or run it.
+    engines: what makes engines of them, where they are not to run under ONNX Runtime.
     """
 
     names: Sequence[str]
@@ -37,6 +42,7 @@ class Loading:
     seed: int
     order: int
     run_time: float
+    engines: Engines | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
 
     with ExitStack() as opened, ExitStack() as loaded:
         skeletons = [opened.enter_context(Model.open(source)).skeleton for source in asked.sources]
-        sessions = _load(asked, loaded, at)
+        sessions = _load(asked, loaded, at, note)
         start = time.process_time()
         runs, sizes = prepared(sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=at)
         seconds = time.process_time() - start
@@ -77,22 +83,30 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
     return {"sizes": sizes, "seconds": seconds}, []
 
 
-def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None]) -> list[tuple[str, TimedSession]]:
+def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None], note: Note) -> list[tuple[str, Timed]]:
     """The models by name in their order, loaded in a random one.  at: is told the name of each before it is loaded."""
-    sessions: dict[int, TimedSession] = {}
+    sessions: dict[int, Timed] = {}
     for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
         at(asked.names[place])
         try:
-            session = TimedSession(
-                asked.sources[place], asked.libraries, threads=asked.threads, provider=asked.provider
-            )
+            session = _opened(asked, asked.sources[place], note)
         except SessionError as refused:
-            line = refused.line.rstrip(".")
+            line, what = refused.line.rstrip("."), "TensorRT" if asked.engines else "ONNX Runtime"
             raise UsageError(
-                f"ONNX Runtime does not load {asked.names[place]} ({line}): bench models that run."
+                f"{what} does not load {asked.names[place]} ({line}): bench models that run."
             ) from refused
-        sessions[place] = stack.enter_context(session)
+        stack.callback(session.__exit__, None, None, None)
+        sessions[place] = session
     return [(name, sessions[place]) for place, name in enumerate(asked.names)]
+
+
+def _opened(asked: Loading, source: Path | ModelProto, note: Note) -> "TimedSession | GpuEngine":
+    """A model on what is to run it.  Raises SessionError."""
+    if asked.engines is None:
+        return TimedSession(source, asked.libraries, threads=asked.threads, provider=asked.provider)
+    from surgeon.tensorrt.engines import GpuEngine  # not at the top: few benches have a GPU
+
+    return GpuEngine(asked.engines.source(source), note, short=True)
 
 
 def measure(asked: Timing, _: Note) -> tuple[dict[str, Any], list[Any]]:

@@ -128,9 +128,10 @@ class Bench(Displayed):
     models      in the order given; the first is what the others are held against
     sizes       of the free dimensions of the inputs, empty where the user gave these or none is free
     threads     that one operator may use; 0 for as many as there are physical cores
-    ep          the execution provider
+    ep          the execution provider; empty where ONNX Runtime did not run them
     seconds     of all of it, loading included
     cpu_time    whether the processor time of one thread was measured
+    runtime     what ran them
     """
 
     models: tuple[Latency, ...]
@@ -139,6 +140,7 @@ class Bench(Displayed):
     ep: str
     seconds: float
     cpu_time: bool = False
+    runtime: str = "ONNX Runtime"
 
     @property
     def rounds(self) -> int:
@@ -163,7 +165,8 @@ class Bench(Displayed):
             "rounds": self.rounds,
             "loads": len(self.models[0].loads),
             "threads": self.threads or None,
-            "ep": self.ep,
+            "ep": self.ep or None,
+            "runtime": self.runtime,
             "cpu_time": self.cpu_time,
             "sizes": dict(self.sizes),
             "seconds": self.seconds,

@@ -43,6 +43,14 @@ SHOWN_OUTPUTS = 20
 @click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own.")
 @click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")
 @click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors too; name the first to differ.")
+@click.option(
+    "--with",
+    "runtime",
+    type=click.Choice(["onnxruntime", "tensorrt"]),
+    default="onnxruntime",
+    show_default=True,
+    help="What runs OTHER; tensorrt needs a GPU of NVIDIA's.",
+)
 @run_time
 @report_option("the result")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from onnx import ModelProto
@@ -224,6 +225,14 @@ def require_options(
     return require_libraries(custom_ops)
 
 
+class Opens(Protocol):
+    """What opens a model to run it, as `Away` does."""
+
+    def open(self, model: Path | ModelProto) -> Whole:
+        """Return what runs it.  Raises SessionError."""
+        ...
+
+
 class ModelCheck:
     """An original to hold rewritten models against: it is run once, with the first of them.
 
@@ -237,7 +246,8 @@ class ModelCheck:
     processor time that one run of a model may take.
 
     `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
-    original's order; inputs never do, for they are given by name.
+    original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
+    what opens the original.
 
     Raises UsageError for what `require_options` refuses, when `dims` names a dimension that no input has, and for
     `inputs` that do not fit the model.
@@ -258,8 +268,10 @@ class ModelCheck:
         run_time: float = RUN_TIME,
         other: str = "the rewritten model",
         ordered: bool = True,
+        runs_other: Opens | None = None,
     ) -> None:
         self._away = Away(require_options(seed, dims or {}, custom_ops, rtol, atol, inputs), run_time)
+        self._runs_other = runs_other or self._away
         self._original = original
         self._skeleton = skeleton
         if holds_half(skeleton):  # what is computed in float16 has its digits, also where an output is cast up
@@ -305,7 +317,7 @@ class ModelCheck:
         """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
         where, self._oracle = "", ""
         try:
-            with self._away.open(rewritten) as session:
+            with self._runs_other.open(rewritten) as session:
                 self._oracle = session.name
                 complaint = self._interface(session)
                 if complaint:

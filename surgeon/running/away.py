@@ -50,7 +50,8 @@ class Away:
         """
         if _is_computed_here(model, bound(self.custom_ops)):
             return open_model(model, self.custom_ops, optimised=optimised)
-        return _Away(model, self, optimised)
+        opening = HeldModel(model, tuple(self.custom_ops), optimised, shipped(self.custom_ops))
+        return HeldAway(opening, self.run_time)
 
 
 def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]) -> bool:
@@ -63,14 +64,16 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
         return False
 
 
-class _Away:
-    """A whole model that a child holds."""
+class HeldAway:
+    """A whole model that a child holds.
 
-    def __init__(self, model: Path | ModelProto, by: Away, optimised: bool) -> None:
-        self._run_time = by.run_time
+    opening: what the function `hold` of a module takes in the child, beside which are `run` and `let_go`.
+    """
+
+    def __init__(self, opening: Any, run_time: float, module: str = MODULE) -> None:
+        self._run_time, self._module = run_time, module
         self._child: Child | None = taken()
         self._end: SessionError | None = None
-        opening = HeldModel(model, tuple(by.custom_ops), optimised, shipped(by.custom_ops))
         try:
             answer, _ = self._ask("hold", opening)
         except BaseException:
@@ -99,7 +102,7 @@ class _Away:
     def _ask(self, function: str, argument: Any) -> tuple[dict[str, Any], list[Any]]:
         if self._end is not None or self._child is None:
             raise self._end or SessionError("The model has been let go.")
-        result = self._child.run(Task(f"{MODULE}:{function}", argument, self._run_time, WHOLE))
+        result = self._child.run(Task(f"{self._module}:{function}", argument, self._run_time, WHOLE))
         if isinstance(result, Failure):
             self._end = ended(result, self._run_time)
             raise self._end
@@ -113,7 +116,7 @@ class _Away:
         if child is None:
             return
         if child.lives:
-            child.run(Task(f"{MODULE}:let_go", None, self._run_time, WHOLE))
+            child.run(Task(f"{self._module}:let_go", None, self._run_time, WHOLE))
         left(child)
 
 

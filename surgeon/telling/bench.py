@@ -22,5 +22,6 @@ def bench_lines(found: Bench) -> Iterator[tuple[str, str]]:
     first = short_names([latency.name for latency in found.models])[0]
     yield "ratio", f"of the {time} to that of {first} in the same round: median, interval by the sign test"
     loads = len(found.models[0].loads)
-    yield "rounds", f"{found.rounds} in {loads} loads under ONNX Runtime ({found.ep}), {threads}{sizes}"
+    what = f"ONNX Runtime ({found.ep}), {threads}" if found.ep else f"{found.runtime}, on the GPU"
+    yield "rounds", f"{found.rounds} in {loads} loads under {what}{sizes}"
     yield "time", seconds_text(found.seconds)

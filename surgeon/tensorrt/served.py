@@ -84,14 +84,14 @@ class Build:
 def parse(source: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
     """Parse a model: its faults, the number of layers, and the names of the inputs that TensorRT sees."""
     with Model.open(source.model) as model:
-        parsed = _Parsed(source, model, note)
+        parsed = Parsed(source, model, note)
         return parsed.told(), []
 
 
 def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
     """Parse and build a model: as `parse`, and the size of the engine in bytes, 0 where there is none, and why."""
     with Model.open(asked.source.model) as model:
-        parsed = _Parsed(asked.source, model, note)
+        parsed = Parsed(asked.source, model, note)
         told = parsed.told()
         told["faults"] += [{"node": -1, "text": f"input '{name}' {DECIDES}"} for name in told["shape_inputs"]]
         if not told["faults"]:
@@ -143,7 +143,7 @@ def create(asked: Creation, note: Note) -> tuple[dict[str, Any], list[Any]]:
     return {"is_called": handed.pop("", None) is not None, "fields": handed}, []
 
 
-class _Parsed:
+class Parsed:
     """A model in the hands of TensorRT."""
 
     def __init__(self, source: Source, model: Model, note: Note) -> None:
@@ -183,20 +183,56 @@ class _Parsed:
 
     def build(self, asked: Build) -> dict[str, Any]:
         """Build an engine, and let go of it."""
-        config = self._builder.create_builder_config()
-        if asked.capability:
-            config.num_compute_capabilities = 1
-            config.set_compute_capability(getattr(self._trt.ComputeCapability, asked.capability), 0)
-        if asked.profile:
-            profile = self._builder.create_optimization_profile()
-            for name, shapes in asked.profile.items():
-                profile.set_shape(name, *map(tuple, shapes))
-            config.add_optimization_profile(profile)
-        self._log.lines.clear()
-        engine = self._builder.build_serialized_network(self._network, config)
+        engine = self.engine(asked.profile, asked.capability)
         if engine is not None:
             return {"engine": engine.nbytes}
         return {"engine": 0, "faults": [_located(text) for text in self._log.lines or [UNTOLD]]}
+
+    def engine(self, profile: Mapping[str, Shapes], capability: str, *, short: bool = True) -> Any:
+        """An engine as bytes; None where there is none, and then `lines` say why.
+
+        short: products of float32 may be of fewer digits (TF32), as TensorRT has it by default.
+        """
+        config = self._builder.create_builder_config()
+        if not short:
+            config.clear_flag(self._trt.BuilderFlag.TF32)
+        if capability:
+            config.num_compute_capabilities = 1
+            config.set_compute_capability(getattr(self._trt.ComputeCapability, capability), 0)
+        if profile:
+            made = self._builder.create_optimization_profile()
+            for name, shapes in profile.items():
+                made.set_shape(name, *map(tuple, shapes))
+            config.add_optimization_profile(made)
+        self._log.lines.clear()
+        return self._builder.build_serialized_network(self._network, config)
+
+    def loaded(self, engine: Any) -> Any:
+        """An engine that can be run; None where there is none, as without a GPU."""
+        self._log.lines.clear()
+        self._runtime = self._trt.Runtime(self._log)
+        return self._runtime.deserialize_cuda_engine(engine)
+
+    @property
+    def library(self) -> Any:
+        """The module of TensorRT."""
+        return self._trt
+
+    @property
+    def lines(self) -> str:
+        """What TensorRT told last of what went wrong."""
+        return "; ".join(self._log.lines) or UNTOLD
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """The inputs of the network, with -1 for sizes that are free."""
+        found = [self._network.get_input(place) for place in range(self._network.num_inputs)]
+        return {one.name: tuple(one.shape) for one in found}
+
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs of the network."""
+        return [self._network.get_output(place).name for place in range(self._network.num_outputs)]
 
 
 @cache
