@@ -107,7 +107,7 @@ def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     before, after = (size / 1e6 for size in report.bytes)
     line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")
     for place, sentence in enumerate(stretch_lines(report)):
-        line("" if place else "stretches", clean(sentence))
+        line("" if place else "stretch", clean(sentence))
     line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
     if report.error is not None and report.outcome == "proved":
         line("moved", f"outputs by {report.error:.2g} of their scale at most")

@@ -96,15 +96,15 @@ class OutputComparison:
 
     def _error(self, built: Built, made: Written, keeping: Keeping) -> float | None:
         """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs."""
-        report, found, ran = self._report, list[float](), list[str]()
+        report, found, ran, at_nodes = self._report, list[float](), "", "with a rounding at each node"
         if built.plan.wiring.change.narrows:
             rounded = self._rounded(keeping)
             if rounded is not None:
                 found.append(rounded)
-                ran.append("with a rounding at each node")
+                ran = f"{self._trying.oracle} {at_nodes}"
         try:
             moved = self._trying.error(made)
-            ran.insert(0, self._trying.oracle)
+            ran = f"{self._trying.oracle} and {at_nodes}" if ran else self._trying.oracle
             if built.writer.fills and moved > report.max_error:
                 with self._builder.made(self._builder.build(keeping, only_fills=True)) as beside:
                     own = self._trying.error(made, beside)
@@ -118,7 +118,7 @@ class OutputComparison:
                 return float("inf")
             report.reason = refused.line
         if found:
-            report.reason, report.oracle = "", " and ".join(ran)
+            report.reason, report.oracle = "", ran
         return max(found) if found else None
 
     def _rounded(self, keeping: Keeping) -> float | None:

@@ -27,6 +27,7 @@ from surgeon.running.whole import Whole
 Arrays = dict[str, np.ndarray]
 _SIZES = 2  # sets of sizes that inputs are made of, before the long one
 _MOST_BYTES = 1 << 28  # of inner tensors that are held
+_MOST_GAUGES = 10_000  # in one model; each is two dozen nodes, and what is more is fetched instead
 _LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
 
 
@@ -65,12 +66,16 @@ class Trying:
         if self.why:
             return found
         imports = imports_of(self._skeleton.opset_import)
+        fetched = [name for place, name in tensors if place == MAIN] if len(tensors) > _MOST_GAUGES else []
+        rest = [tensor for tensor in tensors if tensor[0] != MAIN] if fetched else tensors
         try:
             with ExitStack() as stack:
                 shown, gauged = self._original, Gauged(())
-                if tensors and imports.get("", 0) >= FIRST_OPSET:
-                    shown, gauged = stack.enter_context(gauging(self._original, tensors, self._low / 4))
+                if rest and imports.get("", 0) >= FIRST_OPSET:
+                    shown, gauged = stack.enter_context(gauging(self._original, rest, self._low / 4))
                 self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
+            if fetched and self.wanted:
+                self._fetch(fetched, found)
         except InputsUnknown as unknown:
             self.why = f"Inputs cannot be made: {unknown.reason}."
         except (SessionError, GraphError, ModelFileError) as refused:
@@ -104,6 +109,17 @@ class Trying:
                 self._note(found, name, array)
             if load.of(feeds) > MUCH:
                 break
+
+    def _fetch(self, names: Sequence[str], found: dict[Tensor, Magnitudes]) -> None:
+        """Take in what these tensors of the main graph held in every run, as they are."""
+        with exposing(self._original, names) as shown, self._away.open(shown) as session:
+            for feeds, _ in self.wanted:
+                shapes: dict[str, Sequence[int]] = {name: array.shape for name, array in feeds.items()}
+                for _, arrays in fetch(session, feeds, names):
+                    for name, array in arrays.items():
+                        self._note(found, name, array)
+                        shapes[name] = array.shape
+                self.is_stale = self.is_stale or self._is_misstated(shapes)
 
     def _is_misstated(self, shapes: Mapping[str, Sequence[int]]) -> bool:
         """Whether inner tensors of one run were of other shapes than the file states, or sizes of one name differ."""
@@ -163,7 +179,7 @@ class Trying:
         return array
 
     def _note(self, found: dict[Tensor, Magnitudes], name: str, array: np.ndarray) -> None:
-        """Take in an input of the old dtype."""
+        """Take in a tensor of the main graph of the old dtype, as its gauge would: what is no number counts as zero."""
         if array.dtype == dtype_of(self._change.old) and array.size:
             wide = np.asarray(array, np.float64)
             size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
