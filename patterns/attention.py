@@ -36,6 +36,8 @@ def attention(g: Graph, m: Captures) -> Tensor:
     of ONNX Runtime without a past become Attention too, its Attention with the projections in it among them; for target
     decomposed, all of these become primitives.
     Numerics: rounding only, for finite numbers; primitives compute half precision in float32.
+    TensorRT: Attention is its attention layer, which NVIDIA recommends over primitives; q and k come to it times the
+    root of the scale each, as it wants them for their digits ("Fused Attention" in its documentation).
     """
     require(isinstance(m, Core), "Attention of ONNX is not written as an op of ONNX Runtime's own")
     return fused(g, cast(Core, m))

@@ -42,6 +42,7 @@ def group_norm(
     digits, so nothing is written.
     Numerics: rounding only; half precision is computed in float32.  ONNX Runtime's kernel for CUDA takes the variance
     as mean(x²) − mean(x)², so that it has few digits where the mean of a group is large beside its deviation.
+    TensorRT: the node is one normalization layer, which its release notes (8.6) ask for in mixed precision.
     """
     number = num_groups if groups is None else number_of(groups)
     return g.group_normalization(x, *vectors(x, groups, scale, bias), num_groups=number, epsilon=epsilon)

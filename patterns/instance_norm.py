@@ -59,6 +59,7 @@ def instance_norm(
     scale and a bias behind a node that has none move into it.
     Numerics: rounding only; but ONNX Runtime multiplies x before it takes the mean off, which for a single number (one
     pixel, where the result is the bias alone) loses digits, so the sizes behind the channels must be fixed.
+    TensorRT: the node is one normalization layer.
     """
     told = for_epsilon(g, x, epsilon)
     return g.instance_normalization(told, per_channel(x, scale, 1), per_channel(x, bias, 0), epsilon=epsilon)

@@ -64,6 +64,8 @@ def layer_norm(g: Graph, m: Layer) -> Tensor:
     What: (x − mean) / √(variance + ε) · scale + bias over the last axes, in the dtype of x or in a wider one.  Without
     a scale it gets ones.  Below opset 17 it is ONNX Runtime's own op of that name, in the default domain.
     Numerics: rounding only; half precision is computed in float32.
+    TensorRT: the node is one normalization layer.  Its release notes (8.6) ask for the function ops of opset 17 and 18,
+    above all in mixed precision: they keep more digits than the primitives.
     """
     first = first_axis(m.x, m.axes)
     same = m.axis is None or from_axis(m.x, m.axis)[0] == first

@@ -73,6 +73,7 @@ def rms_norm(g: Graph, m: Rms) -> Tensor:
     What: x / √(mean(x²) + ε) · scale over the last axes, in the dtype of x or in a wider one, with the scale before or
     after a cast back, as Llama and T5 have it; 1 + weight, as Gemma has it, is a scale too.  Without one it gets ones.
     Numerics: rounding only; half precision is computed in float32.
+    TensorRT: it has no layer for it; its parser writes RMSNormalization in parts, in float32 between Casts.
     """
     first, factor = _first_and_scale(m)
     return g.simplified_layer_normalization(for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon)

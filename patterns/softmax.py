@@ -41,6 +41,7 @@ def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     What: the maximum and the sum over one axis; from half precision they may be taken in float32.
     Numerics: rounding only.  A quotient without the maximum is left as it is: where one x is infinite, it is 0 for the
     others, while Softmax is NaN.
+    TensorRT: Softmax is one layer.
     """
     return g.softmax(x, axis=place(g, x, axes))
 
