@@ -83,6 +83,14 @@ def test_rule_objects_and_names_mix_and_count_once():
     assert [rule.name for rule in flat(resolve([gelu, "gelu", gelu_tanh]))] == ["gelu", "gelu_tanh", "quick_gelu"]
 
 
+def test_a_rule_of_no_module_runs():
+    """As one has that is typed where nothing has a name: by `exec`."""
+    space = {}
+    exec("def seen(g, x): return g.tanh(x)\ndef put(g, x): return g.sin(x)", space)
+    rule = surgeon.rule(patterns=[space["seen"]], target="any", name="typed")(space["put"])
+    assert rewrite(graph("a = Abs(x) y = Tanh(a)"), rule, check="none")[1].count("typed") == 1
+
+
 def test_two_rules_of_one_name_both_run():
     one = make(lambda g, x: g.tanh(x), lambda g, x: g.sin(x), name="same")
     two = make(lambda g, x: g.abs(x), lambda g, x: g.cos(x), name="same")

@@ -189,6 +189,15 @@ def test_boxes_of_a_layer_keep_their_distance():
         assert [level[slot] for slot in path] == list(range(level[path[0]], level[path[0]] + len(path)))
 
 
+def test_parts_that_hang_together_are_laid_out_apart():
+    """One with bends beside one without: no edge is lost, and none goes through a box."""
+    edges = [(7, 1), (1, 2), (2, 3), (3, 4), (1, 5), (4, 5), (5, 6), (0, 8), (6, 9)]
+    layout = arrange([50.0] * 10, edges)
+    assert set(layout.paths) == set(edges)
+    assert all(slot >= 10 for path in layout.paths.values() for slot in path[1:-1])
+    assert sorted(slot for layer in layout.layers for slot in layer) == list(range(len(layout.x)))
+
+
 def test_a_chain_hangs_straight():
     layout = arrange([50.0, 120.0, 80.0, 200.0], [(0, 1), (1, 2), (2, 3)])
     assert len({round(x, 6) for x in layout.x}) == 1

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import re
+import socket
 import sys
 import urllib.error
 import urllib.request
-from threading import Thread
+from threading import Event, Thread
 
 import onnx
 import pytest
@@ -279,6 +280,29 @@ def test_a_server_tells_only_who_knows_the_token(server):
     assert asked(f"{place}/../etc/passwd?token={server.token}")[0] == 404
     for wrong in (b"no json", b"[]", b'{"kind": "graph", "given": 3}'):
         assert "error" in json.loads(asked(f"{place}/ask", wrong, x_surgeon_token=server.token)[1])
+
+
+def test_who_goes_away_before_the_answer_is_no_fault(server, monkeypatch, capsys):
+    """A page that is closed while its view is made: nothing is told, and the next one is answered."""
+    waits, goes_on, answered = Event(), Event(), server.content.answer
+
+    def late(*asked):
+        waits.set()
+        goes_on.wait(60)
+        return answered(*asked) | {"padding": "x" * (1 << 24)}
+
+    monkeypatch.setattr(server.content, "answer", late)
+    question = json.dumps({"kind": "model", "given": {}}).encode()
+    with socket.create_connection(("127.0.0.1", server.server_port)) as page:
+        head = f"POST /ask HTTP/1.1\r\nhost: 127.0.0.1:{server.server_port}\r\nx-surgeon-token: {server.token}\r\n"
+        page.sendall(f"{head}content-length: {len(question)}\r\n\r\n".encode() + question)
+        assert waits.wait(60)
+    ended = Event()
+    monkeypatch.setattr(server, "shutdown_request", lambda _: ended.set())
+    goes_on.set()
+    assert ended.wait(60)
+    assert capsys.readouterr().err == ""
+    assert asked(f"http://127.0.0.1:{server.server_port}/view.js?token={server.token}")[0] == 200
 
 
 def test_a_port_that_is_taken_is_refused(server, content):

@@ -34,20 +34,19 @@ def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> GraphL
 
     Raises UsageError, which says what to install, without fast-sugiyama.
     """
-    parts, linked = [], sorted({place for edge in edges for place in edge})
+    parts, linked = [], {place for edge in edges for place in edge}
     slots = list(widths)
-    if linked:
-        numbers = {place: number for number, place in enumerate(linked)}
-        pairs = [(numbers[source], numbers[target]) for source, target in dict.fromkeys(edges)]
-        for positions, chains in _ranked(pairs):
-            own: dict[int, int] = {}
-            for number in sorted(number for number, _ in positions):
-                own[number] = linked[number] if number < len(linked) else len(slots)
-                if number >= len(linked):
-                    slots.append(BEND)
-            ways = [(own[source], own[target]) for source, target in chains]
-            parts.append((_layers({own[number]: at for number, at in positions}), ways))
-    parts += [([[place]], []) for place in range(len(widths)) if place not in set(linked)]
+    for edges_here in _apart(list(dict.fromkeys(edges))):
+        own = dict(enumerate(sorted({place for edge in edges_here for place in edge})))
+        numbers = {place: number for number, place in own.items()}
+        positions, chains = _ranked([(numbers[source], numbers[target]) for source, target in edges_here])
+        for number, _ in positions:
+            if number not in own:
+                own[number] = len(slots)
+                slots.append(BEND)
+        ways = [(own[source], own[target]) for source, target in chains]
+        parts.append((_layers({own[number]: at for number, at in positions}), ways))
+    parts += [([[place]], []) for place in range(len(widths)) if place not in linked]
     parts.sort(key=lambda part: min(slot for layer in part[0] for slot in layer))
     found = GraphLayout([0.0] * len(slots), [])
     offset = 0.0
@@ -65,16 +64,29 @@ def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> GraphL
     return found
 
 
-def _ranked(
-    edges: list[tuple[int, int]],
-) -> "list[tuple[list[tuple[int, tuple[float, float]]], list[tuple[int, int]]]]":
-    """The library's answer for each connected part: where nodes and bends stand, and the edges cut at bends."""
+def _apart(edges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """The edges of each connected part; of several at once the library may give a bend the number of a node."""
+    part: dict[int, list[int]] = {}
+    for source, target in edges:
+        here, there = part.setdefault(source, [source]), part.setdefault(target, [target])
+        if here is not there:
+            here += there
+            part.update(dict.fromkeys(there, here))
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for source, target in edges:
+        found[part[source][0]].append((source, target))
+    return list(found.values())
+
+
+def _ranked(edges: list[tuple[int, int]]) -> "tuple[list[tuple[int, tuple[float, float]]], list[tuple[int, int]]]":
+    """The library's answer for one connected part: where nodes and bends stand, and the edges cut at bends."""
     try:
         from fast_sugiyama import from_edges
     except ImportError:
         raise UsageError('Pictures need a layout library: pip install "surgeon[pictures]".') from None
-    found = from_edges(edges, dummy_vertices=True, ranking_type="minimize", crossing_minimization="median")
-    return [(sorted(positions), sorted(chains or edges)) for positions, _, _, chains in found]
+    told = from_edges(edges, dummy_vertices=True, ranking_type="minimize", crossing_minimization="median")
+    ((positions, _, _, chains),) = told
+    return sorted(positions), sorted(chains or edges)
 
 
 def _layers(positions: Mapping[int, tuple[float, float]]) -> list[list[int]]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from surgeon.editing.result import EditReport
 from surgeon.editing.splitting import SplitReport
 from surgeon.pages.bodies import shows
 from surgeon.pages.of_checks import of_check
-from surgeon.pages.of_rewrites import of_report
+from surgeon.pages.of_rewrites import of_report, report_data
 from surgeon.pages.parts import (
     Cell,
     Content,
@@ -24,6 +25,7 @@ from surgeon.pages.parts import (
     table,
 )
 from surgeon.recipes.result import RecipeReport
+from surgeon.rewriting.result import Report
 from surgeon.telling.edits import changed_lines, done_words, outcome_words
 from surgeon.telling.numbers import seconds_text
 
@@ -64,7 +66,12 @@ def of_split(report: SplitReport, paper: Paper) -> Markup:
     ))
 
 
-@shows(RecipeReport, "run", lambda report: Path(report.source).name or "A recipe")
+def _recipe_data(report: RecipeReport) -> dict[str, Any]:
+    parts = [report_data(part) if isinstance(part, Report) else part.to_dict() for part in report.parts]
+    return {**report.to_dict(), "parts": parts}
+
+
+@shows(RecipeReport, "run", lambda report: Path(report.source).name or "A recipe", _recipe_data)
 def of_recipe(report: RecipeReport, paper: Paper) -> Markup:
     """All steps of a recipe, each as it is shown alone."""
     parts = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from surgeon.drawing.draw import draw
 from surgeon.drawing.draw import of_match as draw_match
@@ -44,9 +45,22 @@ from surgeon.telling.rewrites import (
 )
 
 FEW, KINDS = 3, 12  # names in a line; kinds of sites in a cell of a notebook
+OWN = ("rule", "scope", "root", "outcome", "proof", "undone")  # what a page has of a site that is like another one
 
 
-@shows(Report, "rewrite", lambda report: Path(report.source).name or "A rewrite")
+def report_data(report: Report) -> dict[str, Any]:
+    """A report as `to_dict` has it; of sites that are equal the first one is whole, and the others say which it is."""
+    found = report.to_dict()
+    for key, sites in (("sites", report.sites), ("rolled_back", report.rolled_back)):
+        places = {id(site): place for place, site in enumerate(sites)}
+        for first, *others in kinds(sites):
+            for place in (places[id(site)] for site in others):
+                told = found[key][place]
+                found[key][place] = {"like": places[id(first)], **{name: told[name] for name in OWN}}
+    return found
+
+
+@shows(Report, "rewrite", lambda report: Path(report.source).name or "A rewrite", report_data)
 def of_report(report: Report, paper: Paper) -> Markup:
     """All that a rewrite did."""
     silent = silent_rules(report)

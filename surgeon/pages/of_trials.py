@@ -5,7 +5,7 @@ from surgeon.drawing.draw import of_diagrams
 from surgeon.drawing.patterns import of_pattern
 from surgeon.pages.bodies import shows
 from surgeon.pages.of_misses import of_explanation
-from surgeon.pages.of_rewrites import of_report
+from surgeon.pages.of_rewrites import of_report, report_data
 from surgeon.pages.parts import Cell, Markup, Paper, badge, code, element, facts, fold, joined, lines, section, table
 from surgeon.rules.definition import traced
 from surgeon.trying import TriedRule
@@ -29,7 +29,12 @@ def of_captured(found: CapturedRule, paper: Paper) -> Markup:
     ))
 
 
-@shows(TriedRule, "trial", lambda found: f"{found.rule} tried")
+@shows(
+    TriedRule,
+    "trial",
+    lambda found: f"{found.rule} tried",
+    lambda found: {**found.to_dict(), "report": report_data(found.report)},
+)
 def of_trial(found: TriedRule, paper: Paper) -> Markup:
     """A tried rule: its sites with their proofs, and its misses."""
     times = f" fires at {found.count:,} site{'s' * (found.count != 1)}; nothing was written"

@@ -327,7 +327,7 @@ def rule(
             tuple(conditions),
             approximate,
             inspect.getdoc(function) or "",
-            function.__module__,
+            function.__module__ or "",
             where,
             search,
             dict(differs or {}),

@@ -56,6 +56,13 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     server_version, sys_version = "surgeon", ""
 
+    def handle(self) -> None:
+        """Answer; who closes the page does not wait for what was asked, and that is no fault."""
+        try:
+            super().handle()
+        except ConnectionError:
+            self.close_connection = True
+
     def do_GET(self) -> None:
         """The page, and its script."""
         parts = urlsplit(self.path)

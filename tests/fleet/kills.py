@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
+from surgeon.fleet.storage import storage_of
 from tests.command_line import ROOT, surroundings
 from tests.fleet import parts, zoo
 
@@ -114,6 +115,12 @@ class Stage:
             told = command(self.recipe, self.address, to, *arguments)
             return subprocess.Popen(told, env=surroundings(**self.variables), stdout=log, stderr=log, cwd=ROOT)
 
+    def remove(self, name):
+        """Take a target away."""
+        storage, path = storage_of(f"s3://fused/{name}")
+        storage.remove(path)
+        self.store.invalidate_cache()
+
     def until(self, folder, count, client):
         """Wait until so many models are done."""
         while finished(self.store, folder) < count and client.poll() is None:
@@ -151,11 +158,11 @@ def run(count):
         assert len(quiet) == count
         truth = hashes(stage.store, "fused/quiet")
         resumed(stage, "quiet", truth)
-        stage.store.rm("fused/quiet", recursive=True)  # of large models there is not room for many copies
+        stage.remove("quiet")  # of large models there is not room for many copies
         for name, disturb in (("worker", kill_worker), ("client", kill_client), ("scheduler", kill_scheduler)):
             disturb(stage, name, count)
             resumed(stage, name, truth)
-            stage.store.rm(f"fused/{name}", recursive=True)
+            stage.remove(name)
         shut_out(stage, truth, count)
 
 

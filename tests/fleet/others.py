@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.command_line import surroundings
 from tests.fleet import zoo
 
-COUNT, LIMIT = 100, 10
+COUNT, LIMIT = 100, 60
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 # Olive has no rules of other people: it runs fusions of ONNX Runtime, the nearest it has, one model after another.
 OLIVE = """
