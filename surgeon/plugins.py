@@ -6,6 +6,7 @@
     inputs = { x = "float32 float16", "mask?" = "x" }
     outputs = { y = "x" }
     fields = { alpha = "float", "size" = "int[2]", "mode?" = "string" }
+    shapes = { x = "n c h w", y = "n c 2*h 2*w" }
 
 The same in Python: `surgeon.declare_plugin("MyPlugin", inputs={...}, ...)`.
 """
@@ -21,7 +22,9 @@ from surgeon.ops.attributes import dtype_number, type_string
 
 SUFFIX = ".toml"
 _FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d*)\])?")
-_KEYS = ("version", "namespace", "inputs", "outputs", "fields")
+_KEYS = ("version", "namespace", "inputs", "outputs", "fields", "shapes")
+_SIZE, _NAME = re.compile(r"[\w*+/%().,-]+"), re.compile(r"[A-Za-z_]\w*")
+_FUNCTIONS = frozenset(("min", "max", "floor"))
 
 
 class Port(NamedTuple):
@@ -49,7 +52,8 @@ class Plugin:
     """One version of one plugin.
 
     since, deprecated, removed: versions of TensorRT, "" where it is not.  instead: what takes its place.
-    is_declared: whether its inputs, outputs and attributes are known.  namespace: in which it is registered.
+    is_declared: whether its inputs, outputs and attributes are known.  namespace: in which it is registered.  shapes:
+    the sizes of ports, as expressions of names.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Plugin:
     attributes: Mapping[str, Field] = field(hash=False)
     is_declared: bool = True
     namespace: str = ""
+    shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 _own: dict[tuple[str, str], Plugin] = {}
@@ -76,6 +81,7 @@ def declare_plugin(
     inputs: Mapping[str, str] | None = None,
     outputs: Mapping[str, str] | None = None,
     fields: Mapping[str, str] | None = None,
+    shapes: Mapping[str, str] | None = None,
 ) -> None:
     """Declare a TensorRT plugin of your own, so that rules write it, and nodes are checked against it.
 
@@ -90,9 +96,12 @@ def declare_plugin(
         outputs: the same for outputs.
         fields: attributes: "int", "float", "string", "weights", several as "int[]", so many as "float[3]".  A name
             that ends in "?" may be left out.
+        shapes: the sizes of inputs and outputs, with spaces between: "n c h w", and "n c 2*h 2*w" of an output.  A name
+            stands for the size that an input has there, or for a field of one integer.  What is known of outputs is
+            known behind them too, as in `surgeon.check`.
 
     Raises:
-        UsageError: a dtype or the kind of a field is none.
+        UsageError: a dtype or the kind of a field is none, or a size of an output is of names that no input has.
 
     Examples:
         >>> import surgeon
@@ -103,10 +112,12 @@ def declare_plugin(
         ports = [_port(port, told, inputs) for port, told in inputs.items()]
         results = [_port(port, told, inputs) for port, told in outputs.items()]
         attributes = {one.name: one for one in (_field(key, told) for key, told in fields.items())}
+        sizes = _shapes(shapes or {}, ports, results, attributes)
     except (ValueError, RuleError) as error:
         raise UsageError(f"The plugin {name!r} cannot be declared: {str(error).rstrip('.')}.") from None
     is_declared = bool(inputs or outputs or fields)
-    made = Plugin(name, version, "", "", "", "", tuple(ports), tuple(results), attributes, is_declared, namespace)
+    known = tuple(ports), tuple(results), attributes, is_declared, namespace, sizes
+    made = Plugin(name, version, "", "", "", "", *known)
     _own[name, version] = made
 
 
@@ -147,6 +158,27 @@ def _is_told(key: str, value: Any) -> bool:
     if key in ("version", "namespace"):
         return isinstance(value, str)
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _shapes(
+    given: Mapping[str, str], inputs: Sequence[Port], outputs: Sequence[Port], fields: Mapping[str, Field]
+) -> dict[str, tuple[str, ...]]:
+    """The sizes of ports; ValueError for what is no port or no size, and for a name in an output that nothing tells."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, told in given.items():
+        found[name.removesuffix("?")] = tuple(told.split())
+        if not all(map(_SIZE.fullmatch, told.split())):
+            raise ValueError(f"{told!r} are no sizes; write them with spaces between, as in 'n c 2*h 2*w'")
+    known = {name for port in inputs for size in found.get(port.name, ()) for name in _NAME.findall(size)}
+    known |= {name for name, one in fields.items() if one.kind == "int" and one.length == 1} | _FUNCTIONS
+    strange = sorted(found.keys() - {port.name for port in (*inputs, *outputs)})
+    if strange:
+        raise ValueError(f"it has no input or output {strange[0]!r} whose shape could be told")
+    for port in outputs:
+        unknown = {name for size in found.get(port.name, ()) for name in _NAME.findall(size)} - known
+        if unknown:
+            raise ValueError(f"the size {sorted(unknown)[0]!r} of {port.name!r} is that of no input and of no field")
+    return found
 
 
 def _port(name: str, told: str, inputs: Mapping[str, str]) -> Port:

@@ -35,6 +35,7 @@ def plugin(x, bias=None, *, alpha=1.0, mode="none", **_):
 """
 
 
+NO_PARSER = pytest.mark.skipif(installed() is None, reason="there is no tensorrt-rtx: it has wheels for few platforms")
 pytestmark = pytest.mark.usefixtures("forget_implementations")
 
 
@@ -97,6 +98,56 @@ def test_a_declaration_in_python_is_the_same():
     assert "ModulatedDeformConv2d" in plugins()
 
 
+def shapes_behind(call, version=""):
+    from surgeon.file.model import Model
+    from surgeon.indexing.index import Index
+    from surgeon.shapes.indexed import shapes_of
+
+    given = f', plugin_version = "{version}"' if version else ""
+    model = parse(
+        '<ir_version: 9, opset_import: ["" : 17, "trt.plugins" : 1]> '
+        f"g (float16[n, 3, h, 20] x, float[5, 4] r) => (y) {{ a = trt.plugins.{call.replace('>', given + '>')} "
+        "y = Relu(a) }"
+    )
+    with Model.open(model) as opened:
+        index = Index(opened)
+        dtype, shape = shapes_of(index).facts(index.main, "y")
+        return dtype, None if shape is None else [str(size) for size in shape]
+
+
+def test_what_stands_behind_a_plugin_is_known_by_the_shapes_declared():
+    """Sizes of inputs by name, arithmetic on them, and fields of one integer; another version says nothing."""
+    surgeon.declare_plugin(
+        "Grown",
+        inputs={"x": "float16 float32", "rows?": "any"},
+        outputs={"y": "x"},
+        fields={"size": "int", "factor?": "float"},
+        shapes={"x": "n c h w", "rows": "k four", "y": "n*k c 2*h+1 size"},
+    )
+    assert shapes_behind("Grown<size = 7>(x, r)") == (10, ["5*n", "3", "2*h + 1", "7"])
+    dtype, shape = shapes_behind("Grown<size = 7>(x)")
+    assert (dtype, shape[1:]) == (10, ["3", "2*h + 1", "7"])
+    assert shape[0].startswith("?")
+    assert shapes_behind("Grown<size = 7>(r)") == (None, None)  # of another rank than was declared
+    assert shapes_behind("Grown<size = 7>(x, r)", "2") == (None, None)
+
+
+@NO_PARSER
+def test_the_parser_sees_what_stands_behind_a_plugin_of_known_shapes():
+    """The node is left out, and what it makes becomes an input of the network."""
+    model = parse(
+        '<ir_version: 9, opset_import: ["" : 17, "trt.plugins" : 1]> g (float[n, 3, 3] x) => (float[n] y) '
+        "{ a = trt.plugins.Turned(x)  b = Det(a)  y = Relu(b) }"
+    )
+    known = {"inputs": {"x": "float32"}, "outputs": {"y": "x"}}
+    surgeon.declare_plugin("Turned", **known)
+    assert not surgeon.check(model, "tensorrt").runtime.is_whole
+    surgeon.declare_plugin("Turned", **known, shapes={"x": "n h w", "y": "n w h"})
+    found = surgeon.check(model, "tensorrt")
+    assert found.runtime.is_whole
+    assert found[0].helps[0].startswith("rule det fires")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -104,6 +155,12 @@ def test_a_declaration_in_python_is_the_same():
         ("[A]\nkind = 'x'\n", "says something else of 'A'"),
         ("[A]\nfields = { a = 'number' }\n", "'number' is no kind of field"),
         ("[A]\ninputs = { a = 'float33' }\n", "The plugin 'A' cannot be declared: 'float33'"),
+        ("[A]\nshapes = { x = 'n' }\n", "it has no input or output 'x' whose shape could be told"),
+        ("[A]\ninputs = { x = 'any' }\nshapes = { x = 'n; c' }\n", "are no sizes; write them with spaces between"),
+        (
+            "[A]\ninputs = { x = 'any' }\noutputs = { y = 'x' }\nshapes = { x = 'n', y = 'n 2*m' }\n",
+            "the size 'm' of 'y' is that of no input and of no field",
+        ),
         ("[A\n", "cannot be read"),
         ("A = 3\n", "says something else of 'A'"),
     ],
@@ -148,7 +205,6 @@ def handed(model, plugin):
 
 
 KINDS = {"int": "INT32", "float": "FLOAT32", "string": "CHAR"}
-NO_PARSER = pytest.mark.skipif(installed() is None, reason="there is no tensorrt-rtx: it has wheels for few platforms")
 
 
 @NO_PARSER

@@ -1,7 +1,10 @@
 """All rules in one table: qualified op to what it says of its outputs."""
 
+from collections.abc import Sequence
+
 from surgeon.shapes import attention, elementwise, layout, linear, making, reducing, selecting
-from surgeon.shapes.facts import Rule
+from surgeon.shapes.declared import declared
+from surgeon.shapes.facts import Draft, Facts, NodeView, Rule
 
 RULES: dict[str, Rule] = {
     **attention.RULES,
@@ -15,3 +18,8 @@ RULES: dict[str, Rule] = {
 
 BY_FACTS = elementwise.BY_FACTS | linear.BY_FACTS
 """Ops whose rules look at nothing but the opset and the facts of all inputs, and that have one output."""
+
+
+def by_rule(site: NodeView) -> Sequence[Draft | Facts]:
+    """What the rule of an op says, or the declaration of a plugin; nothing where there is neither."""
+    return RULES[site.node.op](site) if site.node.op in RULES else declared(site)

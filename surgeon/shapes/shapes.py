@@ -34,7 +34,7 @@ from surgeon.shapes.facts import (
 )
 from surgeon.shapes.inference import infer
 from surgeon.shapes.repeats import Repeats
-from surgeon.shapes.rules import RULES
+from surgeon.shapes.rules import by_rule
 from surgeon.shapes.stated import UNSTATED, Stated
 from surgeon.shapes.symbols import Expr, symbol
 
@@ -288,7 +288,7 @@ class Shapes:
             return [] if inner is None else [inner.facts(called, name) for name in outputs]
         if site.node.op in bodies.OWNERS and self.origin.bodies(site.node):
             return bodies.output_drafts(site, self, bodies.bodies_of(self.origin, site.node))
-        return RULES[site.node.op](site) if site.node.op in RULES else []
+        return by_rule(site)
 
     def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
         """Whether neither the rule nor the file tells dtype and rank."""
