@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
+from surgeon.precision import stretches
 from surgeon.precision.lessening import Lessening
 from surgeon.precision.result import LOST
 from surgeon.precision.stretch_run import StretchRun, hold
@@ -37,6 +38,28 @@ def test_equal_stretches_are_run_once():
     assert len(report.stretches) < sum(item.equal for item in report.stretches)
     assert all(item.nodes >= LEAST for item in report.stretches[:-1])
     assert all(0 < item.error <= item.allowed < 0.1 for item in report.stretches)
+
+
+def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
+    """Each layer reads 128 bytes: two fit, and one that takes more by itself is told."""
+    monkeypatch.setattr(stretches, "MOST_BYTES", 300)
+    _, report = converted(layers(20))
+    assert {item.outcome for item in report.stretches} == {"proved"}
+    assert max(item.nodes for item in report.stretches) <= 3 * 5 - 1
+    assert sum(item.nodes * item.equal for item in report.stretches) >= 5 * 20
+    monkeypatch.setattr(stretches, "MOST_BYTES", 100)
+    _, report = converted(layers(2))
+    assert {item.nodes for item in report.stretches if item.outcome == "unproved"} <= set(range(1, 6))
+    assert "its weights take" in "".join(stretch_lines(report))
+
+
+def test_stretches_that_differ_in_a_small_constant_are_not_equal():
+    """Also where its elements are not stored raw."""
+    body = "a = Mul(x, x) b = Reshape(a, s) c = Tanh(b) d = Exp(c) e = Mul(d, d) f = Reshape(e, t) y = Tanh(f)"
+    made = model(body, weights="<int64[2] s = {-1, 2}, int64[2] t = {-1, 4}>")
+    assert not any(tensor.raw_data for tensor in made.graph.initializer)
+    _, report = converted(made, keep=["op:Exp"])
+    assert [(item.first, item.last, item.equal) for item in report.stretches] == [("a", "c", 1), ("e", "y", 1)]
 
 
 def test_a_stretch_ends_where_a_cast_stands():

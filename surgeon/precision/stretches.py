@@ -102,12 +102,12 @@ class Stretches:
             makers.update((name, at) for name in node.output if name in self._half)
 
     def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Stretch]:
-        """A stretch in pieces: cut behind the nodes where the fewest tensors cross."""
+        """A stretch in pieces: cut behind the nodes where the fewest tensors cross, and before weights are too much."""
         least = max(LEAST, -(-len(nodes) // _PARTS))
         last = {name: at for at, (node, _) in enumerate(nodes) for name in free_names(node)}
         start = 0
         while start < len(nodes):
-            end = len(nodes)
+            end = self._end_of_weights(nodes, start, start + 3 * least)
             if end - start >= 2 * least:
                 alive = set[str]()
                 crossing: list[tuple[int, int]] = []
@@ -120,6 +120,17 @@ class Stretches:
             piece = nodes[start:end]
             yield Stretch([node for node, _ in piece], [place for _, place in piece])
             start = end
+
+    def _end_of_weights(self, nodes: Sequence[tuple[NodeProto, Place]], start: int, most: int) -> int:
+        """Where a piece that starts here ends for its weights, a node later at least; all nodes where not by `most`."""
+        seen, size = set[str](), 0
+        for at in range(start, min(most, len(nodes))):
+            new = self._stored.keys() & (set(free_names(nodes[at][0])) - seen)
+            size += sum(raw_size(self._stored[name]) for name in new)
+            if size > MOST_BYTES and at > start:
+                return at
+            seen |= new
+        return len(nodes)
 
     def kinds(self) -> list[list[Stretch]]:
         """The parts, those that are equal together."""
@@ -143,7 +154,7 @@ class Stretches:
             tensor = self._stored.get(name)
             told += [self._dtypes.get(name), None if tensor is None else tuple(tensor.dims)]
             if tensor is not None and prod(tensor.dims) <= _SMALL:
-                told.append(tensor.raw_data)
+                told.append(_unnamed(tensor))
         return tuple(told)
 
     def needs(self, parts: Sequence[Stretch]) -> list[str]:
@@ -242,6 +253,14 @@ class Stretches:
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)
         return ValueInfoProto(name=name) if dtype is None else helper.make_tensor_value_info(name, dtype, None)
+
+
+def _unnamed(tensor: TensorProto) -> bytes:
+    bare = TensorProto()
+    bare.CopyFrom(tensor)
+    bare.ClearField("name")
+    data: bytes = bare.SerializeToString(deterministic=True)
+    return data
 
 
 def _dtype(array: np.ndarray) -> int:
