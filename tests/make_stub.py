@@ -43,6 +43,7 @@ class Tensor:
     rank: Any
     elements: Any
     choice: Any
+    columns: Any
     inputs: list[Any]
     outputs: list[Any]
     is_constant: bool

@@ -1,5 +1,6 @@
 """A tensor of the model as conditions and replacements see it: each of its properties is looked up when asked for."""
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Scope
 from surgeon.shapes.choices import Choice
 from surgeon.shapes.facts import Shape
-from surgeon.shapes.indexed import elements_of, shapes_of
+from surgeon.shapes.indexed import columns_of, elements_of, shapes_of
 from surgeon.shapes.symbols import Size
 
 
@@ -24,6 +25,9 @@ class Asked(Protocol):
     asked_dtype: bool
     asked_shape: bool
     asked_last: tuple[str, tuple[str, int]] | None
+
+    def rest_on(self, tensors: Iterable[str]) -> None:
+        """Have it rest on the nodes that make these tensors too."""
 
 
 class Captured(gs.Variable):
@@ -92,6 +96,17 @@ class Captured(gs.Variable):
         """The two values that it holds, where an element's place alone says which, as in a mask; None elsewhere."""
         self._ask("values")
         return elements_of(self._match.index).choice(self._match.scope, self._name)
+
+    @property
+    def columns(self) -> tuple[int, ...] | None:
+        """A number for each place of the last axis, equal where what is there surely is; None where it is free.
+
+        The match rests on the nodes that make some of them equal.
+        """
+        self._ask("values")
+        known = columns_of(self._match.index)
+        self._match.rest_on(known.rests_on(self._match.scope, self._name))
+        return known.of(self._match.scope, self._name)
 
     def _ask(self, what: str) -> None:
         self._match.inspected = True

@@ -1,6 +1,6 @@
 """Pattern on index: where a compiled pattern fits.  Nothing here edits, and nothing here explains."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -99,6 +99,12 @@ class Match(Displayed):
             if claim.name in self.bound:
                 others = [self[item.name] if isinstance(item, (Named, Var)) else item for item in claim.others]
                 claim.predicate(self[claim.name], *others)
+
+    def rest_on(self, tensors: Iterable[str]) -> None:
+        """Have it rest on the nodes of its scope that make these tensors too; they stay."""
+        makers = dict.fromkeys(self.scope.producers.get(name) for name in tensors)
+        known = {*self.nodes, *self.kept}
+        self.kept += tuple(node for node in makers if node is not None and node not in known)
 
     def tensor(self, key: tuple[str, int]) -> str:
         """The name of a captured tensor; key: the capture and, for *rest, the position in it."""

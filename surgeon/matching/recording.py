@@ -49,7 +49,7 @@ from surgeon.matching.records import Captures, record_of, recorded
 from surgeon.ops.schemas import bind
 
 OTHERS = "__others__"
-OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "values", "is_constant"})
+OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "columns", "values", "is_constant"})
 HERE = f"{Path(__file__).parents[1]}{os.sep}"
 RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
 

@@ -3,6 +3,7 @@
 from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin, as_in_file
 from surgeon.indexing.scope import Scope
+from surgeon.shapes.columns import Columns
 from surgeon.shapes.elements import Elements
 from surgeon.shapes.shapes import Shapes
 
@@ -18,6 +19,11 @@ def shapes_of(index: Index) -> Shapes:
 def elements_of(index: Index) -> Elements:
     """What is known of all elements of such tensors, likewise."""
     return index.noted(Elements, lambda: Elements(shapes_of(index)))
+
+
+def columns_of(index: Index) -> Columns:
+    """Which columns of such tensors are equal, likewise."""
+    return index.noted(Columns, lambda: Columns(shapes_of(index)))
 
 
 class _Grown(Origin):

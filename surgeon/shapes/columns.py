@@ -1,0 +1,174 @@
+"""Columns of tensors that surely hold the same wherever the model runs, as in a table in which each stands twice.
+
+Each column has a number, the same for equal ones: by value in constants, by where it comes from elsewhere.  Followed is
+what repeats, cuts and moves columns, or computes with each by itself.
+"""
+
+from collections.abc import Hashable, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from surgeon.indexing.scope import Scope
+from surgeon.ops.records import BROADCASTING, REGROUPING, named
+from surgeon.shapes.elements import MOST_ELEMENTS
+from surgeon.shapes.facts import NodeView, Shape, axis_of, said
+from surgeon.shapes.selecting import slice_parameters
+from surgeon.shapes.shapes import Shapes
+
+MOST_COLUMNS = 1 << 14
+DEEPEST = 100  # nodes before one
+POINTWISE = BROADCASTING | named(lambda op: op.to_scale) | {"Cos", "Sin"}
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
+
+
+class Columns:
+    """The columns of tensors that an evaluator of shapes knows.  Nothing here raises."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[tuple[Scope, str], Numbers | None] = {}
+
+    def of(self, scope: Scope, name: str, depth: int = 0) -> tuple[int, ...] | None:
+        """A number for each column of a tensor, equal for those that are equal; None where they are not counted."""
+        found = self._asked(scope, name, depth)
+        if found is None:
+            return None
+        return tuple(self._number(*found[..., place].reshape(-1).tolist()) for place in range(found.shape[-1]))
+
+    def rests_on(self, scope: Scope, name: str) -> list[str]:
+        """The tensors, this one and those before it, of which some columns are known to be equal by their nodes."""
+        found: dict[str, None] = {}
+        waiting = [name]
+        while waiting:
+            read = waiting.pop()
+            home, numbers = self.shapes.origin.scope(scope).home(read), self.of(scope, read)
+            node = None if home is None else home.producers.get(read)
+            if read not in found and node is not None and numbers and len(set(numbers)) < len(numbers):
+                found[read] = None
+                waiting += filter(None, self.shapes.origin.inputs(node))
+        return list(found)
+
+    def _asked(self, scope: Scope, name: str, depth: int) -> Numbers | None:
+        home = self.shapes.origin.scope(scope).home(name)
+        if home is None or depth > DEEPEST:
+            return None
+        if (home, name) not in self._known:
+            self._known[home, name] = said(self._find, home, name, depth)
+        return self._known[home, name]
+
+    def _find(self, home: Scope, name: str, depth: int) -> Numbers | None:
+        shape = self.shapes.facts(home, name).shape
+        if not shape or not isinstance(shape[-1], int) or not 0 < shape[-1] <= MOST_COLUMNS:
+            return None
+        constants, node = self.shapes.origin.constants, home.producers.get(name)
+        if constants.is_constant(home, name):
+            array = constants.array(home, name)
+            if array is not None and 0 < array.size <= MOST_ELEMENTS:
+                lines = [np.ascontiguousarray(array[..., place]) for place in range(shape[-1])]
+                return np.array([self._number(line.dtype, line.shape, line.tobytes()) for line in lines])
+        site = None if node is None or home.versions.get("", 1) < 7 else self.shapes.site(node)
+        made = None if site is None else self._made(site, name, shape, depth + 1)
+        if made is None or made.shape != tuple(shape[-made.ndim :]):
+            return self._named(home, name, np.arange(shape[-1]))
+        return made
+
+    def _named(self, home: Scope, name: str, made: Numbers) -> Numbers:
+        """Numbers of a tensor's own: of columns that are new, or that have other rows than what they come from."""
+        own = [self._number(home, name, number) for number in made.reshape(-1).tolist()]
+        return np.array(own).reshape(made.shape)
+
+    def _number(self, *what: Hashable) -> int:
+        return self._numbers.setdefault(what, len(self._numbers))
+
+    def _made(self, site: NodeView, name: str, shape: Shape, depth: int) -> Numbers | None:
+        """What an op makes of the columns of its inputs; None for one of which that is not known."""
+        op, home, rank = site.node.op, site.scope, len(shape)
+        if op in POINTWISE:
+            return self._computed(site, shape, depth)
+        parts = [self._asked(home, read, depth) for read in (site.inputs if op == "Concat" else site.inputs[:1])]
+        given = [part for part in parts if part is not None]
+        if len(given) < len(parts) or not given:
+            return None
+        own, behind = given[0], given[0].ndim
+        if op == "Concat" and len({part.ndim for part in given}) == 1:
+            axis = axis_of(site.attribute("axis", 0), rank) - rank
+            return np.concatenate(given, axis) if axis >= -behind else None
+        made = self._cut(site, name, own)
+        if op in REGROUPING:
+            ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
+            wanted = next((end for end in ends if end is not None and prod(end) == own.size), None)
+            made = None if wanted is None else own.reshape(wanted)
+        elif op == "Expand":
+            wanted = _fixed(shape[-behind:])
+            made = None if wanted is None else np.broadcast_to(own, wanted)
+        elif op == "Tile":
+            repeats = site.numbers(1)
+            made = None if repeats is None else np.tile(own, repeats[-behind:])
+        elif op == "Transpose":
+            perm = site.attribute("perm") or list(reversed(range(rank)))
+            made = own if perm[-behind:] == list(range(rank - behind, rank)) else None
+        if made is None:
+            return None
+        ahead = (site.shape(0) or ())[:-behind]
+        is_still = op != "Transpose" and ahead == shape[: -made.ndim] and not self._cuts_ahead(site, name, behind)
+        return made if is_still else self._named(home, name, made)
+
+    def _bounds(self, site: NodeView, name: str) -> Any:
+        """(start, end, axis from the end, step) for each axis that an op cuts; None for an op that does not."""
+        cut = slice_parameters(site) if site.node.op == "Slice" else None
+        if site.node.op == "Split":
+            axis, at = site.attribute("axis", 0), site.node.outputs.index(name)
+            shapes = [self.shapes.facts(site.scope, part).shape for part in site.node.outputs[: at + 1]]
+            widths = [shape[axis] for shape in shapes if shape]
+            cut = ([sum(widths[:-1])], [sum(widths)], [axis], [1]) if len(widths) == at + 1 else None
+        elif site.node.op == "Gather":
+            cut = [None], [None], [site.attribute("axis", 0)], [1]
+        if cut is None:
+            return None
+        rank = len(site.shape(0) or ())
+        return [(start, end, axis_of(axis, rank) - rank, step) for start, end, axis, step in zip(*cut, strict=True)]
+
+    def _cut(self, site: NodeView, name: str, own: Numbers) -> Numbers | None:
+        """What is left of columns by an op that cuts them, or what is before them."""
+        bounds = self._bounds(site, name)
+        for start, end, axis, step in bounds or ():
+            if axis >= -own.ndim:
+                if _fixed((start, end)) is None:
+                    return None
+                own = np.moveaxis(np.moveaxis(own, axis, 0)[start:end:step], 0, axis)
+        return None if bounds is None else own
+
+    def _cuts_ahead(self, site: NodeView, name: str, behind: int) -> bool:
+        """Whether an op cuts along an axis before the last ones, which may leave as many rows, and others."""
+        return any(axis < -behind for _, _, axis, _ in self._bounds(site, name) or ())
+
+    def _computed(self, site: NodeView, shape: Shape, depth: int) -> Numbers | None:
+        """Each column by itself, with what is one for all of them."""
+        sides: list[Numbers] = []
+        for place, read in enumerate(site.inputs):
+            own = site.shape(place)
+            if own is None or (own and own[-1] != 1):
+                found = self._asked(site.scope, read, depth)
+                if found is None:
+                    return None
+                sides.append(found)
+            else:
+                value = self.shapes.origin.constants.get(site.scope, read)
+                content = (site.scope, read) if value is None else value.content
+                sides.append(np.array(self._number(*content)))
+        if len({side.shape for side in sides if side.ndim}) != 1:
+            return None
+        said_too = tuple(item.SerializeToString() for item in site.node.proto.attribute)
+        spread = np.broadcast_arrays(*sides)
+        rows = zip(*(side.reshape(-1).tolist() for side in spread), strict=True)
+        made = [self._number(site.node.op, said_too, *row) for row in rows]
+        return np.array(made).reshape(spread[0].shape)
+
+
+def _fixed(sizes: Sequence[Any]) -> tuple[int, ...] | None:
+    """Sizes, if all are numbers."""
+    numbers = tuple(size for size in sizes if isinstance(size, int))
+    return numbers if len(numbers) == len(sizes) else None

@@ -1,0 +1,85 @@
+"""Which columns are known to be equal: held against what ONNX Runtime computes, column by column."""
+
+import numpy as np
+import pytest
+
+from surgeon.shapes.columns import Columns
+from surgeon.testing import parse
+from tests.shaping_run import feeds, free_sizes, run_all, shapes_of
+
+CONSTANTS = (
+    "<int64[1] nil = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] last = {-1}, "
+    "int64[1] far = {9223372036854775807}, int64[2] parts = {4, 4}, int64[2] twice = {1, 2}, "
+    "int64[3] each = {1, 1, 2}, int64[1] back = {-9223372036854775000}, "
+    "int64[3] pairs = {0, 4, 2}, int64[2] flat = {0, 8}, int64[3] halves = {0, 2, 4}, int64[2] places = {1, 0}, "
+    "int64[2] others = {0, 1}, "
+    "int64[3] three = {3, 3, 4}, int64 first = {0}, float unit = {1.5}, float[2, 4] fixed = {1, 2, 1, 2, 3, 4, 3, 4}>"
+)
+BOTH = "b = Concat<axis = -1>(f, f)"
+
+
+def known(body):
+    """The numbers of the columns of y, and how many of them are equal wherever the model runs."""
+    header = '<ir_version: 10, opset_import: ["" : 18]> g'
+    model = parse(f"{header} (float[n, 4] f, float[n, 4] h, float[n, 1] w) => (float[n, 8] f0) {CONSTANTS} "
+                  f"{{ f0 = Concat<axis = -1>(f, h) {body} }}")
+    shapes, scope = shapes_of(model)
+    numbers = Columns(shapes).of(scope, "y")
+    for size in (3, 5):
+        given = {name: np.random.default_rng(size).normal(size=(size, wide)).astype(np.float32)
+                 for name, wide in (("f", 4), ("h", 4), ("w", 1))}
+        real = run_all(model, feeds(model, free_sizes(model, size, size), given))["y"]
+        if numbers is not None:
+            assert len(numbers) == real.shape[-1]
+            for at, own in enumerate(numbers):
+                for to, other in enumerate(numbers):
+                    assert own != other or np.array_equal(real[..., at], real[..., to])
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("y = Concat<axis = -1>(f, f)", "01230123"),
+        ("y = Tile(f, twice)", "01230123"),
+        ("a = Unsqueeze(f, last) c = Tile(a, each) y = Reshape(c, flat)", "00112233"),
+        ("a = Unsqueeze(f, last) c = Expand(a, each) y = Reshape(c, flat)", "00112233"),
+        ("a = Unsqueeze(f, last) c = Concat<axis = -1>(a, a) y = Reshape(c, flat)", "00112233"),
+        (f"{BOTH} c = Cos(b) d = Cast<to = 10>(c) e = Cast<to = 1>(d) y = Mul(e, unit)", "01230123"),
+        (f"{BOTH} y = Mul(b, w)", "01230123"),
+        ("c = Cos(f) d = Cos(f) y = Concat<axis = -1>(c, d)", "01230123"),
+        ("c = Cos(f) d = Sin(f) y = Concat<axis = -1>(c, d)", "01234567"),
+        ("y = Concat<axis = -1>(f, h)", "01234567"),
+        ("c = Add(f0, f0) y = Neg(c)", "01234567"),
+        (f"{BOTH} y = Add(b, f0)", "01234567"),
+        (f"{BOTH} y = Gather<axis = 0>(b, places)", "01230123"),
+        (f"{BOTH} y = Slice(b, one, far, nil)", "01230123"),
+        (f"{BOTH} y = Slice(b, two, far, last)", "012301"),
+        (f"{BOTH} y = Slice(b, nil, far, last, two)", "0101"),
+        (f"{BOTH} c, d = Split<axis = -1>(b, parts) y = Concat<axis = 1>(d, c)", "01230123"),
+        ("a = Unsqueeze(f, last) d = Unsqueeze(f, last) c = Concat<axis = 2>(a, d) y = Reshape(c, flat)", "00112233"),
+        (f"{BOTH} y = Slice(b, last, back, nil, last)", "01230123"),
+        ("c = Slice(f, last, back, nil, last) y = Concat<axis = 1>(f, c)", "01234567"),
+        ("c = Gather<axis = 0>(f, places) d = Gather<axis = 0>(f, others) y = Concat<axis = 1>(c, d)", "01234567"),
+        (f"{BOTH} a = Unsqueeze(b, nil) y = Transpose<perm = [1, 0, 2]>(a)", "01230123"),
+        (f"{BOTH} y = Transpose(b)", None),
+        (f"{BOTH} y = Reshape(b, halves)", "0123"),
+        ("y = Identity(fixed)", "0101"),
+        ("y = Softmax(f)", "0123"),
+        ("s = Slice(f, nil, two, nil) a = Slice(f, nil, one, nil) y = Concat<axis = 0>(s, a)", "0123"),
+    ],
+)
+def test_equal_columns_are_known(body, wanted):
+    """As many numbers as columns, the first of each kind in order."""
+    numbers = known(body)
+    order = {number: place for place, number in enumerate(dict.fromkeys(numbers or ()))}
+    assert (None if numbers is None else "".join(str(order[number]) for number in numbers)) == wanted
+
+
+def test_rows_that_stand_in_other_places_are_other_columns():
+    """One tensor along two axes, its parts beside each other: they come from the same columns, and none are equal."""
+    numbers = known(
+        "i = Constant<value_ints = [3]>() g = Slice(f, nil, i, nil) a = Unsqueeze(g, nil) c = Expand(a, three) "
+        "d = Unsqueeze(g, one) e = Expand(d, three) y = Concat<axis = -1>(c, e)"
+    )
+    assert len(set(numbers)) == 8
