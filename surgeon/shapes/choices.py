@@ -39,9 +39,37 @@ class Choice(NamedTuple):
             return None
         return Choice(self.outside, self.inside, (self.bounds[0].times(-1).plus_number(-1),))
 
+    def is_in_each_row(self, holds: Callable[[Any], bool], shape: Shape) -> bool:
+        """Whether each row of a tensor of this shape surely has an element of a value for which something holds.
+
+        Looked for among the first elements of the rows, and the last ones before a diagonal.
+        """
+        inside, outside = holds(self.inside), holds(self.outside)
+        if inside is outside or not shape:
+            return inside is outside and inside and bool(shape)
+        bounds = self.bounds if inside else () if self.opposite is None else self.opposite.bounds
+        first = [bound._replace(offset=0, strides=(0,) * len(shape)) for bound in bounds[:1]]
+        ends = [end for bound in bounds if (end := _end_of(bound, shape)) is not None]
+        return any(all(_holds_at(bound, place, shape) for bound in bounds) for place in (*first, *ends))
+
     def mapped(self, function: Callable[[Any], Any]) -> "Choice":
         """A function of each element."""
         return _made(function(self.inside), function(self.outside), self.bounds)
+
+
+def _holds_at(bound: Affine, place: Affine, shape: Shape) -> bool:
+    """Whether a bound is at least 0 at one place of every row, which is an index of the rows."""
+    *rows, step = bound.strides
+    return bound._replace(strides=(*rows, 0)).plus(place, step).is_at_least(0, shape)
+
+
+def _end_of(bound: Affine, shape: Shape) -> Affine | None:
+    """The last place before a diagonal, as an index of the rows; None where rows may end before it."""
+    if len(shape) < 2 or any(bound.strides[:-2]) or tuple(bound.strides[-2:]) != (1, -1):
+        return None
+    end = bound._replace(strides=(*bound.strides[:-1], 0))
+    left = end.times(-1).plus_number(shape[-1] - 1)
+    return end if all(index.is_at_least(0, shape) for index in (end, left)) else None
 
 
 def uniform(value: Any) -> Choice:
