@@ -8,10 +8,9 @@ from onnx import helper
 
 from surgeon import Graph, Tensor, dims, require
 from ._grouped import cap_of, grouped, require_grouped
-from ._hidden import queries
 from ._layouts import HEADS_FIRST, heads_of_rows, in_dtype, size_of, spread_heads
 from ._masks import bias_of, fitted
-from ._matrices import apart, in_windows
+from ._matrices import apart, in_windows, queries
 from ._scores import Scores, without_nan
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")

@@ -1,14 +1,14 @@
 """What an attention that is one node says, whatever op it is."""
 
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._counting import padding_of, require_told
 from ._layouts import heads_of_rows, in_dtype
-from ._nodes import Node, Projected, Standard, Whole
+from ._nodes import Whole
 
 SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}
 IDLE = {"mask_filter_value", "qk_matmul_output_mode", "softmax_precision"}  # of what is not there, or a hint
@@ -48,7 +48,7 @@ class Said(NamedTuple):
 
 def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     """What a node says.  is_wide: half precision is to be computed in float32, as ONNX Runtime's kernels do."""
-    numbers, given, is_standard = m.attributes, m.q, isinstance(m, Standard)
+    numbers, given, is_standard = m.attributes, m.q, m.standard is not None
     more = {name for name in set(numbers) - SAID - IDLE if name not in OFF or numbers[name] != OFF[name]}
     require(not more, f"nothing else has {', '.join(sorted(more))}")
     require(given.dtype is not None and given.shape is not None, "the dtype or the shape of what it reads is unknown")
@@ -57,7 +57,7 @@ def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     heads: Any = given.shape[1] if is_four else numbers.get("num_heads", numbers.get("q_num_heads"))
     groups: Any = m.k.shape[1] if is_four else numbers.get("kv_num_heads", heads)
     require(isinstance(heads, int) and isinstance(groups, int), "the number of heads is unknown")
-    parts = read(g, m, heads, groups, dtype) if isinstance(m, Node) else projected(g, cast(Projected, m), heads, dtype)
+    parts = read(g, m, heads, groups, dtype) if m.weights is None else projected(g, m, heads, dtype)
     (q, size), (k, _), (v, columns) = parts
     scale = numbers.get("scale", 0.0)
     if "scale" not in numbers or (scale == 0 and not is_standard):  # for ONNX Runtime's own, 0 is no scale
@@ -78,7 +78,7 @@ def is_whole(mask: Tensor, k: Tensor) -> bool:
     return mask.shape is not None and k.shape is not None and bool(mask.shape) and mask.shape[-1] == k.shape[-2]
 
 
-def projected(g: Graph, m: Projected, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
+def projected(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
     """Queries, keys and values that Attention of ONNX Runtime's computes, as heads, with their numbers of columns."""
     width = m.weights.shape and m.weights.shape[1]
     require(isinstance(width, int), "the shape of the weights is unknown")
@@ -88,7 +88,7 @@ def projected(g: Graph, m: Projected, heads: int, dtype: Any) -> list[tuple[Tens
     return [(heads_of_rows(g, x, heads, size // heads), size // heads) for x in parts]
 
 
-def read(g: Graph, m: Node, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
+def read(g: Graph, m: Whole, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
     """Queries, keys and values of any other op, as heads, with their numbers of columns."""
     require_told(m)
     sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in (m.q, m.k, m.v)]

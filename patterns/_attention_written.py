@@ -7,9 +7,9 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._attention_said import Said, said
-from ._hidden import LOWEST, shows_rows
 from ._layouts import in_dtype, rows_of_heads, size_of, spread_heads
-from ._nodes import Standard, Whole
+from ._masks import LOWEST, shows_rows
+from ._nodes import Whole
 from ._standard import seen
 
 
@@ -49,7 +49,7 @@ def in_parts(g: Graph, m: Whole) -> Tensor:
         below = g.trilu(g.expand(np.ones(1, np.bool_), g.concat(*sides, axis=0)), upper=0)
         scores = g.where(below, scores, never)
     weights = g.softmax(scores, axis=-1)
-    if isinstance(m, Standard) and (found.bias is not None or found.is_causal):
+    if m.standard is not None and (found.bias is not None or found.is_causal):
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
     made = g.matmul(weights, values)
     return as_given(g, in_dtype(g, made, m.q.dtype, found.dtype), found)

@@ -6,24 +6,24 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require
 from ._layouts import size_of
-from ._nodes import Node, Standard, Whole
+from ._nodes import Whole
 
 FILTER = -10000.0  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
 
 
-def require_told(m: Node) -> None:
+def require_told(m: Whole) -> None:
     """What of the sizes a node's meaning hangs on."""
     ranks = {m.q.rank, m.k.rank, m.v.rank}
     require(ranks <= {3, 4}, "queries, keys or values have other axes than batch, head, row, column")
     if m.total is not None:
         require(counts_all(m), "not all rows of the keys count")
         require(not m.is_causal, "what it hides it does not compute, so that nothing there overflows")
-    elif m.is_causal and not isinstance(m, Standard):
+    elif m.is_causal and m.standard is None:
         alike = m.q.shape[1] == m.k.shape[-2]
         require(alike, "a causal attention of ONNX Runtime's wants as many keys as queries")
 
 
-def counts_all(m: Node) -> bool:
+def counts_all(m: Whole) -> bool:
     """Whether a GroupQueryAttention without a past looks at all rows of its keys, in each of the batch."""
     if m.k.rank != 3 or m.total.elements != [m.k.shape[1]]:
         return False
@@ -36,7 +36,7 @@ def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
 
     It may be given as how many keys count in each of the batch, from the first on, or as which of them do.
     """
-    index, queries, keys = m.index, m.q, m.k if isinstance(m, Node) else m.q
+    index, queries, keys = m.index, m.q, m.q if m.k is None else m.k
     if index is None:
         return None
     require(index.rank in (1, 2), "the shape of the padding mask is unknown")

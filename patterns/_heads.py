@@ -3,10 +3,9 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require
-from ._layouts import joined, reshaped, rows_of_heads
+from ._layouts import ABSENT, joined, reshaped
 
 MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the same whatever the rows stand for
-CASTS = ("float32", "float16")
 
 
 class Heads(Captures):
@@ -17,9 +16,9 @@ class Heads(Captures):
     """
 
     x: Tensor = dims("batch heads rows columns")
-    copies: Tensor | None = dims("batch heads number rows columns", default=None)
-    spread: Tensor | None = dims("batch heads*number rows columns", default=None)
-    joined: Tensor | None = dims("batch rows heads*columns", default=None)
+    copies: Tensor = dims("batch heads number rows columns", default=ABSENT)
+    spread: Tensor = dims("batch heads*number rows columns", default=ABSENT)
+    joined: Tensor = dims("batch rows heads*columns", default=ABSENT)
     heads: int
     columns: Any
     number: int = 1
@@ -35,22 +34,25 @@ class Cache(Heads):
     columns: int
 
 
-class Attended(Captures):
-    """An attention that is one node."""
+class Caches(Captures):
+    """Keys and values behind those of a past."""
+
+    k: Cache
+    v: Cache
+
+
+class OverHeads(Captures):
+    """An attention that is one node over heads of keys and values; standard: what it makes, where it is ONNX's own."""
 
     q: Tensor
-    bias: Tensor | None = None
+    k: Heads
+    v: Heads
+    bias: Tensor = ABSENT
+    standard: Tensor = ABSENT
     attributes: dict[str, Any]
 
 
-class OverHeads(Attended):
-    """The same over heads of keys and values, joined or copied."""
-
-    k: Heads
-    v: Heads
-
-
-class BehindPast(Attended):
+class BehindPast(OverHeads, Caches):
     """The same over keys and values behind those of a past, or copies of them."""
 
     k: Cache
@@ -75,20 +77,10 @@ def maybe_joined(g: Graph, x: Tensor) -> Tensor:
     return g.any_of(x, joined(g, x))
 
 
-def maybe_cast(g: Graph, x: Tensor) -> Tensor:
-    """A tensor, perhaps in another dtype."""
-    return g.any_of(x, *(g.cast(x, to=dtype) for dtype in CASTS))
-
-
 def of_copies(g: Graph, m: OverHeads) -> Any:
     """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
-    keys, values = (maybe_cast(g, maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
+    keys, values = (g.maybe_narrower(maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
-
-
-def rows_of(g: Graph, x: Tensor) -> Tensor:
-    """The heads of [batch, heads, rows, columns] beside each other in the last axis."""
-    return rows_of_heads(g, x, x.shape[1] * x.shape[3])
 
 
 def are_groups(m: OverHeads) -> None:
@@ -96,15 +88,11 @@ def are_groups(m: OverHeads) -> None:
     require(m.k.heads == m.v.heads, "keys and values have different numbers of heads")
 
 
-def require_one_length(k: Cache, v: Cache) -> None:
-    """Pasts of one length and of equally many heads."""
-    require(k.heads == v.heads, "keys and values have different numbers of heads")
-    require(k.before == v.before or k.after == v.after, "the pasts of keys and values may differ in length")
-
-
-def is_a_cache(m: BehindPast) -> None:
-    """Keys and values behind pasts of one length."""
-    require_one_length(m.k, m.v)
+def are_caches(m: Caches) -> None:
+    """Keys and values of equally many heads, behind pasts of one length."""
+    require(m.k.heads == m.v.heads, "keys and values have different numbers of heads")
+    is_one = m.k.before == m.v.before or m.k.after == m.v.after
+    require(is_one, "the pasts of keys and values may differ in length")
 
 
 def require_plain(m: BehindPast) -> None:

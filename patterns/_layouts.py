@@ -26,9 +26,9 @@ def size_of(g: Graph, x: Tensor, axis: int) -> Tensor:
     return g.slice(g.shape(x), [axis], [axis + 1], [0])
 
 
-def rows_of_heads(g: Graph, x: Tensor, width: int) -> Tensor:
-    """[batch, rows, width] of [batch, heads, rows, columns]."""
-    return g.reshape(g.transpose(x, perm=HEADS_FIRST), [0, 0, width])
+def rows_of_heads(g: Graph, x: Tensor, width: int | None = None) -> Tensor:
+    """[batch, rows, width] of [batch, heads, rows, columns].  width: where x does not know its shape."""
+    return g.reshape(g.transpose(x, perm=HEADS_FIRST), [0, 0, x.shape[1] * x.shape[3] if width is None else width])
 
 
 def heads_of_rows(g: Graph, x: Tensor, heads: int, columns: int) -> Tensor:
@@ -42,12 +42,10 @@ def spread_heads(g: Graph, x: Tensor, heads: int, copies: int, columns: Any) -> 
     return g.reshape(each, [0, heads * copies, -1, columns])
 
 
-def may_spread(x: Tensor, *others: Tensor) -> bool:
-    """Whether tensors that meet x element by element may give the result more axes or elements than x has."""
-    if x.shape is None or any(other.shape is None or other.rank > x.rank for other in others):
-        return True
-    pairs = (zip(other.shape[::-1], x.shape[::-1], strict=False) for other in others)
-    return any(size not in (1, own) for sizes in pairs for size, own in sizes)
+def spread_to(g: Graph, bias: Tensor, rows: Tensor, keys: Tensor) -> Tensor:
+    """A bias with four axes, repeated for so many rows and keys where it has one for all of them."""
+    one = np.array([1], np.int64)
+    return g.expand(bias, g.concat(one, one, rows, keys, axis=0))
 
 
 def in_dtype(g: Graph, x: Tensor, wanted: Any, own: Any = None) -> Tensor:

@@ -1,14 +1,21 @@
-"""What is added to the scores of an attention, in the shapes and dtypes that attention ops take."""
+"""What is added to the scores of an attention, in the shapes and dtypes that attention ops take.
+
+Softmax makes one weight for every key of a row that a condition hides whole.  Where a low number is added to scores
+instead, it must leave nothing of them, or there must be none: the queries of such rows are zero then.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
-from ._hidden import DROWNS, number_of
-from ._layouts import size_of
+from ._layouts import size_of, spread_to
 from ._scores import Scores
+
+LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below
+DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
 
 
 def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
@@ -49,11 +56,6 @@ def require_fits(m: Scores) -> None:
             require(fits, f"the mask has {own} {name} where the queries have {size}")
 
 
-def are_sides(own: Any, wanted: Any) -> bool:
-    """Whether a mask has a row for every query and a column for every key, wherever the model runs."""
-    return all(map(is_as_large, own, wanted))
-
-
 def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:
     """A bias with four axes, a row for every query and a number for every key, as attention ops want it; or None.
 
@@ -66,14 +68,52 @@ def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor
     rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], keys)
     shaped = bias if rank == 4 else g.unsqueeze(bias, [1] if rank == m.q.rank else list(range(4 - rank)))
     own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]
-    is_whole = [len(side) == 2 and are_sides(side, sides) for side in own]
+    is_whole = [len(side) == 2 and all(map(is_as_large, side, sides)) for side in own]
     is_row = [side == (1, sides[1]) for side in own]
     if m.q.rank == 4 and any(is_whole) and all(map(any, zip(is_whole, is_row, strict=True))):
         return shaped
     return spread_to(g, shaped, size_of(g, m.q, m.q.rank - 2), count())
 
 
-def spread_to(g: Graph, bias: Tensor, rows: Tensor, keys: Tensor) -> Tensor:
-    """A bias with four axes, repeated for so many rows and keys where it has one for all of them."""
-    one = np.array([1], np.int64)
-    return g.expand(bias, g.concat(one, one, rows, keys, axis=0))
+def number_of(m: Scores, dtype: Any) -> Any:
+    """What stands for a hidden score in an operation of a dtype: −∞, or the least number, which leaves most of a row.
+
+    With a mask that may hide keys too, the number stays what it was, so that keys that both hide come behind those that
+    one of them does.  Refuses a number beside which scores count, where a row may be hidden by both.
+    """
+    low, least = m.low, float(finfo(dtype).min)
+    require(low is not None and low < LOWEST, f"{low} in the place of a score hides nothing")
+    if not np.isfinite(low):
+        return np.array(low, dtype)
+    if not hides_more(m):
+        return np.array(least, dtype)
+    is_told = all(is_mild(mask) for mask in m.masks) and shows_rows(*m.condition)
+    require(
+        is_told or least <= low < DROWNS,
+        f"a row that the condition hides together with a mask would not be the same: beside {low:g} scores still count",
+    )
+    return np.array(max(low, least), dtype)
+
+
+def hides_more(m: Scores) -> bool:
+    """Whether hidden scores may differ: by a mask behind the condition, or as one before it hides those that are left.
+
+    A mild mask before the condition does neither: what the condition hides is all one number.
+    """
+    return m.second is not None or (m.mask is not None and not is_mild(m.mask))
+
+
+def is_mild(mask: Tensor) -> bool:
+    """Whether a mask surely hides nothing, as a bias that depends on the distance of two places."""
+    return mask.is_constant and bool((mask.values.astype(np.float64) > LOWEST).all())
+
+
+def shows_rows(mask: Tensor, shown: Any) -> bool:
+    """Whether a mask surely leaves a key to every row.
+
+    shown: what it holds for keys that are seen: a truth in a condition, more than this number in what is added.
+    """
+    choice, is_truth = mask.choice, isinstance(shown, bool)
+    return choice is not None and choice.is_in_each_row(
+        lambda value: bool(value == shown if is_truth else value > shown), mask.shape or ()
+    )

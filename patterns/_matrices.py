@@ -1,11 +1,38 @@
-"""Queries, keys and values of an attention as batches of matrices, for ops that are given one head at a time."""
+"""Queries of an attention as ops take them, and queries, keys and values as batches of matrices of one head each."""
 
 from typing import Any
 
-from surgeon import Graph, Tensor
-from ._hidden import queries
+import numpy as np
+from ml_dtypes import finfo
+
+from surgeon import Graph, Tensor, require
 from ._layouts import in_dtype
+from ._masks import DROWNS, hides_more, shows_rows
 from ._scores import Scores
+
+
+def queries(g: Graph, m: Scores, dtype: Any) -> Tensor:
+    """The queries times the number of each head, zero in rows that the condition may hide whole, where need be.
+
+    That is where the least number of a dtype leaves something of the scores.
+    """
+    q = m.q
+    if m.factor is not None:
+        require(m.factor.shape is not None and m.factor.dtype == q.dtype, "a factor of the scores is unknown")
+        sizes = (*[1] * (q.rank - m.factor.rank), *m.factor.shape)
+        is_number = m.factor.is_constant and set(sizes) == {1}
+        require(not is_number, f"a scale of {m.factor.name!r} cannot be told to an op, for which 0 means its own")
+        fits = len(sizes) == q.rank and all(size in (1, own) for size, own in zip(sizes[:-1], q.shape, strict=False))
+        require(fits and sizes[-1] == 1, "the scores are multiplied with other than a number of each head")
+        q = g.mul(q, m.factor)
+    is_lost = m.low is None or not np.isfinite(m.low) or float(finfo(dtype).min) < DROWNS
+    if is_lost or hides_more(m) or shows_rows(*m.condition):
+        return q
+    condition, is_kept = m.condition
+    numbers = g.cast(condition, to="int32")
+    if is_kept:
+        return g.where(g.cast(g.reduce_max(numbers, [-1], keepdims=1), to="bool"), q, 0.0)
+    return g.where(g.cast(g.reduce_min(numbers, [-1], keepdims=1), to="bool"), 0.0, q)
 
 
 def apart(g: Graph, m: Scores, kt: Tensor, v: Tensor, dtype: Any) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Attention that is one node of ONNX Runtime or ONNX, as patterns look for it, and what goes into it."""
+"""Attention that is one node of ONNX Runtime or ONNX: as patterns look for it, and as rules write it again."""
 
 from typing import Any
 
@@ -9,14 +9,26 @@ from ._layouts import ABSENT
 class Whole(Captures):
     """An attention, whichever op it is.
 
-    q: the queries, or what they come from.  bias: what is added to the scores.  index: what counts as no padding.
-    total: how many keys there are, which GroupQueryAttention alone is told.
+    q: the queries, or what com.microsoft::Attention makes queries, keys and values of, by `weights` and `added`.
+    bias: what is added to the scores.  shifts: to queries, keys and values.  index: what counts as no padding.  last,
+    less: the last key that counts for each sequence, or the one of which that is copies.  total: how many keys there
+    are, which GroupQueryAttention alone is told.  standard: what it makes, where it is ONNX's own.
     """
 
     q: Tensor
+    k: Tensor = ABSENT
+    v: Tensor = ABSENT
+    weights: Tensor = ABSENT
+    added: Tensor = ABSENT
     bias: Tensor = ABSENT
+    shifts: Tensor = ABSENT
     index: Tensor = ABSENT
+    last: Tensor = ABSENT
+    less: Tensor = ABSENT
     total: Tensor = ABSENT
+    past_key: Tensor = ABSENT
+    past_value: Tensor = ABSENT
+    standard: Tensor = ABSENT
     attributes: dict[str, Any]
 
     @property
@@ -25,25 +37,6 @@ class Whole(Captures):
         numbers, usual = self.attributes, self.total is not None
         return bool(numbers.get("unidirectional", numbers.get("is_causal", numbers.get("causal", usual))))
 
-
-class Projected(Whole):
-    """com.microsoft::Attention, which computes queries, keys and values itself."""
-
-    weights: Tensor
-    added: Tensor
-
-
-class Node(Whole):
-    """Any other; `last` and `less`: the last key that counts for each sequence, or the one of which that is copies."""
-
-    k: Tensor
-    v: Tensor
-    shifts: Tensor = ABSENT
-    last: Tensor = ABSENT
-    less: Tensor = ABSENT
-    past_key: Tensor = ABSENT
-    past_value: Tensor = ABSENT
-
     @property
     def past(self) -> dict[str, Any]:
         """The keys and values before these, if there are such, as arguments of a helper; it gives the next step's."""
@@ -51,48 +44,52 @@ class Node(Whole):
         return {} if self.past_key is None else {**past, "outputs": 3}
 
 
-class Standard(Node):
-    """ONNX's own Attention."""
-
-
-def multi_head(g: Graph, m: Node, bias: Tensor | None = None, **more: Any) -> Any:
+def multi_head(g: Graph, m: Whole, bias: Tensor | None = None, **more: Any) -> Any:
     """What MultiHeadAttention makes; behind a past keys and values for the next step too."""
     made = g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
     return made if m.past else [made]
 
 
-def group_query(g: Graph, m: Node, bias: Tensor | None = None, **more: Any) -> Any:
+def group_query(g: Graph, m: Whole, bias: Tensor | None = None, **more: Any) -> Any:
     """What GroupQueryAttention makes, with keys and values for the next step."""
     told: dict[str, Any] = {"seqlens_k": m.last, "total_sequence_length": m.total, "attention_bias": bias, "outputs": 3}
     return g.ms_group_query_attention(m.q, m.k, m.v, **{**told, **m.past, **m.attributes, **more})
 
 
-def without_mask(g: Graph, m: Node, is_causal: bool = False) -> Any:
+def projecting(g: Graph, m: Whole, bias: Tensor | None = None, index: Tensor | None = None) -> Any:
+    """What com.microsoft::Attention makes."""
+    return g.ms_attention(m.q, m.weights, m.added, index, None, bias, **m.attributes)
+
+
+def of_onnx(g: Graph, m: Whole) -> Any:
+    """Attention without a past."""
+    m.standard = g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
+    return m.standard
+
+
+def without_mask(g: Graph, m: Whole, is_causal: bool = False) -> Any:
     """The op that was found without its mask, perhaps told to hide the future; as many outputs as it had."""
-    if isinstance(m, Standard):
+    if m.standard is not None:
         return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": int(is_causal)})
+    if m.weights is not None:
+        return projecting(g, m)
     if m.total is not None:  # GroupQueryAttention is causal unless told otherwise
-        return group_query(g, m)[: m.output_count]
+        return group_query(g, m, **({"causal": None} if is_causal else {}))[: m.output_count]
     return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 
 
-def of_multi_head(g: Graph, m: Node) -> Any:
+def of_multi_head(g: Graph, m: Whole) -> Any:
     """MultiHeadAttention."""
     return g.ms_multi_head_attention(m.q, m.k, m.v, m.shifts, m.index, m.bias, **m.attributes)
 
 
-def of_groups(g: Graph, m: Node) -> Any:
+def of_groups(g: Graph, m: Whole) -> Any:
     """GroupQueryAttention over all rows of the keys."""
     last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
     told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": m.total, "attention_bias": m.bias, "outputs": 3}
     return g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
 
 
-def of_projections(g: Graph, m: Projected) -> Any:
+def of_projections(g: Graph, m: Whole) -> Any:
     """Attention with the projections in it."""
-    return g.ms_attention(m.q, m.weights, m.added, m.index, None, m.bias, **m.attributes)
-
-
-def of_onnx(g: Graph, m: Standard) -> Any:
-    """Attention without a past."""
-    return g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
+    return projecting(g, m, m.bias, m.index)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._layouts import size_of
-from ._masks import spread_to
+from ._layouts import size_of, spread_to
 from ._projections import Layer, Projection
 
 Array = np.ndarray[Any, np.dtype[Any]]

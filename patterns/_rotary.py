@@ -1,9 +1,15 @@
 """What is turned by a rotary embedding, by what, and how: the patterns of its rule."""
 
-from surgeon import Graph, Tensor
+from surgeon import Captures, Graph, Tensor
 from ._layouts import ABSENT
 from ._rotary_parts import HALVES, NEIGHBOURS, Heads, Parts
-from ._rotary_tables import Table, whole
+
+
+class Table(Captures):
+    """Cosines or sines: of half a head, or of whole heads, and then each column stands twice."""
+
+    half: Tensor = ABSENT
+    whole: Tensor = ABSENT
 
 
 class Rotary(Heads):
@@ -27,18 +33,26 @@ class NeighboursAsHalves(Rotary):
     cut_at = NEIGHBOURS
 
 
-def by_tables(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
+def by_tables(g: Graph, m: Rotary) -> Tensor:
     """x · cos + turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first."""
-    parts, cosine, sine = Parts(g, m, of_base), whole(g, m.cos, g.cos, m.axis), whole(g, m.sin, g.sin, m.axis)
+    return g.any_of(*(turned_by_tables(g, m, of_base) for of_base in (False, True)))
+
+
+def turned_by_tables(g: Graph, m: Rotary, of_base: bool) -> Tensor:
+    """The same.  of_base: of heads that are split from one tensor with their parts."""
+    parts = Parts(g, m, of_base)
     own, other = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, parts.turned()))
     (a, b), sin = parts.two, m.sin.half
     products = parts.together(g.any_of(g.mul(g.neg(b), sin), g.neg(g.mul(b, sin))), g.mul(a, sin))
-    return g.add(g.mul(own, cosine), g.any_of(g.mul(other, sine), products))
+    return g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products))
 
 
-def by_formulas(g: Graph, m: Rotary, of_base: bool = False, has_x: bool = True) -> Tensor:
-    """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head."""
-    parts, cos, sin = Parts(g, m, of_base, has_x), m.cos.half, m.sin.half
+def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
+    """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head.
+
+    of_base: for heads that are split at once into the parts.
+    """
+    parts, cos, sin = Parts(g, m, of_base, has_x=not of_base), m.cos.half, m.sin.half
     a, b = parts.two
     turned = g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin))
     made = parts.together(*turned)

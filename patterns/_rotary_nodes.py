@@ -2,33 +2,52 @@
 
 from typing import Any
 
-import numpy as np
-
 from surgeon import Captures, Graph, Tensor, require
 from ._layouts import ABSENT, size_of
+from ._rotary_written import for_batch
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
 OFF = {"scale": 1.0, "is_packed_batching": 0}
 
 
-class Node(Captures):
-    """One node: what it turns, rows of its tables for all places, and the places, unless they are the input's own."""
+class Turning(Captures):
+    """How one node turns: rows of tables for all places, and the places, unless they are the input's own.
 
-    x: Tensor
+    standard: what it makes, where it is ONNX's own.
+    """
+
     cos: Tensor
     sin: Tensor
     places: Tensor = ABSENT
+    standard: Tensor = ABSENT
     attributes: dict[str, Any]
+
+
+class Node(Turning):
+    """The same, and what it turns."""
+
+    x: Tensor
+
+
+def by_runtime(g: Graph, m: Turning, x: Tensor, **more: int) -> Tensor:
+    """com.microsoft::RotaryEmbedding of x."""
+    return g.ms_rotary_embedding(x, m.places, m.cos, m.sin, **{**m.attributes, **more})
+
+
+def by_onnx(g: Graph, m: Turning, x: Tensor) -> Tensor:
+    """RotaryEmbedding of x."""
+    m.standard = g.rotary_embedding(x, m.cos, m.sin, m.places, **m.attributes)
+    return m.standard
 
 
 def of_runtime(g: Graph, m: Node) -> Tensor:
     """com.microsoft::RotaryEmbedding."""
-    return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **m.attributes)
+    return by_runtime(g, m, m.x)
 
 
 def of_onnx(g: Graph, m: Node) -> Tensor:
     """RotaryEmbedding."""
-    return g.rotary_embedding(m.x, m.cos, m.sin, m.places, **m.attributes)
+    return by_onnx(g, m, m.x)
 
 
 def sizes_of(m: Node) -> tuple[int, int, int]:
@@ -70,17 +89,10 @@ def rows_of(g: Graph, m: Node) -> list[Tensor]:
 def as_onnx(g: Graph, m: Node) -> Tensor:
     """The same as RotaryEmbedding."""
     heads, size, part = sizes_of(m)
-    x, places = m.x, m.places
-    numbers: dict[str, int] = {"interleaved": m.attributes.get("interleaved", 0)}
-    numbers |= {"num_heads": heads} if x.rank == 3 else {}
-    numbers |= {"rotary_embedding_dim": part} if part < size else {}
-    made: Tensor
-    if places.rank == 2:
-        made = g.rotary_embedding(x, m.cos, m.sin, places, **numbers)
-        return made
-    shape = g.concat(size_of(g, x, 0), np.ones(2, np.int64), axis=0)
-    made = g.rotary_embedding(x, *(g.expand(rows, shape) for rows in rows_of(g, m)), **numbers)
-    return made
+    numbers: dict[str, Any] = {"num_heads": heads if m.x.rank == 3 else None}
+    numbers["rotary_embedding_dim"] = part if part < size else None
+    inputs = (m.cos, m.sin, m.places) if m.places.rank == 2 else for_batch(g, m.x, rows_of(g, m))
+    return g.rotary_embedding(m.x, *inputs, interleaved=m.attributes.get("interleaved", 0), **numbers)
 
 
 def in_parts(g: Graph, m: Node) -> Tensor:

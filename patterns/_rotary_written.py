@@ -1,6 +1,6 @@
 """A rotary embedding as it is written: one node that takes the tables that were found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -56,17 +56,17 @@ def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -
         item.reshape(-1, size // 2) if isinstance(item, np.ndarray) else g.reshape(item, [-1, size // 2])
         for item in (found.cos, found.sin)
     )
-    made: Tensor = g.ms_rotary_embedding(x, places, cosine, sine, **attributes)
-    return made
+    return g.ms_rotary_embedding(x, places, cosine, sine, **attributes)
+
+
+def for_batch(g: Graph, x: Tensor, rows: Iterable[Any]) -> list[Tensor]:
+    """Rows of tables that are one for all of a batch, once for each in that of x."""
+    shape = g.concat(size_of(g, x, 0), np.ones(2, np.int64), axis=0)
+    return [g.expand(item, shape) for item in rows]
 
 
 @by_heads
 def standard(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
     """RotaryEmbedding with these tables."""
-    cosine, sine = found.cos, found.sin
-    if found.is_one:
-        batch = size_of(g, x, 0)
-        shape = g.concat(batch, np.ones(2, np.int64), axis=0)
-        cosine, sine = g.expand(cosine, shape), g.expand(sine, shape)
-    made: Tensor = g.rotary_embedding(x, cosine, sine, **attributes)
-    return made
+    tables = for_batch(g, x, (found.cos, found.sin)) if found.is_one else (found.cos, found.sin)
+    return g.rotary_embedding(x, *tables, **attributes)

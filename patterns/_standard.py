@@ -7,9 +7,8 @@ from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
 from ._attention import Core, dtype_of, finished, scale_of
-from ._hidden import LOWEST, shows_rows
 from ._layouts import size_of
-from ._masks import bias_of, fitted
+from ._masks import LOWEST, bias_of, fitted, shows_rows
 from ._matrices import apart, in_windows
 
 COARSE = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it

@@ -3,27 +3,20 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from ._heads import BehindPast, behind, is_a_cache, maybe_joined, require_plain, rows_of
-
-
-class StandardBehindPast(BehindPast):
-    """The same as ONNX's own Attention."""
+from ._heads import BehindPast, are_caches, behind, maybe_joined, require_plain
+from ._layouts import rows_of_heads
 
 
 def with_a_past(g: Graph, m: BehindPast) -> tuple[Tensor, ...]:
-    """MultiHeadAttention, and the keys and values that it reads, which the next step starts with."""
-    keys, values = behind(g, m.k), behind(g, m.v)
-    own, others = maybe_joined(g, keys), maybe_joined(g, values)
-    return g.ms_multi_head_attention(m.q, own, others, attention_bias=m.bias, **m.attributes), keys, values
-
-
-def standard_with_a_past(g: Graph, m: StandardBehindPast) -> tuple[Tensor, ...]:
     """Attention, and the keys and values that it reads, which the next step starts with."""
     keys, values = behind(g, m.k), behind(g, m.v)
-    return g.attention(m.q, keys, values, m.bias, **m.attributes), keys, values
+    own, others = maybe_joined(g, keys), maybe_joined(g, values)
+    m.standard = g.attention(m.q, keys, values, m.bias, **m.attributes)
+    made = g.ms_multi_head_attention(m.q, own, others, attention_bias=m.bias, **m.attributes)
+    return g.any_of(made, m.standard), keys, values
 
 
-@rule(patterns=[with_a_past, standard_with_a_past], conditions=[is_a_cache], target="any")
+@rule(patterns=[with_a_past], conditions=[are_caches], target="any")
 def attention_cache(g: Graph, m: BehindPast) -> Any:
     """Let an attention put keys and values behind those of a past, and give them for the next step.
 
@@ -32,11 +25,11 @@ def attention_cache(g: Graph, m: BehindPast) -> Any:
     Numerics: rounding only.
     """
     past: dict[str, Any] = {"past_key": m.k.past, "past_value": m.v.past, "outputs": 3}
-    if isinstance(m, StandardBehindPast):
+    if m.standard is not None:
         require(m.q.rank == 4, "the queries have other axes than batch, head, row, column")
         require(not m.attributes.get("is_causal"), "with a past, is_causal would count rows from its end")
         return g.attention(m.q, m.k.new, m.v.new, m.bias, **past, **m.attributes)
     require_plain(m)
     require(m.attributes["num_heads"] == m.k.heads, "the past has other heads than the attention")
-    keys, values = rows_of(g, m.k.new), rows_of(g, m.v.new)
+    keys, values = rows_of_heads(g, m.k.new), rows_of_heads(g, m.v.new)
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **past, **m.attributes)

@@ -4,7 +4,11 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ._heads import OverHeads
-from ._layouts import HEADS_FIRST, joined, reshaped
+from ._layouts import ABSENT, HEADS_FIRST, joined, reshaped
+from ._rotary_nodes import Turning, by_runtime
+from ._scores import without_nan
+
+TENSORRT = "TensorRT takes queries, keys and values with four axes only"
 
 
 def of_joined_heads(g: Graph, m: OverHeads) -> Any:
@@ -26,16 +30,12 @@ def attention_of_heads(g: Graph, m: OverHeads) -> Any:
     return g.ms_multi_head_attention(m.q, m.k.x, m.v.x, attention_bias=m.bias, **m.attributes)
 
 
-class Turned(Captures):
+class Turned(Turning):
     """Joined heads x that are split, turned by a rotary embedding, and joined again."""
 
     x: Tensor = dims("batch rows heads*columns")
     split: Tensor = dims("batch heads rows columns")
     y: Tensor = dims("batch rows heads*columns")
-    places: Tensor
-    cos: Tensor
-    sin: Tensor
-    attributes: dict[str, Any]
     heads: int
     columns: int
 
@@ -43,7 +43,7 @@ class Turned(Captures):
 def between_layouts(g: Graph, m: Turned) -> Tensor:
     """RotaryEmbedding of heads that were joined before, and are again behind it."""
     m.split = g.transpose(reshaped(g, m.x), perm=HEADS_FIRST)
-    m.y = joined(g, g.ms_rotary_embedding(m.split, m.places, m.cos, m.sin, **m.attributes))
+    m.y = joined(g, by_runtime(g, m, m.split))
     return m.y
 
 
@@ -54,4 +54,61 @@ def rotary_of_rows(g: Graph, m: Turned) -> Tensor:
     What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved.
     Numerics: none.
     """
-    return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **{**m.attributes, "num_heads": m.heads})
+    return by_runtime(g, m, m.x, num_heads=m.heads)
+
+
+class Moved(Captures):
+    """Heads behind the rows, which are moved to the front, and a rotary embedding that may turn them there."""
+
+    x: Tensor = dims("batch rows heads columns")
+    cos: Tensor = ABSENT
+    sin: Tensor = ABSENT
+    attributes: dict[str, Any] = ABSENT
+    heads: int
+    columns: int
+
+
+class OfMoved(Captures):
+    """Attention of such heads.  guarded: what it makes, if NaN becomes 0."""
+
+    q: Moved
+    k: Moved
+    v: Moved
+    mask: Tensor = ABSENT
+    guarded: Tensor = ABSENT
+    attributes: dict[str, Any]
+
+
+def moved(g: Graph, m: Moved) -> Tensor:
+    """The heads in front, perhaps turned."""
+    heads = g.transpose(m.x, perm=HEADS_FIRST)
+    return g.any_of(heads, g.rotary_embedding(heads, m.cos, m.sin, **m.attributes))
+
+
+def of_moved_heads(g: Graph, m: OfMoved) -> Tensor:
+    """Attention of heads that are moved to the front, and back behind it."""
+    values = g.transpose(m.v.x, perm=HEADS_FIRST)
+    made = m.guarded = g.attention(moved(g, m.q), moved(g, m.k), values, m.mask, **m.attributes)
+    return g.transpose(g.any_of(without_nan(g, m.guarded), made), perm=HEADS_FIRST)
+
+
+def rows_of(g: Graph, m: Moved) -> Tensor:
+    """[batch, rows, heads · columns], turned by the rotary embedding that was found."""
+    rows = g.reshape(m.x, [0, 0, m.heads * m.columns])
+    if m.cos is None:
+        return rows
+    return g.rotary_embedding(rows, m.cos, m.sin, **{**m.attributes, "num_heads": m.heads})
+
+
+@rule(patterns=[of_moved_heads], target="onnx", opset=23, unsuited={"tensorrt": TENSORRT})
+def attention_of_rows(g: Graph, m: OfMoved) -> Tensor:
+    """Let Attention, and the rotary embeddings in front of it, take heads beside each other, where they come so.
+
+    What: Attention and RotaryEmbedding take [batch, rows, heads · columns] too, so that no heads are moved to the front
+    and back.
+    Numerics: none.
+    """
+    numbers = {"q_num_heads": m.q.heads, "kv_num_heads": m.k.heads}
+    ours, keys, values = (rows_of(g, part) for part in (m.q, m.k, m.v))
+    made = g.attention(ours, keys, values, m.mask, **{**m.attributes, **numbers})
+    return g.reshape(made if m.guarded is None else without_nan(g, made), [0, 0, m.q.heads, m.v.columns])

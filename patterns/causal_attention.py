@@ -6,45 +6,29 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
-from ._hidden import LOWEST
-from ._nodes import Node, Standard, group_query, multi_head, without_mask
+from ._masks import LOWEST
+from ._nodes import Whole, group_query, multi_head, of_onnx, without_mask
 
 DIFFERS = {"non_finite": NON_FINITE, "extreme": "a score beside which the mask's number is small is hidden too"}
 
 
-class Masked(Node):
-    """Attention with a mask that is added."""
+class Masked(Whole):
+    """Attention with a mask that is added, or with ONNX's own a condition."""
 
     bias: Tensor
 
 
-class MaskedStandard(Standard):
-    """ONNX's own Attention with a mask that is added, or a condition."""
-
-    bias: Tensor
-
-
-def with_bias(g: Graph, m: Masked) -> Any:
-    """MultiHeadAttention or GroupQueryAttention with a mask."""
-    return g.any_of(multi_head(g, m, m.bias)[0], group_query(g, m, m.bias, causal=0)[0])
+def alone(g: Graph, m: Masked) -> Any:
+    """What an attention with a mask makes, ONNX's own without a past."""
+    return g.any_of(multi_head(g, m, m.bias)[0], group_query(g, m, m.bias)[0], of_onnx(g, m))
 
 
-def with_cache(g: Graph, m: Masked) -> Any:
-    """MultiHeadAttention with a mask, and the keys and values that the next step starts with."""
-    return multi_head(g, m, m.bias)
+def with_present(g: Graph, m: Masked) -> Any:
+    """The same, and the keys and values that the next step starts with."""
+    return [g.any_of(*made) for made in zip(multi_head(g, m, m.bias), group_query(g, m, m.bias), strict=True)]
 
 
-def grouped_with_cache(g: Graph, m: Masked) -> Any:
-    """GroupQueryAttention with a mask, and the keys and values that the next step starts with."""
-    return group_query(g, m, m.bias, causal=0)
-
-
-def standard_with_mask(g: Graph, m: MaskedStandard) -> Any:
-    """Attention with a mask, without a past."""
-    return g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
-
-
-def hides_the_future(m: Node) -> None:
+def hides_the_future(m: Masked) -> None:
     """Row i of the queries sees the keys up to i, or up to i behind the past, and no others."""
     found = m.bias.choice
     require(found is not None, "the mask depends on more than the places of rows and keys (padding?), so it stays")
@@ -61,21 +45,16 @@ def hides_the_future(m: Node) -> None:
     require(choice.bounds[0].offset == start, "the mask's diagonal does not begin behind the past, where the op's does")
 
 
-def has_keys_for_rows(m: Node) -> None:
+def has_keys_for_rows(m: Masked) -> None:
     """As many keys as queries, not counting a past: ONNX Runtime's kernels put the diagonal elsewhere for others."""
-    if isinstance(m, Standard):
+    if m.standard is not None:
         return
     require(m.q.rank == 3 and m.k.rank in (3, 4), "the axes of queries or keys are not known")
     require(m.q.shape[1] == m.k.shape[-2], "there are more keys, or fewer, than queries")
 
 
-@rule(
-    patterns=[with_bias, with_cache, grouped_with_cache, standard_with_mask],
-    conditions=[has_keys_for_rows, hides_the_future],
-    target="any",
-    differs=DIFFERS,
-)
-def causal_attention(g: Graph, m: Node) -> Any:
+@rule(patterns=[alone, with_present], conditions=[has_keys_for_rows, hides_the_future], target="any", differs=DIFFERS)
+def causal_attention(g: Graph, m: Masked) -> Any:
     """Let an attention hide the future by itself, where that is all that a mask does.
 
     What: MultiHeadAttention, GroupQueryAttention or Attention whose mask is 0 for the keys up to a row's own place, and

@@ -5,8 +5,8 @@ from typing import Any
 from surgeon import Graph, Tensor, require, rule
 from ._attention import NON_FINITE
 from ._grouped import grouped, require_grouped
-from ._heads import MEANT, OverHeads, are_groups, copied, maybe_cast, of_copies, rows_of
-from ._layouts import in_dtype, joined
+from ._heads import MEANT, OverHeads, are_groups, copied, of_copies
+from ._layouts import in_dtype, joined, rows_of_heads
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 DIFFERS = {"non_finite": NON_FINITE}
@@ -14,7 +14,7 @@ DIFFERS = {"non_finite": NON_FINITE}
 
 def grouped_by_copies(g: Graph, m: OverHeads) -> Any:
     """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
-    keys, values = (maybe_cast(g, joined(g, copied(g, x))) for x in (m.k, m.v))
+    keys, values = (g.maybe_narrower(joined(g, copied(g, x))) for x in (m.k, m.v))
     more: dict[str, Any] = {"attention_bias": m.bias, "outputs": 3, **m.attributes}
     counts: dict[str, Any] = {"seqlens_k": g.any_tensor(), "total_sequence_length": g.any_tensor()}
     return g.ms_group_query_attention(m.q, g.shared(keys), values, **counts, **more)[0]
@@ -70,7 +70,43 @@ def without_copies(g: Graph, m: OverHeads, causal: int, *said: str) -> Tensor:
     require(m.k.columns == m.v.columns, "keys and values are of different size")
     require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
     require_grouped(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
-    parts = (m.q, *(in_dtype(g, rows_of(g, x), m.q.dtype, x.dtype) for x in (m.k.x, m.v.x)))
+    parts = (m.q, *(in_dtype(g, rows_of_heads(g, x), m.q.dtype, x.dtype) for x in (m.k.x, m.v.x)))
     numbers = {name: m.attributes[name] for name in ("scale", "softcap") if name in m.attributes}
     made: Tensor = grouped(g, parts, m.bias, heads, m.k.heads, causal=causal, **numbers)[0]
     return made
+
+
+def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
+    """What is added to the scores, for rows that are those of all heads of a group, one head after the other."""
+    require(bias.rank == 4, "the mask has other axes than batch, head, row, column")
+    require(bias.shape[1] in (1, heads), f"the mask has {bias.shape[1]} heads where the queries have {heads}")
+    if bias.shape[1] == 1:
+        return g.tile(bias, [1, 1, heads // groups, 1])
+    return g.reshape(bias, [0, groups, -1, 0])
+
+
+@rule(patterns=[of_copies], conditions=[are_groups], differs=DIFFERS)
+def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
+    """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
+
+    What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of
+    [batch, rows, groups · copies · columns] is read as [batch, copies · rows, groups · columns]; each row attends on
+    its own, so it does not matter to which head it belongs.
+    Numerics: rounding only, for finite numbers.
+    """
+    others = m.attributes.keys() - MEANT
+    require(not others, f"{', '.join(sorted(others))} would mean something else for these rows")
+    heads, groups, copies = m.attributes["num_heads"], m.k.heads, m.k.number
+    require(heads == groups * copies, "the copies are not the heads of the attention")
+    columns, width = m.k.columns, m.v.columns
+    require(isinstance(columns, int) and isinstance(width, int), "the size of a head is unknown")
+    require(m.q.shape is not None and m.q.shape[2:] == (heads * columns,), "the queries are not joined head by head")
+    rows = m.q.shape[1] if isinstance(m.q.shape[1], int) else -1
+    split = g.transpose(g.reshape(m.q, [0, 0, groups, copies, columns]), perm=[0, 3, 1, 2, 4])
+    ours = g.reshape(split, [0, rows * copies if rows >= 0 else -1, groups * columns])
+    keys, values = (in_dtype(g, rows_of_heads(g, x), m.q.dtype, x.dtype) for x in (m.k.x, m.v.x))
+    bias = None if m.bias is None else repeated_bias(g, m.bias, heads, groups)
+    numbers = {**m.attributes, "num_heads": groups}
+    made = g.ms_multi_head_attention(ours, keys, values, attention_bias=bias, **numbers)
+    back = g.transpose(g.reshape(made, [0, copies, rows, groups, width]), perm=[0, 2, 3, 1, 4])
+    return g.reshape(back, [0, 0, heads * width])

@@ -1,7 +1,7 @@
 """Conditions that decide nothing: one side of an And or Or, or that of a Where, is the same everywhere."""
 
 from surgeon import Graph, Tensor, require, rule, searches
-from ._layouts import may_spread
+from .no_ops import may_spread
 
 
 def keeps_shape(x: Tensor, condition: Tensor, untaken: Tensor | None = None) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from surgeon import Graph, Match, Tensor, require, rule, searches
-from ._layouts import may_spread
 
 
 def copied(g: Graph, x: Tensor) -> Tensor:
@@ -97,3 +96,11 @@ def no_op_arithmetic(g: Graph, x: Tensor) -> Tensor:
     Numerics: none, but that −0.0, which + 0 makes 0.0, stays −0.0.
     """
     return x
+
+
+def may_spread(x: Tensor, *others: Tensor) -> bool:
+    """Whether tensors that meet x element by element may give the result more axes or elements than x has."""
+    if x.shape is None or any(other.shape is None or other.rank > x.rank for other in others):
+        return True
+    pairs = (zip(other.shape[::-1], x.shape[::-1], strict=False) for other in others)
+    return any(size not in (1, own) for sizes in pairs for size, own in sizes)

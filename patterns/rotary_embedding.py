@@ -14,19 +14,9 @@ def of_halves(g: Graph, m: Rotary) -> Tensor:
     return by_tables(g, m)
 
 
-def of_split_halves(g: Graph, m: Rotary) -> Tensor:
-    """The same, where heads and their halves are split from one tensor."""
-    return by_tables(g, m, of_base=True)
-
-
 def of_neighbours(g: Graph, m: Neighbours) -> Tensor:
     """x · cos + turned(x) · sin, where turned(x) has −b, a in the place of two neighbours a, b."""
     return by_tables(g, m)
-
-
-def of_split_neighbours(g: Graph, m: Neighbours) -> Tensor:
-    """The same, where heads and their pairs are split from one tensor."""
-    return by_tables(g, m, of_base=True)
 
 
 def by_halves(g: Graph, m: Rotary) -> Tensor:
@@ -35,13 +25,8 @@ def by_halves(g: Graph, m: Rotary) -> Tensor:
 
 
 def by_pairs(g: Graph, m: Neighbours) -> Tensor:
-    """The same beside each other, for neighbours."""
-    return by_formulas(g, m)
-
-
-def by_split_pairs(g: Graph, m: Neighbours) -> Tensor:
-    """The same, where heads are split at once into pairs."""
-    return by_formulas(g, m, of_base=True, has_x=False)
+    """The same beside each other, for neighbours; heads may be split at once into pairs."""
+    return g.any_of(by_formulas(g, m), by_formulas(g, m, of_base=True))
 
 
 def by_sorted_pairs(g: Graph, m: NeighboursAsHalves) -> Tensor:
@@ -49,13 +34,7 @@ def by_sorted_pairs(g: Graph, m: NeighboursAsHalves) -> Tensor:
     return by_formulas(g, m)
 
 
-@rule(
-    patterns=[
-        *(of_halves, of_split_halves, by_pairs, of_neighbours, of_split_neighbours, by_split_pairs),
-        *(by_halves, by_sorted_pairs),
-    ],
-    form_patterns=[of_runtime],
-)
+@rule(patterns=[of_halves, by_pairs, of_neighbours, by_halves, by_sorted_pairs], form_patterns=[of_runtime])
 def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 

@@ -1,12 +1,11 @@
 """Rotary position embedding of the first numbers of each head, behind which the others stay as they are."""
 
-from typing import Any
-
-from surgeon import Captures, Graph, Tensor, dims, require, rule
+from surgeon import Graph, Tensor, dims, require, rule
 from ._layouts import ABSENT, reshaped
+from ._rotary_nodes import Turning, by_onnx, by_runtime
 
 
-class Partial(Captures):
+class Partial(Turning):
     """Heads, the part of them that is turned and the rest, and where that begins if it is cut out.
 
     joined: the parts of heads behind rows as one axis.
@@ -17,15 +16,7 @@ class Partial(Captures):
     rest: Tensor = dims("batch _ _ _")
     begin: Tensor = ABSENT
     joined: Tensor = ABSENT
-    places: Tensor = ABSENT
-    cos: Tensor
-    sin: Tensor
-    attributes: dict[str, Any]
     columns: int
-
-
-class Standard(Partial):
-    """The same, turned by ONNX's own op."""
 
 
 def parts(g: Graph, m: Partial) -> tuple[Tensor, Tensor]:
@@ -41,24 +32,17 @@ def parts(g: Graph, m: Partial) -> tuple[Tensor, Tensor]:
 def of_heads(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of [batch, head, row, column]."""
     part, rest = parts(g, m)
-    return g.concat(g.ms_rotary_embedding(part, m.places, m.cos, m.sin, **m.attributes), rest, axis=-1)
+    return g.concat(g.any_of(by_runtime(g, m, part), by_onnx(g, m, part)), rest, axis=-1)
 
 
 def behind_rows(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of [batch, row, head, column], whose heads are joined for it and split again."""
     part, rest = parts(g, m)
     m.joined = reshaped(g, part)
-    turned = reshaped(g, g.ms_rotary_embedding(m.joined, m.places, m.cos, m.sin, **m.attributes))
-    return g.concat(turned, rest, axis=-1)
+    return g.concat(reshaped(g, by_runtime(g, m, m.joined)), rest, axis=-1)
 
 
-def standard(g: Graph, m: Standard) -> Tensor:
-    """ONNX's RotaryEmbedding of a part of [batch, head, row, column]."""
-    part, rest = parts(g, m)
-    return g.concat(g.rotary_embedding(part, m.cos, m.sin, **m.attributes), rest, axis=-1)
-
-
-@rule(patterns=[of_heads, behind_rows, standard], target="any")
+@rule(patterns=[of_heads, behind_rows], target="any")
 def rotary_partial(g: Graph, m: Partial) -> Tensor:
     """Let RotaryEmbedding take whole heads, of which it turns the first numbers, and leave the others itself.
 
@@ -70,15 +54,14 @@ def rotary_partial(g: Graph, m: Partial) -> Tensor:
     begins = m.begin is None or m.begin.elements in ([size], [-others])
     require(size + others == m.columns and begins, "the parts are not all of a head")
     require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
-    told = {**m.attributes, "rotary_embedding_dim": size}
-    if isinstance(m, Standard):
-        return g.rotary_embedding(m.x, m.cos, m.sin, **told)
+    if m.standard is not None:
+        return g.rotary_embedding(m.x, m.cos, m.sin, m.places, **{**m.attributes, "rotary_embedding_dim": size})
     heads = m.x.shape[1 if m.joined is None else 2]
     require(isinstance(heads, int), "the number of heads is unknown")
-    told["num_heads"] = heads
+    told = {"rotary_embedding_dim": size, "num_heads": heads}
     if m.joined is None:
-        return g.ms_rotary_embedding(m.x, m.places, m.cos, m.sin, **told)
-    require(m.attributes.get("num_heads") == heads, "the heads are joined otherwise")
-    require(m.joined.shape == (*m.part.shape[:2], heads * size), "the heads are joined otherwise")
-    rows = g.reshape(m.x, [0, 0, heads * m.columns])
-    return g.reshape(g.ms_rotary_embedding(rows, m.places, m.cos, m.sin, **told), [0, 0, heads, m.columns])
+        return by_runtime(g, m, m.x, **told)
+    is_joined = m.attributes.get("num_heads") == heads and m.joined.shape == (*m.part.shape[:2], heads * size)
+    require(is_joined, "the heads are joined otherwise")
+    made = by_runtime(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **told)
+    return g.reshape(made, [0, 0, heads, m.columns])

@@ -80,10 +80,11 @@ GROUPS = {
         "grouped_query_attention",
         "grouped_causal_attention",
         "grouped_rows",
-        "attention_layout",
+        "attention_of_heads",
+        "rotary_of_rows",
         "attention_cache",
         "unguarded_attention",
-        "attention_rows",
+        "attention_of_rows",
         "attention_projections",
     ),
     "linear": (

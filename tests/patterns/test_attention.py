@@ -2,9 +2,8 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention import attention
+from surgeon.patterns.attention import attention, masked_attention
 from surgeon.patterns.constant_folding import constant_folding
-from surgeon.patterns.masked_attention import masked_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse

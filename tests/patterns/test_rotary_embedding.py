@@ -83,6 +83,10 @@ FIRES = [
         PLAIN, INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]").replace("[b, s, 4]", "[1, s, 4]"),
         output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "tables times a factor", graph(FACTOR)),
+    Case(rotary_embedding, "tables that are no sines, which the op takes as well",
+         graph(PLAIN.replace("q = Sin(a)", "q = Tanh(a)"))),
+    Case(rotary_embedding, "tables times numbers of each row",
+         graph(PLAIN.replace("q = Sin(a)", "g = Sin(a) q = Mul(g, h)"), f"{INPUTS}, float[s, 1] h")),
     Case(rotary_embedding, "one table times a factor", graph(FACTOR.replace("q = Mul(j, factor)", "q = Identity(j)"))),
     Case(rotary_embedding, "angles without an axis for heads",
          graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[s, 4] f"))),
@@ -118,7 +122,7 @@ FIRES = [
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [
-    Case(rotary_embedding, "columns of fixed tables left out", why="not one of 2 equal parts", model=graph(
+    Case(rotary_embedding, "columns of fixed tables left out", why="not of half a head", model=graph(
         f"{TURNED} u = Slice(tu, start, r, one) v = Slice(tv, start, r, one) {SUM}",
         f"{INPUTS}, int64[1] r", constants=TABLED)),
     Case(rotary_embedding, "unlike halves of fixed tables by their places", why="unlike halves", model=graph(
@@ -132,11 +136,9 @@ SPARES = [
          model=graph(PLAIN.replace("Concat<axis = -1>(ne, lo)", "Concat<axis = -1>(lo, ne)"))),
     Case(rotary_embedding, "the first half negated", why="wanted",
          model=graph(PLAIN.replace("Neg(hi)", "Neg(lo)").replace("(ne, lo)", "(hi, ne)"))),
-    Case(rotary_embedding, "angles of two kinds", why="wanted",
+    Case(rotary_embedding, "angles of two kinds", why="unlike halves",
          model=graph(PLAIN.replace("q = Sin(a)", "ab = Concat<axis = -1>(f, g) q = Sin(ab)"),
                      f"{INPUTS}, float[b, s, 4] g")),
-    Case(rotary_embedding, "the cosine in the place of the sine", why="wanted",
-         model=graph(PLAIN.replace("q = Sin(a)", "q = Cos(a)"))),
     Case(rotary_embedding, "tables that differ from head to head and from batch to batch", why="head to head",
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[b, 4, s, 4]"))),
     Case(rotary_embedding, "tables of each head that may have one row", why="head to head",

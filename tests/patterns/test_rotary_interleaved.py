@@ -138,9 +138,9 @@ SPARES = [
          model=graph(PAIRS, output="float[b, s, 4, 8]",
                      inputs=INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]").replace("[s, 4]", "[6, 4]"),
                      constants=CONSTANTS.replace("whole = {0, 0, 0, 8}", "whole = {0, 6, 4, 8}"))),
-    Case(rotary_embedding, "half a table behind the other", why="wanted",
+    Case(rotary_embedding, "half a table behind the other", why="unlike halves",
          model=graph(f"{TURNED} u = Concat<axis = -1>(c, c) v = Concat<axis = -1>(e, e) {SUM}")),
-    Case(rotary_embedding, "rows that are repeated, not columns", why="copied along another axis",
+    Case(rotary_embedding, "rows that are repeated, not columns", why="unlike halves",
          model=graph(f"{TURNED} {GIVEN} {SUM}".replace("Unsqueeze(c, new)", "Unsqueeze(c, heads_axis)")
                      .replace("Unsqueeze(e, new)", "Unsqueeze(e, heads_axis)")
                      .replace("1, other)", "1, across)"),

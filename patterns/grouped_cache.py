@@ -1,22 +1,22 @@
-"""Attention that caps its scores (Gemma 2, arXiv:2408.00118) and takes a past."""
+"""GroupQueryAttention that takes a past: of scores that are capped (Gemma 2, arXiv:2408.00118), and of copies."""
 
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
 from ._attention import NON_FINITE, dtype_of, finished, scale_of
 from ._grouped import cap_of, grouped, require_steps
-from ._heads import Cache, behind, copied, require_one_length, rows_of
-from ._layouts import heads_of_rows, size_of
+from ._heads import BehindPast, Caches, are_caches, behind, copied, maybe_joined, require_plain
+from ._layouts import heads_of_rows, rows_of_heads, size_of
 from ._masks import bias_of, fitted
 from ._scores import Scores, masked, weighted
 
+DIFFERS = {"non_finite": NON_FINITE}
 
-class Capped(Scores):
+
+class Capped(Scores, Caches):
     """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are behind a past."""
 
     q: Tensor = dims("batch heads rows columns")
-    k: Cache
-    v: Cache
     heads: Any
     rows: Any
     columns: Any
@@ -32,7 +32,6 @@ def capped(g: Graph, m: Capped) -> tuple[Tensor, ...]:
 def has_groups(m: Capped) -> None:
     """Keys and values of the heads of the queries, or of copies that make as many."""
     require(m.cap is not None or m.sink is not None, "the scores are not capped, so another op takes the past")
-    require_one_length(m.k, m.v)
     require(m.k.number == m.v.number, "keys and values have different numbers of heads")
     alike = (m.heads, m.columns) == (m.k.heads * m.k.number, m.k.columns)
     require(alike, "the queries have other heads than the keys")
@@ -45,7 +44,7 @@ def count_of(g: Graph, m: Capped) -> Tensor:
     return g.add(size_of(g, m.k.past, 2), size_of(g, m.q, 2))
 
 
-@rule(patterns=[capped], conditions=[has_groups], differs={"non_finite": NON_FINITE})
+@rule(patterns=[capped], conditions=[are_caches, has_groups], differs=DIFFERS)
 def capped_attention_cache(g: Graph, m: Capped) -> Any:
     """Fuse an attention with capped scores behind a past into GroupQueryAttention.
 
@@ -58,6 +57,33 @@ def capped_attention_cache(g: Graph, m: Capped) -> Any:
     require_steps(m.q.shape[0], m.rows, m.columns)
     require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
     bias = fitted(g, m, bias_of(g, m, dtype), m.k.x.shape[2], lambda: count_of(g, m))
-    rows = [rows_of(g, x) for x in parts]
+    rows = [rows_of_heads(g, x) for x in parts]
     made, *present = grouped(g, rows, bias, m.heads, m.k.heads, past, scale=scale_of(m), **cap_of(g, m, m.heads))
     return heads_of_rows(g, finished(g, m, made, dtype), m.heads, m.columns), *present
+
+
+def of_copies(g: Graph, m: BehindPast) -> tuple[Tensor, ...]:
+    """MultiHeadAttention over copies of keys and values, and what these are copies of: the next step starts with it."""
+    keys, values = behind(g, m.k), behind(g, m.v)
+    own, others = (maybe_joined(g, copied(g, x)) for x in (m.k, m.v))
+    return g.ms_multi_head_attention(m.q, own, others, attention_bias=m.bias, **m.attributes), keys, values
+
+
+@rule(patterns=[of_copies], conditions=[are_caches, require_plain], differs=DIFFERS)
+def grouped_attention_cache(g: Graph, m: BehindPast) -> Any:
+    """Let an attention share keys and values among heads, and put them behind a past: GroupQueryAttention.
+
+    What: attention in which each head of keys and values serves several of queries in a row.  The op takes the past,
+    and gives what the next step starts with.  It takes a past before several rows only for a batch of one, so the
+    model must have one row or a batch of one.  In no group, as `grouped_rows` and `attention_cache` have no such limit,
+    and are faster on a CPU; name it before them where GroupQueryAttention itself is wanted.
+    Numerics: rounding only, for finite numbers.
+    """
+    heads = m.attributes["num_heads"]
+    require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
+    require(m.q.rank == 3, "the queries have other axes than batch, row, column")
+    require(m.q.shape[1] == m.k.after, "what comes behind the past has other rows than the queries")
+    require_steps(m.q.shape[0], m.k.after, m.k.columns)
+    parts = (m.q, rows_of_heads(g, m.k.new), rows_of_heads(g, m.v.new))
+    scale = {name: number for name, number in m.attributes.items() if name == "scale"}
+    return grouped(g, parts, m.bias, heads, m.k.heads, (m.k.past, m.v.past), **scale)
