@@ -46,6 +46,8 @@ def test_sizes_that_are_refused_together_are_tried_one_by_one():
         {"b": 8, "s": 5},
         {"b": 3, "s": 8},
     ]
+    told = {"b": 8, "s": 8, "?/Slice[0]": 8}
+    assert len([*sizes.apart(Setting(told, {}), first)]) == 2, "a size that the first has not is none of its own"
     assert not [*sizes.apart(Setting({"b": 8, "s": 5}, {}), first)]
     assert not [*sizes.apart(Setting({"b": 0, "s": 0}, {}), first)], "kernels answer anything beside what is empty"
 

@@ -188,9 +188,9 @@ class Sizes:
                 yield setting
 
     def apart(self, together: "Setting", first: "Setting") -> Iterator["Setting"]:
-        """Settings that each differ from the first in one of the free dims in which another, without 0, does."""
+        """Settings that each differ from the first in one of its free dims in which another, without 0, does."""
         base, changed = first.by_symbol, together.by_symbol
-        names = [name for name in changed if changed[name] != base[name] and not is_total(name)]
+        names = [name for name in base if changed.get(name, base[name]) != base[name] and not is_total(name)]
         for name in names if len(names) > 1 and 0 not in changed.values() else ():
             setting = self._beside(first, {name: changed[name]})
             if setting is not None:
