@@ -1,7 +1,8 @@
 """`python -m tests.fleet --table`: fleets at length, through a scheduler and an S3 server that are processes.
 
     --kills     500 models in and out of S3 with two workers; a worker, the client and the scheduler are killed, and the
-                store is shut; with AWS_ENDPOINT_URL on the server there, models of 2 GB among them, else on moto's
+                store is shut; with AWS_ENDPOINT_URL on the server there, models of 2 GB among them (`juicefs gateway
+                --multi-buckets --keep-etag` does), else on moto's
     --scaling   one worker and two, and what a model costs beyond a rewrite
     --stubs     tasks of a scheduler and rows of a client, at 10^3, 10^4 and 10^5
     --others    100 models by a shell loop, by xargs or GNU parallel, by Olive if it is there, and by a fleet

@@ -16,7 +16,7 @@ from tests.command_line import ROOT, surroundings
 from tests.fleet import parts, zoo
 
 # Seconds that a model may take, and bytes of a large one: moto's server holds what it copies in memory.
-LIMIT, TABLE = (100, 1 << 31) if parts.runs_already() else (25, 1 << 26)
+LIMIT, TABLE = (60, 1 << 31) if parts.runs_already() else (25, 1 << 26)
 LARGE = 5
 
 

@@ -119,10 +119,10 @@ def gated(variables):
 
 
 @contextmanager
-def scheduler(**variables):
-    """A scheduler of Dask; gives its process and its address."""
+def scheduler(*arguments, **variables):
+    """A scheduler of Dask, without its dashboard where it is not told otherwise; gives its process and its address."""
     port = free_port()
-    told = ("--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-show")
+    told = ("--host", "127.0.0.1", "--port", port, *(arguments or ("--no-dashboard",)), "--no-show")
     with started("-m", "distributed.cli.dask_scheduler", *told, **variables) as process:
         wait_for(port, process)
         yield process, f"dask://127.0.0.1:{port}"

@@ -1,6 +1,7 @@
 """Dask as the engine: several models at once here, and a scheduler with workers that are processes."""
 
 import os
+import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from types import SimpleNamespace
@@ -81,6 +82,20 @@ def test_the_dashboard_is_told_where_there_is_one(status, page, is_told):
         server.shutdown()
     assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard == ""  # nobody is there any more
     assert DaskEngine(SimpleNamespace(dashboard_link=None), None).dashboard == ""
+
+
+def test_the_dashboard_of_a_real_scheduler_is_told(tmp_path):
+    """With bokeh, which draws it: the address that is told is the page with its plots, where the work can be seen."""
+    pytest.importorskip("bokeh", reason="nothing draws the dashboard: pip install bokeh")
+    zoo.gelus(tmp_path / "zoo/a.onnx")
+    at, told = f"127.0.0.1:{parts.free_port()}", []
+    with parts.scheduler("--dashboard-address", at) as (_, address), parts.workers(address, 1, tmp_path / "dask"):
+        settings = {"engine": address, "dashboard": told.append}
+        assert surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "one", **settings).ok
+        assert told == [f"http://{at}/status"]
+        with urllib.request.urlopen(told[0]) as page:
+            assert b"<title>Dask Diagnostic UI</title>" in (text := page.read())
+            assert b"bokeh" in text
 
 
 def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch, capsys):

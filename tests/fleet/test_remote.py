@@ -230,6 +230,26 @@ def test_urls_name_files_as_people_do(tmp_path):
     assert Path(tmp_path / "out/a/g.onnx").exists()
 
 
+def test_a_store_that_removes_one_file_at_a_time(monkeypatch):
+    """Servers of S3 refuse many at once where they want a checksum that newer clients do not send."""
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    storage, path = storage_of("memory://gone")
+    for name in "ab":
+        storage.write_text(f"{path}/{name}/x", name)
+
+    def refused(*_, **__):
+        raise OSError(5, "An error occurred (MissingContentMD5) when calling the DeleteObjects operation")
+
+    monkeypatch.setattr(MemoryFileSystem, "rm", refused)
+    storage.remove(path)
+    assert list(storage.find(path)) == []
+    storage.write_text(f"{path}/x", "x")
+    monkeypatch.setattr(MemoryFileSystem, "rm_file", refused)
+    with pytest.raises(StorageBusy, match="cannot be removed just now"):
+        storage.remove(path)
+
+
 def test_ten_gigabytes_that_no_rule_looks_at_stay_where_they_are(tmp_path):
     """Only what is not the data of a tensor comes."""
     zoo.sparse(tmp_path / "zoo/a.onnx", 10 << 30)
