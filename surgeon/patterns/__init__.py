@@ -15,7 +15,7 @@ if not any(pkgutil.iter_modules(__path__)):
     __path__[:] = [str(Path(__file__).resolve().parents[2] / "patterns")]
 
 GROUPS = {
-    "placeholders": ("named_arguments", "deform_conv", "aten_elementwise"),
+    "placeholders": ("named_arguments", "deform_conv", "deformable_attention", "aten_elementwise"),
     "cleanup": (
         "constant_if",
         "dead_nodes",

@@ -42,7 +42,7 @@ def deformable_convolution(
     at_width = np.tile(np.arange(kernel_width), kernel_height)[:, None, None] * dilations[1]
     ys = at_height + (np.arange(height) * strides[0] - pads[0])[None, :, None] + moved[:, :, :, 0]
     xs = at_width + (np.arange(width) * strides[1] - pads[1])[None, None, :] + moved[:, :, :, 1]
-    seen = _bilinear(x.reshape(images, offset_group, channels // offset_group, *x.shape[2:]), ys, xs)
+    seen = bilinear(x.reshape(images, offset_group, channels // offset_group, *x.shape[2:]), ys, xs)
     if mask is not None:
         seen = seen * mask.reshape(images, offset_group, 1, taps, height, width)
     seen = seen.reshape(images, group, channels // group, taps, height, width)
@@ -53,7 +53,7 @@ def deformable_convolution(
     return made.astype(x.dtype)
 
 
-def _bilinear(x: Array, ys: Array, xs: Array) -> Array:
+def bilinear(x: Array, ys: Array, xs: Array) -> Array:
     """Look at x [N, G, C, H, W] at fractional places [N, G, T, H', W']: [N, G, C, T, H', W']."""
     tall, wide = x.shape[3:]
     top, left = np.floor(ys), np.floor(xs)

@@ -17,6 +17,7 @@ import numpy as np
 from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
 from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
+from surgeon.running.deformable_attention import mmcv_deformable_attention, tensorrt_deformable_attention
 from surgeon.running.erf import erf
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
@@ -360,6 +361,10 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("mmcv", "MMCVModulatedDeformConv2d"): mmcv_deform_conv2d,
     ("trt.plugins", "ModulatedDeformConv2d"): tensorrt_deform_conv2d,
     ("trt.plugins", "EfficientNMS_TRT"): efficient_nms,
+    **dict.fromkeys(
+        ((domain, "MMCVMultiScaleDeformableAttention") for domain in ("mmdeploy", "mmcv")), mmcv_deformable_attention
+    ),
+    ("trt.plugins", "MultiscaleDeformableAttnPlugin_TRT"): tensorrt_deformable_attention,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     **CONVOLUTIONS,
     **POOLINGS,
