@@ -1,9 +1,10 @@
 """Dask as the engine: several models at once here, and a scheduler with workers that are processes."""
 
 import os
+import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from threading import Barrier, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -109,6 +110,42 @@ def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch,
     assert told == ["http://here/status", "a.onnx"]
     Watch(False).dashboard(told[0])
     assert capsys.readouterr().err == "dashboard http://here/status\n"
+
+
+AT_ONCE = Barrier(2)
+RUNNING: list[str] = []
+MOST: list[int] = []
+
+
+def two_meet(job, tells=False):
+    """Ends well where another one runs at the same time."""
+    AT_ONCE.wait(60)
+    return job.row("proved").to_dict()
+
+
+def counted(job, tells=False):
+    """Notes how many run with it, for a while in which another one could begin."""
+    RUNNING.append(job.name)
+    time.sleep(0.05)
+    MOST.append(len(RUNNING))
+    RUNNING.remove(job.name)
+    return job.row("proved").to_dict()
+
+
+@pytest.mark.parametrize(("work", "size"), [(two_meet, 1000), (counted, 1 << 50)], ids=["small", "large"])
+def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
+    """Dask gives a worker no more at once than the memory that it has is thought to do for."""
+    from surgeon.fleet import scheduling
+    from surgeon.fleet.orders import Job, Orders
+
+    orders = Orders(GELU, "/nowhere").keyed()
+    monkeypatch.setattr(scheduling, "attempt", work)
+    MOST.clear()
+    engine = scheduling.local(2, None)
+    found = list(engine.rows(Job(f"{name}.onnx", f"/{name}.onnx", size, "t", orders) for name in "abcd"))
+    engine.close()
+    assert [row.outcome for row in found] == ["proved"] * 4
+    assert set(MOST) == ({1} if work is counted else set())
 
 
 def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
