@@ -2,9 +2,9 @@
 
 Each .onnx file in the folders given (by default all exports that the tests have made and kept), and with --cases ONNX's
 own cases of single ops: parsed, rewritten for TensorRT, parsed again, and with --build built for a GPU of SM86.  With
---peers onnxslim, onnxsim and polygraphy stand beside it, and the outputs of each are compared with the original's.
-What is still refused is told by op and reason; a model that was taken before and is not any more is told by name, and
-makes the exit code 1.
+--peers onnxslim, onnxsim, polygraphy and ModelOpt's graph surgery stand beside it, and the outputs of each are compared
+with the original's.  What is still refused is told by op and reason; a model that was taken before and is not any more
+is told by name, and makes the exit code 1.
 """
 
 import argparse
@@ -85,8 +85,19 @@ def polygraphy(source: Any, folder: Path) -> Any:
     return made
 
 
+def modelopt(source: Any, folder: Path) -> Any:
+    """A model after the one graph surgery of ModelOpt's that takes any; the others want a language model of a kind."""
+    from modelopt.onnx.graph_surgery import transpose_dequantize_linear_weights  # type: ignore[import-not-found]
+
+    given, made = folder / "given.onnx", folder / "modelopt.onnx"
+    onnx.save(source if isinstance(source, onnx.ModelProto) else onnx.load(source), given)
+    transpose_dequantize_linear_weights(model_path=str(given), output_path=str(made))
+    return made
+
+
 Tool = Callable[[Any, Path], Any]
 PEERS: dict[str, Tool] = {"surgeon": ours, "onnxslim": slim, "onnxsim": sim, "polygraphy": polygraphy}
+PEERS["modelopt"] = modelopt  # where it is installed; else each model counts as failed
 
 
 def within(seconds: int, function: Callable[[Any, Path], Any], source: Any, folder: Path) -> Any:
@@ -120,7 +131,7 @@ def main() -> int:
     parser.add_argument("--cases", action="store_true", help="ONNX's own cases too")
     parser.add_argument("--build", action="store_true", help="build what parses")
     parser.add_argument("--every", type=int, default=1, help="one in so many")
-    parser.add_argument("--peers", action="store_true", help="onnxslim, onnxsim and polygraphy too")
+    parser.add_argument("--peers", action="store_true", help="what others make of them too")
     options = parser.parse_args()
     if installed() is None:
         print("There is no tensorrt-rtx: pip install tensorrt-rtx.")

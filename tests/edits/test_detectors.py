@@ -44,7 +44,7 @@ def by_hand(boxes, scores, iou, least, most, first=0):
                 a1, b1, a2, b2 = boxes[other]
                 inter = max(0, min(x2, a2) - max(x1, a1)) * max(0, min(y2, b2) - max(y1, b1))
                 union = (x2 - x1) * (y2 - y1) + (a2 - a1) * (b2 - b1) - inter
-                if inter / union > iou:
+                if union > 0 and inter / union > iou:
                     break
             else:
                 kept.append(place)
