@@ -17,8 +17,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
+
+if TYPE_CHECKING:
+    from tests.matrix.forms import Form  # whose file loads torch
 
 OPSETS = {"ts": range(11, 21), "dynamo": range(18, 24)}
 DTYPES = ("fp32", "fp16")
@@ -79,15 +83,16 @@ def cache_folder(family_name: str) -> Path:
 
 
 @cache
-def family(name: str, column: Column) -> tuple[Export, ...]:
-    """The exports of all forms of a family in one column."""
+def family(name: str, column: Column, start: int = 0, step: int = 1) -> tuple[Export, ...]:
+    """The exports of the forms of a family in one column, from the one at `start` on one of `step`."""
     from tests.matrix.modules import FAMILIES
 
-    folder = cache_folder(name) / column.name / name
+    forms = FAMILIES[name][start::step]
+    folder = cache_folder(name) / column.name / (name if step == 1 else f"{name}-{start}-of-{step}")
     record = folder / "exports.json"
     if not record.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        _make(name, column, folder)
+        _make(forms, column, folder)
     known = json.loads(record.read_text(encoding="utf-8"))
     return tuple(
         Export(
@@ -96,16 +101,14 @@ def family(name: str, column: Column) -> tuple[Export, ...]:
             folder / f"{form.name}.onnx" if not known[form.name]["fault"] else None,
             **known[form.name],
         )
-        for form in FAMILIES[name]
+        for form in forms
     )
 
 
-def _make(name: str, column: Column, folder: Path) -> None:
-    """Export a family into its folder; its record is written last, so a broken run leaves none."""
+def _make(forms: Sequence[Form], column: Column, folder: Path) -> None:
+    """Export forms into their folder; the record is written last, so a broken run leaves none."""
     from tests.matrix import torch_export  # torch loads only when an export is missing
-    from tests.matrix.modules import FAMILIES
 
-    forms = FAMILIES[name]
     truth = {form.name: torch_export.count(form, column.dtype) for form in forms}
     faults = dict.fromkeys(truth, "")
     if _export(forms, column, folder):
@@ -117,7 +120,7 @@ def _make(name: str, column: Column, folder: Path) -> None:
     os.replace(partial, folder / "exports.json")
 
 
-def _export(forms: Sequence[object], column: Column, folder: Path) -> str:
+def _export(forms: Sequence[Form], column: Column, folder: Path) -> str:
     """Export forms as one model and cut it apart; the first line of what the exporter raised, else nothing."""
     from tests.matrix import torch_export
 

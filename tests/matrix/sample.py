@@ -43,8 +43,8 @@ class Part:
         return f"{self.family}-{self.column.name}"
 
     def exports(self) -> tuple[Export, ...]:
-        """What became of these forms; the family is exported as a whole."""
-        return family(self.family, self.column)[self.start :: self.step]
+        """What became of these forms, which are exported together."""
+        return family(self.family, self.column, self.start, self.step)
 
 
 def chosen() -> list[Part]:
