@@ -1,16 +1,11 @@
 """Softmax of quantised tensors, for targets without that of ONNX Runtime."""
 
 from surgeon import Graph, Tensor, require, rule
-from ._qlinear import Quantized
+from ._qlinear import Quantized, of
 from ._quantized import is_number
 
 
-def softmax(g: Graph, m: Quantized) -> Tensor:
-    """QLinearSoftmax."""
-    return g.ms_qlinear_softmax(m.x, m.x_scale, m.x_zero, m.y_scale, m.y_zero, **m.attributes)
-
-
-@rule(patterns=[softmax], target="any", lacking=True)
+@rule(patterns=[of("ms_qlinear_softmax")], target="any", lacking=True)
 def qlinear_softmax(g: Graph, m: Quantized) -> Tensor:
     """Write a QLinearSoftmax along the last axis as DequantizeLinear, Softmax and QuantizeLinear.
 

@@ -1,4 +1,8 @@
-"""Limits that a command names and a process keeps."""
+"""Limits that a command names and a process keeps, and what it may have models run."""
 
 RUN_TIME = 120.0
 """Seconds of processor time that one run of a whole model may take where nothing else is said, and to load it."""
+
+TENSORRT = "tensorrt"
+RUNTIMES = ("onnxruntime", TENSORRT)
+"""What runs whole models, the usual one first."""

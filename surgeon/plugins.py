@@ -21,6 +21,7 @@ from surgeon.errors import RuleError, UsageError
 from surgeon.ops.attributes import dtype_number, type_string
 
 SUFFIX = ".toml"
+VERSION = "plugin_version"  # the attribute of a node that says which version of a plugin it wants, "1" without it
 _FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d*)\])?")
 _KEYS = ("version", "namespace", "inputs", "outputs", "fields", "shapes")
 _SIZE, _NAME = re.compile(r"[\w*+/%().,-]+"), re.compile(r"[A-Za-z_]\w*")

@@ -120,4 +120,3 @@ class ParsedHere(Parsed):
 
 here = mock.patch.multiple(engines, GpuDriver=HostDriver, Parsed=ParsedHere)
 gpu, hold = here(engines.gpu), here(engines.hold)
-run, let_go = engines.run, engines.let_go

@@ -120,7 +120,7 @@ def test_what_goes_wrong_on_the_gpu_is_told(fault, files, monkeypatch):
         answer = child.run(Task("tests.fake_gpu:hold", opening, 60.0)).value
         assert answer["name"] == "TensorRT"
         feeds = {"x": np.float32([[1, -2, 3]])}
-        result = child.run(Task("tests.fake_gpu:run", Run(feeds, ("y",)), 60.0))
+        result = child.run(Task("surgeon.running.held:run", Run(feeds, ("y",)), 60.0))
         if fault == "answer":
             np.testing.assert_array_equal(result.arrays[0], np.maximum(feeds["x"] @ WEIGHT, 0) + 1)
         else:

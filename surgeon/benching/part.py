@@ -95,7 +95,7 @@ def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None], note: Not
             raise UsageError(
                 f"{what} does not load {asked.names[place]} ({line}): bench models that run."
             ) from refused
-        stack.callback(session.__exit__, None, None, None)
+        stack.enter_context(session)
         sessions[place] = session
     return [(name, sessions[place]) for place, name in enumerate(asked.names)]
 

@@ -9,7 +9,7 @@ import click
 from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.benching.result import FASTER, SLOWER
 from surgeon.console.console import console_for, print_json
-from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
+from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime_option
 from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.telling.numbers import milliseconds_text, short_names
 
@@ -27,14 +27,7 @@ STYLES = {FASTER: "bold green", SLOWER: "bold red"}
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs made, and of the order.")
 @click.option("--threads", type=int, default=0, help="Threads for one operator.  [default: one on each physical core]")
 @click.option("--ep", metavar="NAME", default="cpu", show_default=True, help="The execution provider that runs them.")
-@click.option(
-    "--with",
-    "runtime",
-    type=click.Choice(["onnxruntime", "tensorrt"]),
-    default="onnxruntime",
-    show_default=True,
-    help="What runs them; tensorrt needs a GPU of NVIDIA's.",
-)
+@runtime_option("them")
 @click.option("--rounds", type=int, default=ROUNDS, show_default=True, help="Rounds at least.")
 @click.option("--seconds", type=float, default=SECONDS, show_default=True, help="Time for the rounds beyond these.")
 @click.option(

@@ -8,7 +8,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, print_json, titled
-from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time
+from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime_option
 from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.listing import and_more
 from surgeon.telling.numbers import seconds_text
@@ -43,14 +43,7 @@ SHOWN_OUTPUTS = 20
 @click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own.")
 @click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own.")
 @click.option("--compare-layers", "layers", is_flag=True, help="Compare inner tensors too; name the first to differ.")
-@click.option(
-    "--with",
-    "runtime",
-    type=click.Choice(["onnxruntime", "tensorrt"]),
-    default="onnxruntime",
-    show_default=True,
-    help="What runs OTHER; tensorrt needs a GPU of NVIDIA's.",
-)
+@runtime_option("OTHER")
 @run_time
 @report_option("the result")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -15,7 +15,7 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import make_printable
 from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
-from surgeon.limits import RUN_TIME
+from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
 
 Sizes = tuple[int, int, int]
 """The least, the best and the largest size of a dimension."""
@@ -312,6 +312,18 @@ run_time: Decorator = click.option(
     metavar="SECONDS",
     help="Processor time that one run of a whole model may take; beyond it nothing is told of it.",
 )
+
+
+def runtime_option(what: str) -> Decorator:
+    """The option of a command that runs models under ONNX Runtime or TensorRT.  what: the models."""
+    return click.option(
+        "--with",
+        "runtime",
+        type=click.Choice(RUNTIMES),
+        default=RUNTIMES[0],
+        show_default=True,
+        help=f"What runs {what}; {TENSORRT} needs a GPU of NVIDIA's.",
+    )
 
 
 def check_options(dim: str = "--dim", layers: bool = True) -> tuple[Decorator, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from surgeon.errors import UsageError
+from surgeon.grouping import grouped
 
 GAP, SWEEPS, STRAIGHT = 22.0, 15, 4.0  # between slots; up and down; how much more a bend counts than a box
 BEND = 14.0  # width of an edge on its way through a layer
@@ -66,16 +67,12 @@ def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> GraphL
 
 def _apart(edges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """The edges of each connected part; of several at once the library may give a bend the number of a node."""
-    part: dict[int, list[int]] = {}
-    for source, target in edges:
-        here, there = part.setdefault(source, [source]), part.setdefault(target, [target])
-        if here is not there:
-            here += there
-            part.update(dict.fromkeys(there, here))
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for source, target in edges:
-        found[part[source][0]].append((source, target))
-    return list(found.values())
+    parts = grouped(dict.fromkeys(place for edge in edges for place in edge), edges)
+    number = {place: at for at, part in enumerate(parts) for place in part}
+    found: list[list[tuple[int, int]]] = [[] for _ in parts]
+    for edge in edges:
+        found[number[edge[0]]].append(edge)
+    return found
 
 
 def _ranked(edges: list[tuple[int, int]]) -> "tuple[list[tuple[int, tuple[float, float]]], list[tuple[int, int]]]":

@@ -10,8 +10,8 @@ from onnx import AttributeProto, NodeProto, helper
 from surgeon.errors import UsageError
 from surgeon.ops.attributes import coerce
 from surgeon.ops.schemas import Schema
-from surgeon.plugins import Plugin
-from surgeon.targets.tensorrt_plugins import VERSION, names_plugin, plugin_of
+from surgeon.plugins import VERSION, Plugin
+from surgeon.targets.tensorrt_plugins import names_plugin, plugin_of
 
 Plain: TypeAlias = int | float | str
 _FORM = "NAME[:TYPE]=VALUE, TYPE being int, float, string, or one of these with an s for a list"

@@ -44,7 +44,7 @@ class AppendBoxes(OfHead):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
         split = self.split(draft)
-        makes = {draft.fresh(name): self._computed(split, place) for place, name in enumerate(self.ends)}
+        makes = self._makes(draft, split)
         replace_outputs(draft, self.reads, makes, self._nodes(split, draft), keeps=False)
         return (f"outputs {', '.join(map(repr, makes))} are {self._what()} of {self.told}",)
 
@@ -58,14 +58,8 @@ class AppendBoxes(OfHead):
 
         return build
 
-    def _computed(self, split: HeadSplit, place: int) -> Callable[..., np.ndarray]:
-        def computed(*arrays: np.ndarray) -> np.ndarray:
-            return self._found(*split.computed(*arrays), split.first_class)[place]
-
-        return computed
-
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """What the new outputs are, in numpy, of boxes by their corners and scores [batch, classes, count]."""
+        """As they are."""
         return boxes, scores.transpose(0, 2, 1)
 
 
@@ -146,4 +140,5 @@ class AppendBestBoxes(AppendBoxes):
         return count, classes - apart - bool(split.background)
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """The best of them."""
         return best_boxes(boxes, scores, self.most, single=self.single, first=first)

@@ -80,7 +80,7 @@ class AppendNms(OfHead):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
         split = self.split(draft)
-        makes = {draft.fresh(name): self._computed(split, place) for place, name in enumerate(self.ends)}
+        makes = self._makes(draft, split)
         stated = self._stated(draft, list(makes))
         limits = self._limits(draft) if self.tunable else ()
         replace_outputs(draft, self.reads, makes, self._nodes(split), keeps=False, stated=stated, settings=limits)
@@ -118,21 +118,12 @@ class AppendNms(OfHead):
 
         return build
 
-    def _computed(self, split: HeadSplit, place: int) -> Callable[..., np.ndarray]:
-        def computed(*arrays: np.ndarray) -> np.ndarray:
-            return self._found(*split.computed(*arrays), split.first_class)[place]
-
-        return computed
-
     def _stated(self, draft: ModelDraft, names: Sequence[str]) -> dict[str, ValueInfoProto]:
         """Dtypes and shapes of new outputs that no analysis tells."""
         return {}
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """What the new outputs are, in numpy, of boxes by their corners and scores [batch, classes, count].
-
-        first: the number of the first class.
-        """
+        """What is left of them."""
         limits = np.float32(self.iou), np.float32(self.least)  # as the model has them
         return detect(boxes, scores, *limits, self.most, agnostic=self.agnostic, first=first)
 
@@ -192,6 +183,7 @@ class AppendEfficientNms(AppendNms):
         return {name: onnx.helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in told}
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """The same in the plugin's form."""
         limits = np.float32(self.iou), np.float32(self.least)
         every = detect(boxes, scores, *limits, boxes.shape[1], agnostic=self.agnostic, first=first)
         return padded(every, len(boxes), self.most)

@@ -9,6 +9,7 @@ from surgeon.edits.heads import FLOATS
 from surgeon.errors import UsageError
 from surgeon.indexing.scope import Node
 from surgeon.models.exposing import needed
+from surgeon.shapes.facts import Shape
 
 MOVES = frozenset(
     (
@@ -50,7 +51,7 @@ def find_head(draft: ModelDraft) -> FoundHead:
     own = draft.index.main.by_op.get(SUPPRESSES, ())
     if own:
         return _suppressed(draft, own)
-    shapes = {value.name: draft.shapes.shape(draft.index.main, value.name) for value in draft.graph.output}
+    shapes = {value.name: _shape(draft, value.name) for value in draft.graph.output}
     of_three = [name for name, shape in shapes.items() if shape is not None and len(shape) == 3]
     of_three = [name for name in of_three if draft.facts(name).type.tensor_type.elem_type in FLOATS]
     depth = {name: needed(draft.graph, [name]) for name in of_three}
@@ -69,6 +70,10 @@ def find_head(draft: ModelDraft) -> FoundHead:
 def head_of(draft: ModelDraft, boxes: str, scores: str) -> FoundHead:
     """What the structure tells of a head whose tensors are named; `scores` may be empty."""
     return FoundHead(boxes, scores, _form(draft, boxes) if scores else "", _made_by(draft, scores) if scores else "")
+
+
+def _shape(draft: ModelDraft, name: str) -> Shape | None:
+    return draft.shapes.shape(draft.index.main, name)
 
 
 def _size(shape: Sequence[Any] | None, axis: int) -> Any:
@@ -123,7 +128,7 @@ def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> FoundHead:
 
 def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
     """Raise UsageError for a suppression of boxes that were chosen, or moved apart by their classes, before."""
-    shape = draft.shapes.shape(draft.index.main, boxes)
+    shape = _shape(draft, boxes)
     maker = draft.index.main.producers.get(boxes)
     while maker is not None and maker.op in MOVES:
         maker = draft.index.main.producers.get(maker.inputs[0])
@@ -137,7 +142,7 @@ def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
 
 def _is_thin(draft: ModelDraft, name: str) -> bool:
     """Whether a tensor has one number for each box: what boxes of one class are moved by."""
-    shape = draft.shapes.shape(draft.index.main, name)
+    shape = _shape(draft, name)
     return shape is not None and len(shape) > 1 and shape[-1] == 1 and shape[-2] != 1
 
 
@@ -169,12 +174,13 @@ def _is_constant(draft: ModelDraft, name: str) -> bool:
 
 def _form(draft: ModelDraft, boxes: str) -> str:
     """How a box is written, by what makes its first and its third number."""
-    rank = len(draft.shapes.shape(draft.index.main, boxes) or ())
+    rank = len(_shape(draft, boxes) or ())
     first, third = (_maker(draft, boxes, rank - 1, column) for column in (0, 2))
     if first is None or third is None:
         return ""
-    if third.op == "Add" and (first.outputs[0] in _seen(draft, third) or first.op == "Sub"):
-        return "xyxy" if first.outputs[0] in _seen(draft, third) or _share(draft, first, third) else ""
+    is_start = first.outputs[0] in _seen(draft, third)  # of a box whose end is behind it by its size
+    if third.op == "Add" and (is_start or first.op == "Sub"):
+        return "xyxy" if is_start or _share(draft, first, third) else ""
     is_size = third.op in _SIZES or any(name for name in _seen(draft, third) if _is_size(draft, name))
     if is_size or (third.op == "Sub" and _share(draft, first, third)):
         return "cxcywh"
@@ -214,11 +220,11 @@ def _scales(draft: ModelDraft, node: Node) -> bool:
 
 def _maker(draft: ModelDraft, name: str, axis: int, place: int) -> Node | None:
     """The node that computes the numbers of a tensor at one place of an axis; None where that is not told."""
-    scope, shapes = draft.index.main, draft.shapes
+    scope = draft.index.main
     at: tuple[int, int] | None = (axis, place)
     while True:
         node = scope.producers.get(name)
-        shape = shapes.shape(scope, name)
+        shape = _shape(draft, name)
         if node is None or shape is None:
             return None
         if node.op not in MOVES and not _scales(draft, node):
@@ -238,11 +244,11 @@ _Step = tuple[str, tuple[int, int] | None]
 def _of_concat(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
     axis, place = at
     given = node.attribute("axis")
-    shape = draft.shapes.shape(draft.index.main, node.outputs[0]) or ()
+    shape = _shape(draft, node.outputs[0]) or ()
     if given is None or given.i % len(shape) != axis:
         return node.inputs[0], at  # all levels are written alike
     for part in node.inputs:
-        size = _size(draft.shapes.shape(draft.index.main, part), axis)
+        size = _size(_shape(draft, part), axis)
         if not isinstance(size, int):
             return None
         if place < size:
@@ -253,7 +259,7 @@ def _of_concat(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _S
 
 def _of_reshape(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
     """Where the sizes from the axis on are the same, so is the place; where it is of size 1 or new, there is none."""
-    before, after = (draft.shapes.shape(draft.index.main, name) for name in (node.inputs[0], node.outputs[0]))
+    before, after = (_shape(draft, name) for name in (node.inputs[0], node.outputs[0]))
     behind = (after or ())[at[0] :]
     if before is None or not behind:
         return None
@@ -264,24 +270,24 @@ def _of_reshape(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _
 
 def _of_transpose(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
     order = node.attribute("perm")
-    rank = len(draft.shapes.shape(draft.index.main, node.outputs[0]) or ())
+    rank = len(_shape(draft, node.outputs[0]) or ())
     return node.inputs[0], (order.ints[at[0]] if order is not None else rank - 1 - at[0], at[1])
 
 
 def _of_split(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> _Step | None:
     given = node.attribute("axis")
-    rank = len(draft.shapes.shape(draft.index.main, name) or ())
+    rank = len(_shape(draft, name) or ())
     if (given.i if given is not None else 0) % rank != at[0]:
         return node.inputs[0], at
     sizes = [
-        _size(draft.shapes.shape(draft.index.main, each), at[0])
+        _size(_shape(draft, each), at[0])
         for each in node.outputs[: node.outputs.index(name)]
     ]
     return (node.inputs[0], (at[0], at[1] + sum(sizes))) if all(isinstance(size, int) for size in sizes) else None
 
 
 def _of_slice(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> _Step | None:
-    sizes = [_size(draft.shapes.shape(draft.index.main, each), at[0]) for each in (node.inputs[0], name)]
+    sizes = [_size(_shape(draft, each), at[0]) for each in (node.inputs[0], name)]
     if sizes[0] == sizes[1]:
         return node.inputs[0], at
     starts = draft.index.constants.array(draft.index.main, node.inputs[1]) if len(node.inputs) > 1 else None
@@ -293,7 +299,7 @@ def _of_slice(draft: ModelDraft, node: Node, name: str, at: tuple[int, int]) -> 
 
 def _of_gather(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
     """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
-    shapes = [draft.shapes.shape(draft.index.main, name) for name in node.inputs]
+    shapes = [_shape(draft, name) for name in node.inputs]
     if shapes[0] is None or shapes[1] is None:
         return None
     given, rank = node.attribute("axis"), len(shapes[1])

@@ -1,5 +1,6 @@
 """How boxes and scores come of what a detector's head writes, as nodes and in numpy."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -94,7 +95,16 @@ class OfHead(Edit):
     head: str = ""
     form: str = ""
     background: str = ""
+    ends: ClassVar[Sequence[str]] = ()
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
+
+    @abstractmethod
+    def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """What the new outputs are, called by `ends`, in numpy.
+
+        boxes: by their corners, [batch, count, 4].  scores: [batch, classes, count].  first: the number of the first
+        class.
+        """
 
     def __post_init__(self) -> None:
         for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUNDS)):
@@ -124,6 +134,14 @@ class OfHead(Edit):
     def told(self) -> str:
         """The tensors of the head, for a sentence."""
         return " and ".join(map(repr, self.reads))
+
+    def _makes(self, draft: ModelDraft, split: HeadSplit) -> dict[str, Callable[..., np.ndarray]]:
+        """By the name of each new output, what it is of the head, in numpy."""
+
+        def computed(place: int) -> Callable[..., np.ndarray]:
+            return lambda *arrays: self._found(*split.computed(*arrays), split.first_class)[place]
+
+        return {draft.fresh(name): computed(place) for place, name in enumerate(self.ends)}
 
     def split(self, draft: ModelDraft) -> HeadSplit:
         """How the head is cut.  Raises UsageError for what is no head of a detector."""

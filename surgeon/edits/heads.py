@@ -15,6 +15,7 @@ from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
 from surgeon.models.exposing import needed
 from surgeon.ops.attributes import dtype_name
+from surgeon.running.aten import sigmoid
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
@@ -70,13 +71,11 @@ def require_floats(draft: ModelDraft, name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfScores(Edit):
-    """What is common to edits that read scores along an axis."""
+class _OfOutput(Edit):
+    """What is common to edits that read one output, written as its name and settings behind that."""
 
     output: str
-    axis: int = -1
-    keep: bool = False
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": flag_of}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]]
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -88,6 +87,15 @@ class _OfScores(Edit):
     def spelling(self) -> str:
         """OUTPUT, and settings behind it."""
         return spelled(self.output, {name: getattr(self, name) for name in self.settings})
+
+
+@dataclass(frozen=True, slots=True)
+class _OfScores(_OfOutput):
+    """What is common to edits that read scores along an axis."""
+
+    axis: int = -1
+    keep: bool = False
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": flag_of}
 
     def _axis(self, draft: ModelDraft) -> int:
         """The axis, counted from the front.  Raises UsageError where the output has none such."""
@@ -178,7 +186,7 @@ class AppendSoftmax(_OfScores):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendSigmoid(Edit):
+class AppendSigmoid(_OfOutput):
     """Answer with probabilities, the sigmoid of each score by itself, instead of scores: OUTPUT_sigmoid.
 
     Attributes:
@@ -196,21 +204,10 @@ class AppendSigmoid(Edit):
         (("output 'logits_sigmoid' is the sigmoid of 'logits'",), 'proved')
     """
 
-    output: str
     keep: bool = False
     flag = "append-sigmoid"
     metavar = "OUTPUT[,keep]"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read OUTPUT, and settings behind it."""
-        name, settings = keyed(text, cls.metavar, {"keep": flag_of})
-        return cls(name, **settings)
-
-    @property
-    def spelling(self) -> str:
-        """OUTPUT, and settings behind it."""
-        return spelled(self.output, {"keep": self.keep})
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"keep": flag_of}
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
@@ -218,8 +215,7 @@ class AppendSigmoid(Edit):
         name = draft.fresh(f"{self.output}_sigmoid")
 
         def computed(x: np.ndarray) -> np.ndarray:
-            with np.errstate(over="ignore"):
-                made: np.ndarray = (1 / (1 + np.exp(-x.astype(np.float64)))).astype(x.dtype)
+            made: np.ndarray = sigmoid(x.astype(np.float64)).astype(x.dtype)
             return made
 
         replace_outputs(draft, [self.output], {name: computed}, lambda g, x: g.sigmoid(x), keeps=self.keep)

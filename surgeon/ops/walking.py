@@ -18,6 +18,16 @@ Key = tuple[str, str, str]
 T = TypeVar("T", bound=Hashable)
 
 
+def bytes_but(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
+    """A message without some of its fields, the same for equal ones: what tells it apart whatever it is called."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for name in fields:
+        copy.ClearField(name)
+    data: bytes = copy.SerializeToString(deterministic=True)
+    return data
+
+
 def key_of(function: FunctionProto) -> Key:
     """What calls of a function go by."""
     return function.domain, function.name, function.overload

@@ -21,7 +21,7 @@ from surgeon.file.values import raw_size
 from surgeon.grouping import grouped
 from surgeon.implementations import bound, shipped
 from surgeon.models.options import CheckOptions
-from surgeon.ops.walking import free_names, graphs_of, holds_any, imports_of
+from surgeon.ops.walking import bytes_but, free_names, graphs_of, holds_any, imports_of
 from surgeon.precision.building import Built
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
 from surgeon.precision.keeping import Place, place_of
@@ -144,17 +144,13 @@ class Stretches:
         numbers: dict[str, int] = {}
         told: list[Hashable] = []
         for node in part.nodes:
-            bare = NodeProto()
-            bare.CopyFrom(node)
-            for cleared in ("name", "input", "output", "doc_string", "metadata_props"):
-                bare.ClearField(cleared)
-            told.append(bare.SerializeToString(deterministic=True))
+            told.append(bytes_but(node, "name", "input", "output", "doc_string", "metadata_props"))
             told += [name and numbers.setdefault(name, len(numbers)) for name in (*node.input, "", *node.output)]
         for name in part.reads:
             tensor = self._stored.get(name)
             told += [self._dtypes.get(name), None if tensor is None else tuple(tensor.dims)]
             if tensor is not None and prod(tensor.dims) <= _SMALL:
-                told.append(_unnamed(tensor))
+                told.append(bytes_but(tensor, "name"))
         return tuple(told)
 
     def needs(self, parts: Sequence[Stretch]) -> list[str]:
@@ -253,14 +249,6 @@ class Stretches:
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)
         return ValueInfoProto(name=name) if dtype is None else helper.make_tensor_value_info(name, dtype, None)
-
-
-def _unnamed(tensor: TensorProto) -> bytes:
-    bare = TensorProto()
-    bare.CopyFrom(tensor)
-    bare.ClearField("name")
-    data: bytes = bare.SerializeToString(deterministic=True)
-    return data
 
 
 def _dtype(array: np.ndarray) -> int:

@@ -67,15 +67,15 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
 class HeldAway:
     """A whole model that a child holds.
 
-    opening: what the function `hold` of a module takes in the child, beside which are `run` and `let_go`.
+    hold: the function that opens it in the child, as "module:name".  opening: what that takes.
     """
 
-    def __init__(self, opening: Any, run_time: float, module: str = MODULE) -> None:
-        self._run_time, self._module = run_time, module
+    def __init__(self, opening: Any, run_time: float, hold: str = f"{MODULE}:hold") -> None:
+        self._run_time = run_time
         self._child: Child | None = taken()
         self._end: SessionError | None = None
         try:
-            answer, _ = self._ask("hold", opening)
+            answer, _ = self._ask(hold, opening)
         except BaseException:
             self._leave()
             raise
@@ -93,7 +93,7 @@ class HeldAway:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run once.  Raises SessionError, also for every run behind one that ended the process."""
-        answer, arrays = self._ask("run", Run(dict(feeds), self.outputs))
+        answer, arrays = self._ask(f"{MODULE}:run", Run(dict(feeds), self.outputs))
         found = dict(zip(answer["names"], arrays, strict=True))
         for name, (shape, words) in answer["words"].items():
             found[name] = np.asarray(words, dtype=object).reshape(shape)
@@ -102,7 +102,7 @@ class HeldAway:
     def _ask(self, function: str, argument: Any) -> tuple[dict[str, Any], list[Any]]:
         if self._end is not None or self._child is None:
             raise self._end or SessionError("The model has been let go.")
-        result = self._child.run(Task(f"{self._module}:{function}", argument, self._run_time, WHOLE))
+        result = self._child.run(Task(function, argument, self._run_time, WHOLE))
         if isinstance(result, Failure):
             self._end = ended(result, self._run_time)
             raise self._end
@@ -116,7 +116,7 @@ class HeldAway:
         if child is None:
             return
         if child.lives:
-            child.run(Task(f"{self._module}:let_go", None, self._run_time, WHOLE))
+            child.run(Task(f"{MODULE}:let_go", None, self._run_time, WHOLE))
         left(child)
 
 

@@ -3,7 +3,7 @@
 Arrays of numbers are answered as such, words as text: of an answer nothing is unpickled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,19 @@ _held: list[Whole] = []
 
 def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
     """Open a model, in place of the one held before."""
-    let_go(None, _)
-    receive(opening.implementations)
+
+    def opened() -> Whole:
+        receive(opening.implementations)
+        return open_model(opening.model, opening.custom_ops, optimised=opening.optimised)
+
+    return hold_as(opened)
+
+
+def hold_as(opened: Callable[[], Whole]) -> tuple[dict[str, Any], list[Any]]:
+    """The same of a model as it is opened here; `run` and `let_go` serve it too.  opened: raises SessionError."""
+    _free()
     try:
-        _held.append(open_model(opening.model, opening.custom_ops, optimised=opening.optimised))
+        _held.append(opened())
     except SessionError as refused:
         return _refusal(refused), []
     (whole,) = _held
@@ -70,9 +79,13 @@ def run(asked: Run, _: Note) -> tuple[dict[str, Any], list[Any]]:
 
 def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
     """Free the memory of what is held."""
+    _free()
+    return {}, []
+
+
+def _free() -> None:
     while _held:
         _held.pop().__exit__(None, None, None)
-    return {}, []
 
 
 def _refusal(refused: SessionError) -> dict[str, Any]:

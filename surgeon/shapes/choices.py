@@ -45,8 +45,10 @@ class Choice(NamedTuple):
         Looked for among the first elements of the rows, and the last ones before a diagonal.
         """
         inside, outside = holds(self.inside), holds(self.outside)
-        if inside is outside or not shape:
-            return inside is outside and inside and bool(shape)
+        if not shape:
+            return False
+        if inside is outside:
+            return inside
         bounds = self.bounds if inside else () if self.opposite is None else self.opposite.bounds
         first = [bound._replace(offset=0, strides=(0,) * len(shape)) for bound in bounds[:1]]
         ends = [end for bound in bounds if (end := _end_of(bound, shape)) is not None]

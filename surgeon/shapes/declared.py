@@ -6,11 +6,9 @@ from onnx import AttributeProto
 
 from surgeon.indexing.scope import split_op
 from surgeon.ops.attributes import element_type
-from surgeon.plugins import Plugin, Port, own_plugins
+from surgeon.plugins import VERSION, Plugin, Port, own_plugins
 from surgeon.shapes.facts import Draft, NodeView, require
 from surgeon.shapes.symbols import Size, parse, substitute, symbols
-
-VERSION = "plugin_version"
 
 
 def declared(site: NodeView) -> Sequence[Draft]:

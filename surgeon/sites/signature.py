@@ -4,15 +4,15 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import count
-from typing import Any
 
 import numpy as np
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto
 
 from surgeon.indexing.origin import Origin, Place
 from surgeon.indexing.scope import Node, Scope, split_op
 from surgeon.ops.records import TRANSPARENT
 from surgeon.ops.schemas import schema
+from surgeon.ops.walking import bytes_but
 from surgeon.shapes.facts import UNKNOWN, WHOLE, Facts, Values, is_unknown
 from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, SizeError, substitute, symbol, symbols
@@ -259,24 +259,12 @@ def _attributes(node: Node, shapes: Shapes) -> Hashable:
     items: list[AttributeProto] = list(node.proto.attribute)
     given = [shapes.attribute(node, item.name) if item.ref_attr_name else item for item in items]
     named = zip(items, given, strict=True)
-    return tuple(sorted((old.name, _short(_unnamed(item))) for old, item in named if item is not None))
+    return tuple(sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None))
 
 
-def _unnamed(item: AttributeProto) -> bytes:
-    """An attribute as bytes, without its name: that of a call may have another one."""
-    copy = AttributeProto()
-    copy.CopyFrom(item)
-    copy.ClearField("name")
-    data: bytes = copy.SerializeToString(deterministic=True)
-    return data
-
-
-def _content(tensor: Any) -> Hashable:
+def _content(tensor: TensorProto) -> Hashable:
     """A tensor but for its name."""
-    copy = type(tensor)()
-    copy.CopyFrom(tensor)
-    copy.ClearField("name")
-    return _short(copy.SerializeToString(deterministic=True))
+    return _short(bytes_but(tensor, "name"))
 
 
 def _short(data: bytes) -> bytes:

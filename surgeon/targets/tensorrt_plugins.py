@@ -18,12 +18,12 @@ from onnx import AttributeProto
 
 from surgeon.listing import like
 from surgeon.ops.attributes import element_type, type_string, words
-from surgeon.plugins import Field, Plugin, Port, own_plugins
+from surgeon.plugins import VERSION, Field, Plugin, Port, own_plugins
 
 DOMAIN = "trt.plugins"
 DOMAINS = frozenset((DOMAIN, "TRT"))  # some exporters write the second
 ALIKE = 0.85  # how like one of TensorRT's a name must be to be taken for a slip of the pen
-VERSION, NAMESPACE, SHAPE_INPUTS = "plugin_version", "plugin_namespace", "tensorrt_plugin_shape_input_indices"
+NAMESPACE, SHAPE_INPUTS = "plugin_namespace", "tensorrt_plugin_shape_input_indices"
 _ONE = {"int": AttributeProto.INT, "float": AttributeProto.FLOAT, "string": AttributeProto.STRING}
 _MANY = {"int": AttributeProto.INTS, "float": AttributeProto.FLOATS, "weights": AttributeProto.TENSOR}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from surgeon.file.model import Model
 from surgeon.running.child import Note
-from surgeon.running.held import Run
+from surgeon.running.held import hold_as
 from surgeon.running.runtime import SessionError
 from surgeon.tensorrt.driver import GpuDriver, NoGpu
 from surgeon.tensorrt.served import Parsed, Shapes, Source
@@ -80,7 +80,8 @@ class GpuEngine:
             held.append(array)
             context.set_input_shape(name, tuple(array.shape))
             context.set_tensor_address(name, self._address(engine, name, array))
-        outputs = {name: _output(self._parsed.library, self._driver, engine, name) for name in self.outputs}
+        made = self._parsed.outputs  # each needs memory, whoever asks for it
+        outputs = {name: _output(self._parsed.library, self._driver, engine, name) for name in made}
         for name, output in outputs.items():
             self._stack.callback(output.let_go)
             context.set_output_allocator(name, output)
@@ -180,9 +181,6 @@ def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
     return GrowingOutput()
 
 
-_held: list[GpuEngine] = []
-
-
 def gpu(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
     """Why there is no GPU, as a clause; empty where there is one."""
     try:
@@ -193,29 +191,5 @@ def gpu(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
 
 
 def hold(opening: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
-    """Open a model, in place of the one held before."""
-    let_go(None, note)
-    try:
-        _held.append(GpuEngine(opening, note, short=False))
-    except SessionError as refused:
-        return {"refused": refused.line, "missing": refused.missing}, []
-    (engine,) = _held
-    return {"name": engine.name, "inputs": list(engine.inputs), "outputs": list(engine.outputs)}, []
-
-
-def run(asked: Run, _: Note) -> tuple[dict[str, Any], list[Any]]:
-    """Run the model that is held, once."""
-    (engine,) = _held
-    try:
-        found = engine.run(asked.feeds)
-    except SessionError as refused:
-        return {"refused": refused.line, "missing": refused.missing}, []
-    wanted = [name for name in found if name in asked.outputs]
-    return {"order": wanted, "names": wanted, "words": {}}, [found[name] for name in wanted]
-
-
-def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
-    """Free the memory of what is held."""
-    while _held:
-        _held.pop().__exit__()
-    return {}, []
+    """Open a model, in place of the one held before; what `surgeon.running.held` does serves it from then on."""
+    return hold_as(lambda: GpuEngine(opening, note, short=False))

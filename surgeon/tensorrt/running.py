@@ -7,15 +7,13 @@ from typing import Any
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
-from surgeon.limits import RUN_TIME
+from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
 from surgeon.running.away import HeldAway, ended
 from surgeon.running.children import WHOLE, Failure, Task, left, taken
 from surgeon.tensorrt.library import EXTRA, LIBRARIES, Library
 from surgeon.tensorrt.served import Source
 
 MODULE = "surgeon.tensorrt.engines"
-TENSORRT = "tensorrt"
-RUNTIMES = ("onnxruntime", TENSORRT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Engines:
 
     def open(self, model: Path | ModelProto, *, optimised: bool = False) -> HeldAway:
         """Return what runs a model, as `Away.open` does; an engine is always optimised."""
-        return HeldAway(self.source(model), self.run_time, MODULE)
+        return HeldAway(self.source(model), self.run_time, f"{MODULE}:hold")
 
     def source(self, model: Path | ModelProto) -> Source:
         """What a child is to read."""

@@ -5,25 +5,15 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
 import surgeon
 from surgeon.edits import Rename, StripQdq
 from surgeon.testing import parse
 from tests.command_line import run
+from tests.quantizing import Pictures, add_weights
 
 KINDS = ("QuantizeLinear", "DequantizeLinear")
-
-
-class Pictures(CalibrationDataReader):
-    """A few pictures at random."""
-
-    def __init__(self):
-        rng = np.random.default_rng(3)
-        self._left = iter([{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(4)])
-
-    def get_next(self):
-        return next(self._left, None)
 
 
 @pytest.fixture
@@ -34,13 +24,11 @@ def nets(tmp_path):
         c = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)  r = Relu(c)  d = Conv<pads = [1, 1, 1, 1]>(r, w2)
         a = Add(d, r)  g = GlobalAveragePool(a)  f = Flatten(g)  y = MatMul(f, w3) }"""
     )
-    rng = np.random.default_rng(0)
-    for name, shape in (("w1", (8, 3, 3, 3)), ("b1", (8,)), ("w2", (8, 8, 3, 3)), ("w3", (8, 4))):
-        net.graph.initializer.append(numpy_helper.from_array((rng.standard_normal(shape) / 3).astype(np.float32), name))
+    add_weights(net, (("w1", (8, 3, 3, 3)), ("b1", (8,)), ("w2", (8, 8, 3, 3)), ("w3", (8, 4))))
     onnx.save(net, tmp_path / "float.onnx")
     kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "per_channel": True}
     made = tmp_path / "quantised.onnx"
-    quantize_static(tmp_path / "float.onnx", made, Pictures(), quant_format=QuantFormat.QDQ, **kinds)
+    quantize_static(tmp_path / "float.onnx", made, Pictures(8), quant_format=QuantFormat.QDQ, **kinds)
     return net, onnx.load(made), made
 
 
@@ -67,7 +55,7 @@ def test_the_floats_of_a_quantised_model_are_left(nets):
     assert all(array.dtype == np.float32 for array in stored.values())
     steps = abs(weights["w3"]).max(0) / 127
     assert (abs(stored["MatMul", 1] - weights["w3"]) <= steps / 2 * 1.01).all()
-    x = next(iter(Pictures()._left))["x"]
+    x = Pictures(8).get_next()["x"]
     exact, floats = (answer(model, x) for model in (net, made))
     assert abs(floats - exact).max() < 0.01 * abs(exact).max()  # of weights alone, 127 steps each
     told = report.edits[0].said

@@ -3,11 +3,9 @@
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from surgeon.patterns.qlinear_functions import qlinear_concat, qlinear_leaky_relu, qlinear_sigmoid
 from surgeon.patterns.qlinear_pools import qlinear_average_pool, qlinear_global_average_pool
 from surgeon.patterns.qlinear_softmax import qlinear_softmax
@@ -15,6 +13,7 @@ from surgeon.patterns.qlinear_softmax import qlinear_softmax
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.patterns.tensorrt import check_parses, faults, graph
+from tests.quantizing import Pictures, add_weights
 
 PICTURE = "({d}[1, 4, 6, 6] x) => ({d}[{y}] y)"
 ROWS = "({d}[n, 8] x) => ({d}[n, 8] y)"
@@ -85,17 +84,6 @@ def test_spares(case):
     check_spares(case)
 
 
-class Pictures(CalibrationDataReader):
-    """A few pictures at random."""
-
-    def __init__(self):
-        rng = np.random.default_rng(3)
-        self._left = iter([{"x": rng.standard_normal((1, 3, 16, 16)).astype(np.float32)} for _ in range(4)])
-
-    def get_next(self):
-        return next(self._left, None)
-
-
 @pytest.mark.parametrize("dtype", ["QInt8", "QUInt8"])
 def test_a_whole_net_of_quantised_operators_is_the_same_and_builds(dtype):
     """As onnxruntime.quantization writes it, with what it has a kernel of eight bits for."""
@@ -106,14 +94,12 @@ def test_a_whole_net_of_quantised_operators_is_the_same_and_builds(dtype):
         p = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(j)  g = GlobalAveragePool(p)  f = Flatten(g)
         n = MatMul(f, w3)  y = Softmax(n) }"""
     )
-    rng = np.random.default_rng(0)
-    for name, shape in (("w1", (8, 3, 3, 3)), ("w2", (8, 8, 3, 3)), ("w3", (16, 4))):
-        net.graph.initializer.append(numpy_helper.from_array((rng.standard_normal(shape) / 3).astype(np.float32), name))
+    add_weights(net, (("w1", (8, 3, 3, 3)), ("w2", (8, 8, 3, 3)), ("w3", (16, 4))))
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "float.onnx"), Path(folder, "quantised.onnx")
         onnx.save(net, source)
         kinds = {"activation_type": QuantType[dtype], "weight_type": QuantType.QInt8}
-        quantize_static(source, made, Pictures(), quant_format=QuantFormat.QOperator, **kinds)
+        quantize_static(source, made, Pictures(16), quant_format=QuantFormat.QOperator, **kinds)
         before = onnx.load(made)
     assert sum(node.op_type.startswith("QLinear") for node in before.graph.node) == 11
     after, report = surgeon.rewrite(before, "tensorrt", target="tensorrt")
