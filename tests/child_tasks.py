@@ -103,3 +103,14 @@ def parse(argument, note):
     """Ends its process as a parser may, at the second node."""
     note({"stage": "parse", "node": 1})
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def open_files(argument, note):
+    """The open files of this process, each once."""
+    links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
+    return sorted({os.readlink(link) for link in links if os.path.lexists(link)}), []
+
+
+def signals(argument, note):
+    """What signals do here that end a process."""
+    return {name: str(signal.getsignal(getattr(signal, name)).name) for name in ("SIGINT", "SIGTERM", "SIGHUP")}, []

@@ -1,5 +1,6 @@
 """Children that do what may crash, hang or take all memory: what comes back, and that nothing is left behind."""
 
+import json
 import os
 import platform
 import signal
@@ -15,8 +16,9 @@ import pytest
 
 from surgeon import ModelFileError, UsageError
 from surgeon.running import children
-from surgeon.running.children import KEPT, Answer, Failure, Task
-from surgeon.running.crew import run
+from surgeon.running.child import KEPT
+from surgeon.running.children import Answer, Failure, Task
+from surgeon.running.crew import run, spare
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 60  # seconds until a process that is to end must have: no test judges by how soon it does
@@ -137,6 +139,92 @@ def test_the_public_names_are_there_for_who_asks():
     assert result.value == {"name": "rule", "all": len(surgeon.__all__)}
 
 
+PROGRAM = """
+    import os, signal
+    from surgeon.running.copies import allow_copies
+    allow_copies()
+    import json, sys, tempfile
+    import numpy as np
+    from surgeon.running import children
+    from surgeon.running.children import Answer, Task
+    from surgeon.running.crew import run, spare
+
+    def ask(name, argument=None, seconds=60.0):
+        (result,) = run([Task(f"tests.child_tasks:{name}", argument, seconds)], 1)
+        return result.value if isinstance(result, Answer) else [result.why, result.how, result.noted]
+
+    secret = tempfile.TemporaryFile()
+    spare(2)
+    copies = children.waiting()
+"""
+copied = pytest.mark.skipif(sys.platform != "linux", reason="other systems start processes of Python")
+
+
+def program(text, **options):
+    """A program whose children are copies of it."""
+    return script(textwrap.dedent(PROGRAM) + textwrap.dedent(text), **options)
+
+
+@copied
+def test_a_copy_does_what_a_child_does():
+    """It answers, ends by its time or by a crash, has the memory it may have, and others start in its place."""
+    told, noise = program("""
+        print("to be said once", end=" ")
+        found = {"copies": copies, "parent": os.getpid()}
+        found["pid"] = ask("double", {"number": 21, "array": np.ones(3)})["pid"]
+        found["again"] = ask("sleep", 0)["pid"]
+        found["secret"], found["files"] = os.readlink(f"/proc/self/fd/{secret.fileno()}"), ask("open_files")
+        found["signals"] = ask("signals")
+        found["late"] = ask("spin", 7, 0.3)
+        found["second"] = ask("sleep", 0)["pid"]
+        children.memory_limit = lambda share: 1 << 29
+        found["large"] = ask("hog", "here")
+        found["crash"] = ask("crash", int(signal.SIGSEGV))
+        found["third"] = ask("sleep", 0)["pid"]
+        print(json.dumps(found))
+    """).communicate(timeout=PATIENCE)
+    assert not noise
+    once, _, text = told.partition(" {")
+    assert once == "to be said once"
+    found = json.loads("{" + text)
+    assert len(found["copies"]) == 2
+    assert found["pid"] == found["again"] in found["copies"]
+    assert found["secret"] not in found["files"]
+    assert sum("pipe" in file for file in found["files"]) == 2  # its own, and of no other child
+    assert found["signals"] == {"SIGINT": "SIG_IGN", "SIGTERM": "SIG_DFL", "SIGHUP": "SIG_DFL"}
+    assert found["late"] == ["time", "", {"at": 7}]
+    assert found["second"] in set(found["copies"]) - {found["pid"]}
+    assert found["large"] == ["memory", "", {"at": "here"}]
+    assert found["crash"] == ["crash", "SIGSEGV", {"at": int(signal.SIGSEGV)}]
+    assert found["third"] not in found["copies"]
+    assert not any(exists(pid) for pid in (*found["copies"], found["third"]))
+
+
+@copied
+def test_copies_are_of_programs_alone():
+    """Whoever imports surgeon may have threads, and holds what no copy of it is to hold."""
+    before = children.waiting()
+    spare(4)
+    assert children.waiting() == before
+
+
+@copied
+@pytest.mark.parametrize("with_signal", ["SIGKILL", "SIGTERM", "SIGINT"])
+def test_copies_end_with_their_parent(with_signal):
+    """Also the one that has a pipe of the other's open for a moment, and while one of them works."""
+    parent = program("""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print(*copies, flush=True)
+        ask("spin", 0, 600.0)
+    """)
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2
+    time.sleep(0.3)
+    parent.send_signal(getattr(signal, with_signal))
+    parent.communicate(timeout=PATIENCE)
+    assert all(ends(pid) for pid in pids)
+
+
 def script(text, *arguments, **options):
     """A Python script that runs with this repository's packages, and that Ctrl-C reaches."""
     code = textwrap.dedent(text)
@@ -238,8 +326,9 @@ print(full, kept, held())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries read no such settings")
 def test_memory_is_kept_for_the_next_run_and_given_back_without_work():
     """What one run lets go stays with a child that works on, so that it need not ask for the same pages again."""
+    kept_pages = {name: str(value) for name, value in KEPT.items()}
     told = subprocess.run(
-        [sys.executable, "-c", KEEPING], env={**os.environ, **KEPT}, check=True, capture_output=True, text=True
+        [sys.executable, "-c", KEEPING], env={**os.environ, **kept_pages}, check=True, capture_output=True, text=True
     )
     full, kept, left = map(int, told.stdout.split())
     assert full - kept < 1 << 25

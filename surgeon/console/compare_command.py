@@ -12,7 +12,7 @@ from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime
 from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.listing import and_more
 from surgeon.telling.numbers import seconds_text
-from surgeon.telling.rewrites import layers_words, part_text
+from surgeon.telling.rewrites import allowed_texts, layers_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,9 +63,11 @@ def compare(
     to be told, 2 bad input.
     """
     from surgeon.comparing import compare as run
+    from surgeon.running.crew import spare
 
     if report_path is not None:
         require_report_path(report_path, source, other)
+    spare(1)
     result = run(source, other, dims=dict(dims), **settings)
     found = {"original": source, "other": other, **result.to_dict()}
     if report_path is not None:
@@ -112,8 +114,8 @@ def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"
         table.add_column(name, justify="right")
     table.add_column("")
     for error in errors:
-        numbers = [f"{number:.3g}" for number in (error.max_abs, error.max_rel)]
-        numbers.append(part_text(error.allowed, error.scale))
+        gap, allowed = allowed_texts(error.max_abs, error.allowed, error.scale)
+        numbers = gap, f"{error.max_rel:.3g}", allowed
         table.add_row(
             clean(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
         )

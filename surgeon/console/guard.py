@@ -16,6 +16,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import make_printable
 from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
 from surgeon.limits import RUN_TIME, RUNTIMES, TENSORRT
+from surgeon.running.copies import allow_copies
 
 Sizes = tuple[int, int, int]
 """The least, the best and the largest size of a dimension."""
@@ -81,6 +82,7 @@ class Commands(click.Group):
         if args is not None:
             return super().main(args, *rest, **named)
         make_printable(sys.stdout, sys.stderr)
+        allow_copies()
         code: Any = 0
         try:
             end_in_order()
@@ -270,6 +272,10 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layer
     ) -> Any:
         from surgeon.models.options import CheckOptions
 
+        if named["check"] != "none" and not named.get("dry_run"):
+            from surgeon.running.crew import spare  # not at the top: it imports numpy, and other commands do without
+
+            spare(named.get("jobs", 1))
         limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}
         options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, **limits)
         return command(options=options, **named)

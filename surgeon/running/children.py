@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +22,8 @@ from typing import Any, Literal
 import numpy as np
 
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.running.child import NOTES
+from surgeon.running.child import KEPT, NOTES
+from surgeon.running.copies import ONE_THREAD, Copy, may_copy
 from surgeon.running.pipes import read, write
 
 GUARD, LEAST_CLOCK = 6.0, 5.0
@@ -32,11 +34,6 @@ START = 60.0
 _LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machine's memory, that a child may have
 # What says something of the nodes that end their process; other signals may come of a lack of memory.
 FAULTS = frozenset({"SIGFPE", "SIGILL"})
-
-# The C library of most Linux systems keeps for the next run what one run lets go: it would give large blocks back, and
-# of a proof that took 9 s of processor time 3 s went into having the same pages again.  No other library reads these;
-# a child without work gives all back.
-KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 24)}
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
 
@@ -120,24 +117,32 @@ def _page() -> int | None:
     return None
 
 
-class Child:
-    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started."""
+def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
+    """A process of Python of its own, with these open files."""
+    root = Path(__file__).resolve().parents[2]  # wherever this package was found, the child finds it too
+    paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
+    kept = {name: str(value) for name, value in KEPT.items()}
+    return subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=shared,
+        env={**os.environ, **kept, **ONE_THREAD, "PYTHONPATH": paths},
+    )
 
-    def __init__(self) -> None:
-        root = Path(__file__).resolve().parents[2]  # wherever this package was found, the child finds it too
-        paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
+
+class Child:
+    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started.
+
+    is_copy: whether it begins as a copy of this process.
+    """
+
+    def __init__(self, *, is_copy: bool = False) -> None:
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
         try:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-P", str(Path(__file__).with_name("child.py")), *map(str, shared)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                pass_fds=shared,
-                # Several work at once, and all threads of one count for its time.
-                env={**os.environ, **KEPT, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
-            )
+            self.popen: subprocess.Popen[bytes] | Copy = Copy(shared) if is_copy else _started(shared)
         except OSError as error:
             why = error.strerror or str(error)
             raise UsageError(
@@ -243,14 +248,22 @@ _idle: list[Child] = []  # the last used at the end
 _lock = threading.Lock()
 
 
-def start(module: str) -> None:
-    """Let a child start, and import a module, if there is none yet: it is ready when it is needed."""
+def spare(count: int) -> None:
+    """Copy this process for as many children to come, where that may be: later it is larger, and others have to start.
+
+    A copy costs milliseconds, and a process of Python that imports the same a quarter of a second.
+    """
     with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
-        if any(child.lives for child in _idle):
-            return
-        child = Child()
-        child.prepare(module)
-        _idle.append(child)
+        while may_copy() and len(_idle) < count:
+            _idle.append(Child(is_copy=True))
+
+
+def start(module: str) -> None:
+    """Let a child start that has imported a module: it is ready when it is needed."""
+    with _lock, contextlib.suppress(UsageError):
+        if not any(child.lives for child in _idle):
+            _idle.append(Child())
+        _idle[-1].prepare(module)
 
 
 def waiting() -> list[int]:

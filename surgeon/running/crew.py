@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from surgeon.running import children
 from surgeon.running.children import Answer, Child, Result, Task, left, taken
 
 MOST_JOBS = 4
@@ -18,6 +19,11 @@ def usual_jobs() -> int:
     """How many children work at once where nobody says: as many as there are cores for this process, at most four."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST_JOBS)
+
+
+def spare(jobs: int | None) -> None:
+    """Have children at hand for the next `run`, where they cost next to nothing now.  jobs: None for the usual."""
+    children.spare(jobs or usual_jobs())
 
 
 def run(tasks: Iterable[Task], jobs: int) -> list[Result]:
