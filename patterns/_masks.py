@@ -39,8 +39,9 @@ def bias_of(g: Graph, m: Scores, dtype: Any, number: Any = None) -> Any:
 
 
 def is_as_large(size: Any, whole: Any) -> bool:
-    """Whether a size is another wherever the model runs."""
-    return bool(size == whole or (not isinstance(size, int) and size.is_cut_of(whole)))
+    """Whether a size is another wherever the model runs, where both stand for one axis."""
+    pairs = ((size, whole), (whole, size))
+    return bool(size == whole or any(not isinstance(one, int) and one.is_cut_of(other) for one, other in pairs))
 
 
 def require_fits(m: Scores) -> None:

@@ -13,8 +13,14 @@ class Table(Captures):
 
 
 class Rotary(Heads):
-    """Heads and the tables that they are turned by; front, behind: what is joined to the turned halves by one node."""
+    """Heads and the tables that they are turned by.
 
+    front, behind: what is joined to the turned halves by one node.  backwards: the parts that meet the sines, if they
+    turn the other way.  y: what is made, where that may have another shape.
+    """
+
+    y: Tensor = ABSENT
+    backwards: Tensor = ABSENT
     front: Tensor = ABSENT
     behind: Tensor = ABSENT
     cos: Table
@@ -34,14 +40,15 @@ class NeighboursAsHalves(Rotary):
 
 
 def by_tables(g: Graph, m: Rotary) -> Tensor:
-    """x · cos + turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first."""
+    """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first."""
     return g.any_of(*(turned_by_tables(g, m, of_base) for of_base in (False, True)))
 
 
 def turned_by_tables(g: Graph, m: Rotary, of_base: bool) -> Tensor:
     """The same.  of_base: of heads that are split from one tensor with their parts."""
     parts = Parts(g, m, of_base)
-    own, other = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, parts.turned()))
+    m.backwards = parts.backwards()
+    own, other = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, g.any_of(parts.turned(), m.backwards)))
     (a, b), sin = parts.two, m.sin.half
     products = parts.together(g.any_of(g.mul(g.neg(b), sin), g.neg(g.mul(b, sin))), g.mul(a, sin))
     return g.add(g.mul(own, m.cos.whole), g.any_of(g.mul(other, m.sin.whole), products))
@@ -55,7 +62,8 @@ def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
     parts, cos, sin = Parts(g, m, of_base, has_x=not of_base), m.cos.half, m.sin.half
     a, b = parts.two
     turned = g.sub(g.mul(a, cos), g.mul(b, sin)), g.add(g.mul(b, cos), g.mul(a, sin))
-    made = parts.together(*turned)
+    m.y = parts.stacked(*turned)
     if m.axis != HALVES:
-        return made
-    return g.any_of(made, g.concat(m.front, *turned, axis=-1), g.concat(*turned, m.behind, axis=-1))
+        return m.y
+    joined = ([*turned], [m.front, *turned], [*turned, m.behind])
+    return g.any_of(*(g.concat(*x, axis=-1) for x in joined), m.y)

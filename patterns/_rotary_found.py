@@ -43,6 +43,8 @@ def tables(g: Graph, m: Rotary) -> Tables:
     """The tables that a match found.  Refuses those to which x is spread."""
     (cos, *said), (sin, *too) = (placed(g, m, one) for one in (m.cos, m.sin))
     require(said == too, "the tables' shapes differ or are unknown")
+    if m.backwards is not None:
+        sin = -sin if isinstance(sin, np.ndarray) else g.neg(sin)
     return Tables(cos, sin, *said)
 
 
@@ -54,32 +56,35 @@ def placed(g: Graph, m: Rotary, table: Table) -> tuple[Any, ...]:
     require(given.shape is not None, "the tables' shapes are unknown")
     *sizes, columns = given.shape or (None,)
     require(columns == wanted, "the tables are not of half a head")
-    require(len(sizes) in (1, 2, 3), "the tables have other axes than batch, head, row, column")
-    rows = 1 if len(sizes) > 1 and sizes[-1] == 1 != sizes[-2] else 2  # heads stand behind the rows, or before
+    axes = 3 if m.x is None else m.x.rank - 1
+    require(len(sizes) in range(1, axes + 1), "the tables have other axes than batch, head, row, column")
+    is_behind = len(sizes) > 1 and sizes[-1] == 1 and (sizes[-2] != 1 or isinstance(m.sizes[2], int))
+    rows = 1 if is_behind else 2  # heads stand behind the rows, or before
     is_apart = rows == 2 and len(sizes) > 1 and sizes[-2] != 1
-    fits = len(sizes) == 2 or sizes[0] == 1
+    fits = len(sizes) == 2 or sizes[0] in (1, m.sizes[0])
     fits = fits and sizes[-2:] == list(m.sizes[1:3]) and isinstance(sizes[-2], int)
     require(fits or not is_apart, "the tables differ from head to head, and are not for these heads and rows alone")
     batch, count = sizes[0] if len(sizes) == 3 else 1, sizes[-2] if rows == 1 else sizes[-1]
-    for size, own in ((count, m.sizes[rows]), *(((batch, m.sizes[0]),) if batch != 1 else ())):
-        is_fixed = 1 in (size, own) or (isinstance(size, int) and isinstance(own, int))
-        require(size == own or not is_fixed, "the tables have other batches or rows than the input")
+    for size, own in ((count, m.sizes[rows]), (batch, m.sizes[0])):
+        is_fixed = own == 1 or (isinstance(size, int) and isinstance(own, int))
+        require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
-    made = laid(g, halved(g, table, m.axis), len(sizes) + 1, (batch, half), rows, dtype)
-    open_axes = [axis for axis, size in ((0, batch), (rows, count)) if size not in (1, m.sizes[axis])]
-    if open_axes:  # one or the other, which only the model's inputs tell
-        one = np.ones(1, np.int64)
-        shape = g.concat(*(size_of(g, source, at) if at in open_axes else one for at in (0, rows)), one, axis=0)
-        made = g.expand(made, shape)
+    made = laid(g, halved(g, table, m.axis), len(sizes) + 1, (batch, half), 0 if is_apart else rows, dtype)
+    open_axes = [0] if batch not in (1, m.sizes[0]) else []
+    open_axes += [rows] if count != m.sizes[rows] else []
+    if open_axes:  # for one of all, or as many, which only the model's inputs may tell
+        one, missing = np.ones(1, np.int64), 3 - axes
+        ahead = (size_of(g, source, at - missing) if at in open_axes else one for at in (0, rows))
+        made = g.expand(made, g.concat(*ahead, one, axis=0))
     return made, batch == 1, rows, is_apart
 
 
 def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int], rows: int, dtype: Any) -> Any:
-    """A table of so many axes as [batch, row, column]."""
+    """A table of so many axes as [batch, row, column].  rows: their axis; 0 where each head has its own."""
     batch, half = sizes
     if isinstance(table, np.ndarray):
         return table.astype(dtype).reshape(batch, -1, half)
-    if batch == 1:
-        return g.reshape(table, [1, -1, half])
+    if batch == 1 or not rows:
+        return g.reshape(table, [1 if batch == 1 else 0, -1, half])
     require(rank in (3, 4), "the axes of a table are not known")
     return table if rank == 3 else g.squeeze(table, [3 - rows])

@@ -11,37 +11,38 @@ HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2,
 class Heads(Captures):
     """Heads x, before the rows or behind them; base: what they are split from, where the parts are cut out of that.
 
-    parts: the heads in two parts, where there is no x.  wide: the dtype that x is cast to.  cut_at, axis: how the two
-    parts of a head lie in what is turned, and in what is made.
+    A batch of one may have no axis.  parts: the heads in two parts, where there is no x.  wide: the dtype that x is
+    cast to.  cut_at, axis: how the two parts of a head lie in what is turned, and in what is made.
     """
 
     cut_at = axis = HALVES
-    x: Tensor = dims("batch _ _ _", default=ABSENT)
+    x: Tensor = dims("batch _ _ _", "_ _ _", default=ABSENT)
     base: Tensor = ABSENT
     parts: Tensor = dims("_ _ _ _ _", default=ABSENT)
     wide: int = ABSENT
 
     @property
     def sizes(self) -> Any:
-        """The shape of the heads."""
-        return sizes_of(self.parts if self.x is None else self.x)
+        """The shape of the heads: batch, heads and rows in either order, columns."""
+        sizes = sizes_of(self.parts if self.x is None else self.x)
+        return sizes if len(sizes) == 4 else (1, *sizes)
 
 
 def sizes_of(heads: Tensor) -> Any:
     """The shape of heads, also if they are in two parts."""
     require(heads.shape is not None, "the shape of the heads is unknown")
-    return heads.shape if heads.rank == 4 else (*heads.shape[:3], heads.shape[3] * heads.shape[4])
+    return heads.shape if heads.rank < 5 else (*heads.shape[:3], heads.shape[3] * heads.shape[4])
 
 
 def is_in_two(parts: Tensor, heads: Tensor, axis: int) -> None:
-    """The last of four axes is split in two, or into pairs of neighbours."""
+    """The last axis is split in two, or into pairs of neighbours."""
     *ahead, columns = sizes_of(heads)
     wanted = (*ahead, *((2, columns // 2) if axis == HALVES else (columns // 2, 2)))
-    require(len(ahead) == 3 and parts.shape == wanted, "the last axis is not split into pairs")
+    require(parts.shape == wanted, "the last axis is not split into pairs")
 
 
 def is_half(part: Tensor, heads: Tensor) -> None:
-    """A part has half of the last of four axes, and all of the others."""
+    """A part has half of the last axis, and all of the others."""
     *ahead, columns = sizes_of(heads)
     require(part.shape == (*ahead, columns // 2), "it is not every other number of the last axis that is cut")
 
@@ -73,13 +74,23 @@ class Parts:
             self.two.append(g.such_that(g.any_of(*forms), is_half, self.heads))
 
     def together(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
-        """Two parts in the last axis again; the shape of the pairs may be read.  lifted: both with an axis."""
+        """Two parts in the last axis again.  lifted: both with an axis."""
+        g = self.g
+        stacked = g.such_that(self.stacked(first, second, *lifted), is_whole, self.heads)
+        return g.any_of(g.concat(first, second, axis=-1), stacked) if self.axis == HALVES else stacked
+
+    def stacked(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
+        """Two parts stacked, and these in any shape; that of the pairs may be read."""
         g, own = self.g, [self.g.unsqueeze(part, [self.axis]) for part in (first, second)]
         pairs = g.concat(*(g.any_of(*forms) for forms in zip(own, lifted or own, strict=True)), axis=self.axis)
-        stacked = g.such_that(reshaped(g, g.shared(pairs)), is_whole, self.heads)
-        return g.any_of(g.concat(first, second, axis=-1), stacked) if self.axis == HALVES else stacked
+        return reshaped(g, g.shared(pairs))
 
     def turned(self) -> Tensor:
         """The second part, negated, before the first."""
         g, (a, b), (first, second) = self.g, self.two, self.kept
         return self.together(g.neg(b), a, g.neg(second), first)
+
+    def backwards(self) -> Tensor:
+        """The second part before the first, negated."""
+        g, (a, b), (first, second) = self.g, self.two, self.kept
+        return self.together(b, g.neg(a), second, g.neg(first))

@@ -9,7 +9,7 @@ from surgeon import Graph, Tensor, require
 from ._layouts import size_of
 from ._rotary import Rotary
 from ._rotary_found import Tables
-from ._rotary_parts import NEIGHBOURS
+from ._rotary_parts import NEIGHBOURS, sizes_of
 
 Write = Callable[..., Tensor]
 
@@ -28,6 +28,8 @@ def by_heads(write: Write) -> Write:
             end = np.iinfo(np.int64).max
             x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
         x = x if m.wide is None else g.cast(x, to=m.wide)
+        has_batch = m.x is None or m.x.rank == 4
+        x = x if has_batch else g.unsqueeze(x, [0])
         if found.is_apart:  # as rows of one head
             made = write(g, g.reshape(x, [0, 1, -1, columns]), found, columns, **attributes)
             made = g.reshape(made, [0, ahead[1], -1, columns])
@@ -37,10 +39,24 @@ def by_heads(write: Write) -> Write:
             require(isinstance(heads, int), "the number of heads is unknown")
             rows = g.reshape(x, [0, 0, heads * columns])
             made = g.reshape(write(g, rows, found, columns, num_heads=heads, **attributes), [0, 0, heads, columns])
+        made = made if has_batch else g.squeeze(made, [0])
         beside = [part for part in (m.front, made, m.behind) if part is not None]
-        return made if len(beside) == 1 else g.concat(*beside, axis=-1)
+        return in_shape(g, m, made) if len(beside) == 1 else g.concat(*beside, axis=-1)
 
     return for_both
+
+
+def in_shape(g: Graph, m: Rotary, made: Tensor) -> Tensor:
+    """The turned heads in the shape that they are given in."""
+    sizes = sizes_of(m.parts if m.x is None else m.x)
+    if m.y is None or m.y.shape == sizes:
+        return made
+    require(m.y.shape is not None, "the shape of the result is unknown")
+    own = (*sizes, *[None] * m.y.rank)
+    pairs = zip(m.y.shape, own, strict=False)
+    shape = [0 if size == one else size if isinstance(size, int) else -1 for size, one in pairs]
+    require(shape.count(-1) < 2, "several sizes of the result are free")
+    return g.reshape(made, shape)
 
 
 @by_heads

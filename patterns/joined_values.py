@@ -1,21 +1,27 @@
 """Weights of an attention that are multiplied with two values, one after the other."""
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._layouts import HEADS_FIRST
+from ._layouts import ABSENT, HEADS_FIRST
+from ._scores import without_nan
 
 
 class TwoValues(Captures):
-    """Values that the weights of these scores meet; turned: what is made of both, where heads stand behind the rows."""
+    """Values that the weights of these scores meet.
+
+    guarded: the weights, if NaN becomes 0.  turned: what is made of both, where heads stand behind the rows.
+    """
 
     scores: Tensor
+    guarded: Tensor = ABSENT
     first: Tensor = dims("batch heads rows _")
     second: Tensor = dims("batch heads rows _")
-    turned: Tensor | None = None
+    turned: Tensor = ABSENT
 
 
 def products(g: Graph, m: TwoValues) -> list[Tensor]:
     """softmax(scores) · first and softmax(scores) · second."""
-    weights = g.softmax(m.scores, axis=-1)
+    soft = m.guarded = g.softmax(m.scores, axis=-1)
+    weights = g.any_of(without_nan(g, m.guarded), soft)
     return [g.matmul(weights, values) for values in (m.first, m.second)]
 
 
@@ -39,5 +45,7 @@ def joined_values(g: Graph, m: TwoValues) -> Tensor:
     Numerics: none.
     """
     require(m.scores.rank == 4, "the scores have other axes than batch, heads, rows and keys")
-    made = g.matmul(g.softmax(m.scores, axis=-1), g.concat(m.first, m.second, axis=-1))
+    soft = g.softmax(m.scores, axis=-1)
+    weights = soft if m.guarded is None else without_nan(g, soft)
+    made = g.matmul(weights, g.concat(m.first, m.second, axis=-1))
     return made if m.turned is None else g.transpose(made, perm=HEADS_FIRST)

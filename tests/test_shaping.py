@@ -33,6 +33,10 @@ FUSED = ", ".join(
 )
 
 # (title, inputs, constants, body); each tensor must be known with every dimension.
+ONE_HOT = (
+    "int64[1] place = {1}, int64[1] four = {4}, int64 depth = {3}, int64[1] flat = {-1}, int64[2] back = {-1, -3}, "
+    "int64[2] far = {3, -4}"
+)
 CASES = [
     ("elementwise", "float[n, s, 8] x, float[8] y, bool[n, 1, 8] m", "float c = {2.0}", """
         a = Add (x, y)  b = Mul (c, a)  d = Where (m, a, c)  e = Greater (b, y)  f = Not (e)  g = And (f, m)
@@ -64,6 +68,10 @@ CASES = [
         minus = Constant <value = int64 {-1}> ()
         neg = Mul (full, minus)  is = Equal (t, minus)  target = Where (is, full, t)  y = Expand (x, target)
         t2 = Constant <value_ints = [2, 1, 3]> ()  z = Tile (x, t2)  o = ConstantOfShape (sh)"""),
+    ("copies of heads as TorchScript writes them", "float[n, 2, s] x", ONE_HOT, """
+        sh = Shape (x)  h = Gather (sh, place)  c = Div (four, h)  pair = Concat <axis = 0> (place, c)
+        t = OneHot (place, depth, pair)  u = OneHot <axis = 0> (back, depth, pair)
+        f = Reshape (t, flat)  y = Tile (x, f)  z = OneHot (far, depth, pair)"""),
     ("ranges and masks", "int64[n, s] ids", f"{ZERO}, {ONE}, int64[1] ax = {{0}}", """
         sh = Shape (ids)  s = Gather (sh, one)  r = Range (zero, s, one)  r1 = Unsqueeze (r, ax)  e = Expand (r1, sh)
         s1 = Unsqueeze (s, ax)  sq = Concat <axis = 0> (s1, s1)  m = ConstantOfShape <value = float[1] {1}> (sq)
@@ -95,6 +103,11 @@ CASES = [
         f = Einsum <equation = "bij,bjk->bik"> (x, y)  g = Einsum <equation = "...j,jk->...k"> (x, w)
         h = com.microsoft.FusedMatMul <transB = 1> (x, z)  i = Gemm <transA = 1> (z, z)
         j = Einsum <equation = "bij->jb"> (x)"""),
+    ("quantised products and choices", "uint8[n, 3] x, uint8[s, 3] y, bool[n, 1] c",
+     "uint8 zp = {3}, float sc = {0.1}, int32[4] bias = {1, 2, 3, 4}, uint8[3, 4] w = {1,2,3,4,5,6,7,8,9,10,11,12}", """
+        a = com.microsoft.QGemm (x, sc, zp, w, sc, zp, bias, sc, zp)
+        b = com.microsoft.QGemm <transB = 1> (x, sc, zp, y, sc, zp)
+        d = com.microsoft.QLinearWhere (c, x, sc, zp, zp, sc, zp, sc, zp)"""),
     ("joins and splits", "float[n, s, 9] x, float[n, s, 3] y", f"{PARTS}, int64[6] pads = {{0, 1, 2, 0, 3, 4}}", """
         a = Concat <axis = -1> (x, y)  b = Concat <axis = 1> (x, x)  c, d = Split <axis = 2> (x, parts)
         e, f, g = Split <axis = -1> (x)  p = Pad (x, pads)  q = Concat <axis = 0> (y, y, y)"""),

@@ -95,7 +95,7 @@ class Columns:
         own, behind = given[0], given[0].ndim
         if op == "Concat" and len({part.ndim for part in given}) == 1:
             axis = axis_of(site.attribute("axis", 0), rank) - rank
-            return np.concatenate(given, axis) if axis >= -behind else None
+            return np.concatenate(given, axis) if axis >= -behind else self._by_itself(site, given)
         made = self._cut(site, name, own)
         if op in REGROUPING:
             ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
@@ -159,6 +159,10 @@ class Columns:
                 value = self.shapes.origin.constants.get(site.scope, read)
                 content = (site.scope, read) if value is None else value.content
                 sides.append(np.array(self._number(*content)))
+        return self._by_itself(site, sides)
+
+    def _by_itself(self, site: NodeView, sides: Sequence[Numbers]) -> Numbers | None:
+        """A number for what an op makes of each column, and of what is one for all of them."""
         if len({side.shape for side in sides if side.ndim}) != 1:
             return None
         said_too = tuple(item.SerializeToString() for item in site.node.proto.attribute)

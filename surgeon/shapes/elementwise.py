@@ -44,6 +44,11 @@ def _where(site: NodeView) -> Sequence[Draft]:
     return [Draft(site.dtype(1) or site.dtype(2), together(site, (0, 1, 2)))]
 
 
+def _quantized_where(site: NodeView) -> Sequence[Draft]:
+    """A condition, and two operands each followed by its scale and zero point."""
+    return [Draft(site.dtype(1) or site.dtype(4), together(site, (0, 1, 4)))]
+
+
 def _cast(site: NodeView) -> Sequence[Facts]:
     target = site.attribute("to")
     return [Facts(target if isinstance(target, int) and target else None, site.shape(0))]
@@ -117,6 +122,7 @@ RULES: dict[str, Rule] = {
     "com.microsoft::DequantizeLinear": _dequantize,
     "com.microsoft::QLinearAdd": _quantized_broadcasting,
     "com.microsoft::QLinearMul": _quantized_broadcasting,
+    "com.microsoft::QLinearWhere": _quantized_where,
     "DynamicQuantizeLinear": _quantize_dynamically,
     "RandomNormalLike": _like,
     "RandomUniformLike": _like,

@@ -58,6 +58,15 @@ def _gemm(site: NodeView) -> Sequence[Facts]:
     return [Facts(dtype, None if left is None or right is None else (left[0], right[1]))]
 
 
+def _quantized_gemm(site: NodeView) -> Sequence[Facts]:
+    """Floats come out without a zero point of the result."""
+    left = _swapped(site.shape(0), site.attribute("transA"))
+    right = _swapped(site.shape(3), site.attribute("transB"))
+    require(all(shape is None or len(shape) == 2 for shape in (left, right)))
+    shape = None if left is None or right is None else (left[0], right[1])
+    return [Facts(site.dtype(8) if site.has(8) else 1, shape)]
+
+
 def _einsum(site: NodeView) -> Sequence[Draft]:
     """Labels bind sizes; an ellipsis stands for axes that broadcast."""
     dtype = site.dtype(0)
@@ -194,6 +203,7 @@ RULES: dict[str, Rule] = {
     "com.microsoft::GemmFastGelu": _matmul,
     "com.microsoft::FusedGemm": _gemm,
     "com.microsoft::MatMulNBits": _matmul_n_bits,
+    "com.microsoft::QGemm": _quantized_gemm,
     "Gemm": _gemm,
     "Einsum": _einsum,
     "Conv": _convolution,

@@ -279,6 +279,21 @@ def _filled(site: NodeView) -> Sequence[Values | None]:
     return [np.full(sizes, int(item[0]), object)]
 
 
+def _one_hot(site: NodeView) -> Sequence[Values | None]:
+    places, depths, pair = site.value(0), site.sizes(1), site.value(2)
+    depth = depths[0] if depths else None
+    if places is None or pair is None or not isinstance(depth, int) or not _is_small([places.size, depth]):
+        return [None]
+    if not all(isinstance(item, int) for item in places.flat):
+        return [None]
+    axis = site.attribute("axis", -1)
+    off, on = pair.reshape(-1)
+    rows = _by_numpy(np.expand_dims, places, axis)
+    ahead = axis_of(axis, rows.ndim)
+    counted = np.arange(depth).reshape([-1 if at == ahead else 1 for at in range(rows.ndim)])
+    return [np.where((rows == counted) | (rows + depth == counted), on, off)]
+
+
 def _range(site: NodeView) -> Sequence[Values | None]:
     bounds = [site.sizes(position) for position in range(3)]
     if any(not bound for bound in bounds):
@@ -330,6 +345,7 @@ RULES: dict[str, ValueRule] = {
     "Expand": _expand,
     "Tile": _tile,
     "ConstantOfShape": _filled,
+    "OneHot": _one_hot,
     "Range": _range,
     "Where": _where,
     "Mod": _modulo,

@@ -48,6 +48,7 @@ SUNK = (
     f"{MASKED.split(' p =')[0]} j = Shape<end = 3>(q) n = Concat<axis = 0>(j, one) e = Expand(o, n) "
     "w = Concat<axis = -1>(x, e) p = Softmax<axis = -1>(w) r = Slice(p, first, last, last) y = MatMul(r, v)"
 )
+SINK_PLACES = ", int64[1] first = {0}, int64[1] one = {1}, int64[1] last = {-1}>"
 # fmt: off
 FIRES = [
     Case(attention, "scaled scores", graph(f"{SCORES} {END}")),
@@ -62,6 +63,16 @@ FIRES = [
          graph(f"a = MatMul(q, k) x = Mul(a, o) {END}", f"{INPUTS}, float[4, 1, 1] o")),
     Case(attention, "a number of each head, and a mask, for the standard op", target="onnx",
          model=graph(f"a = MatMul(q, k) z = Mul(a, o) x = Add(z, m) {END}", f"{INPUTS}, float[4, 1, 1] o", 23)),
+    Case(attention, "a sink for each head, the standard op", target="onnx",
+         model=graph(SUNK, EIGHTS, 23, "float[b, 4, s, 8]")),
+    Case(attention, "a sink for each row and no mask, the standard op", target="onnx",
+         model=graph(SUNK.replace("z = Mul", "x = Mul").replace("x = Add(z, m)", ""),
+                     EIGHTS.replace("float[1, 4, 1, 1] o", "float[4, s, 1] o"), 23, "float[b, 4, s, 8]")),
+    Case(masked_attention, "hidden scores beside a sink, the standard op", target="onnx", model=graph(
+        SUNK.replace("x = Add(z, m)", "x = Where(c, z, low)"), f"{EIGHTS}, bool[b, 1, s, s] c", 23,
+        "float[b, 4, s, 8]")),
+    Case(attention, "a sink in half precision, the standard op", target="onnx", model=graph(
+        SUNK, half(EIGHTS), 23, "float16[b, 4, s, 8]", HALVES.replace(">", SINK_PLACES))),
     Case(attention, "a sink for each head", graph(SUNK, EIGHTS, output="float[b, 4, s, 8]")),
     Case(attention, "a sink for each head, and the largest score taken off",
          graph(SUNK.replace("Softmax<axis = -1>(w)", "Softmax<axis = -1>(l)").replace(
@@ -86,6 +97,10 @@ FIRES = [
          graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, m) x = Where(c, low, w) {END}")),
     Case(masked_attention, "scores hidden by a condition",
          graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, low, z) {END}")),
+    Case(masked_attention, "queries cut to no fewer rows than the condition has", graph(
+        f"{SCORES.replace('q, k', 'o, k').replace('x =', 'z =')} x = Where(c, z, low) {END}".replace(
+            "a =", "o = Slice(w, first, most, rows) a =", 1), INPUTS.replace(" q,", " w,"),
+        constants=CONSTANTS.replace(">", ", int64[1] most = {64}, int64[1] rows = {2}>"))),
     Case(attention, "a row that is all masked gives zero", graph(GUARDED)),
     Case(attention, "a softmax in float32 for halves", graph(WIDE, HALF, output="float16[b, 4, s, 6]")),
     Case(attention, "three axes", graph(f"{SCORES} {END}", THREE, output="float[n, s, 6]")),
@@ -108,8 +123,9 @@ SPARES = [
          model=graph(SUNK, EIGHTS.replace("float[1, 4, 1, 1] o", "float[1, 4, s, 1] o"), output="float[b, 4, s, 8]")),
     Case(attention, "the first score left out in the place of the sink", why="wanted",
          model=graph(SUNK.replace("first, last, last", "one, all, last"), EIGHTS, output="float[b, 4, s, 8]")),
-    Case(attention, "sinks, for the standard op", target="onnx", why="knows no sinks",
-         model=graph(SUNK, EIGHTS, opset=23, output="float[b, 4, s, 8]")),
+    Case(attention, "capped scores beside sinks, for the standard op", target="onnx", why="cap the scores of the sinks",
+         model=graph(SUNK.replace("x = Add(z, m)", "f = Div(z, cap) h = Tanh(f) x = Mul(h, cap)"), EIGHTS, opset=23,
+                     output="float[b, 4, s, 8]")),
     Case(attention, "a softmax over the queries", why="axis",
          model=graph(f"{SCORES} {END.replace('axis = -1', 'axis = 2')}")),
     Case(attention, "heads of windows of a free size", why="of free sizes",
@@ -166,6 +182,18 @@ def test_spares(case):
 def attributes(model, op):
     (node,) = (node for node in model.graph.node if node.op_type == op)
     return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+
+
+@pytest.mark.parametrize("scores", ["x = Add(z, m)", "x = Where(c, z, low)"])
+def test_a_sink_as_low_as_what_hides_scores_leaves_a_mean(scores):
+    """ONNX Runtime's kernel makes zeros of a row of least numbers; sinks that are surely higher cost nothing."""
+    inputs, body = f"{EIGHTS}, bool[b, 1, s, s] c", SUNK.replace("x = Add(z, m)", scores)
+    fixed = CONSTANTS.replace(">", ", float[1, 4, 1, 1] o = {0.5, -1, 2, 0}>")
+    own = graph(body, inputs.replace("float[1, 4, 1, 1] o, ", ""), 23, "float[b, 4, s, 8]", fixed)
+    for model, extra in ((graph(body, inputs, 23, "float[b, 4, s, 8]"), {"Equal"}), (own, set())):
+        made, report = surgeon.rewrite(model, [attention, masked_attention], target="onnx", check="sites")
+        assert report.outcome == "proved"
+        assert {node.op_type for node in made.graph.node} & {"Equal", "Attention"} == {"Attention", *extra}
 
 
 def test_heads_and_scale_are_read_from_the_graph():

@@ -11,10 +11,12 @@ BOTH = "a = MatMul(q, k) p = Softmax<axis = -1>(a) c = MatMul(p, v) d = MatMul(p
 BESIDE = f"{BOTH} y = Concat<axis = -1>(c, d)"
 ROWS = f"{BOTH} e = Transpose<perm = [0, 2, 1, 3]>(c) f = Transpose<perm = [0, 2, 1, 3]>(d) y = Concat<axis = -1>(e, f)"
 
+GUARDED = BESIDE.replace("c = ", "n = IsNaN(p) o = Where(n, zero, p) c = ").replace("MatMul(p", "MatMul(o")
+
 
 def graph(body, output="float[b, 4, s, 14] y"):
     header = '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]> g'
-    return parse(f"{header} ({INPUTS}) => ({output}) {{ {body} }}")
+    return parse(f"{header} ({INPUTS}) => ({output}) <float zero = {{0}}> {{ {body} }}")
 
 
 BEHIND = "float[b, s, 4, 14] y"
@@ -23,9 +25,13 @@ FIRES = [
     Case(joined_values, "side by side", graph(BESIDE)),
     Case(joined_values, "the second first", graph(BESIDE.replace("(c, d)", "(d, c)"))),
     Case(joined_values, "behind the rows", graph(ROWS, BEHIND)),
+    Case(joined_values, "weights without NaN", graph(GUARDED)),
+    Case([joined_values, attention], "an attention of weights without NaN", graph(GUARDED)),
     Case([joined_values, attention], "an attention", graph(ROWS, BEHIND)),
 ]
 SPARES = [
+    Case(joined_values, "weights with another number for NaN", why="wanted",
+         model=graph(GUARDED.replace("zero, p", "p, zero"))),
     Case(joined_values, "joined along another axis", why="wanted",
          model=graph(BESIDE.replace("w)", "v)").replace("axis = -1>(c", "axis = 1>(c"), "float[b, 8, s, 8] y")),
     Case(joined_values, "weights that are given out", why="is also used",

@@ -9,7 +9,8 @@ from surgeon.testing import Case, check_fires, check_spares, parse
 INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"
 CONSTANTS = (
     "<int64[1] start = {0}, int64[1] middle = {4}, int64[1] end = {9223372036854775807}, int64[1] last = {3}, "
-    "int64[1] one = {1}, int64[1] third = {3}, int64[2] parts = {4, 4}, int64[4] heads = {0, 0, 4, 8}, "
+    "int64[1] one = {1}, int64[1] second = {2}, int64[1] third = {3}, "
+    "int64[2] parts = {4, 4}, int64[4] heads = {0, 0, 4, 8}, "
     "int64[3] rows = {0, 0, 32}, "
     "float factor = {1.5}>"
 )
@@ -45,6 +46,7 @@ HALF = f"{TURNED} a = Concat<axis = -1>(f, f) c1 = Cos(a) s1 = Sin(a) u = Cast<t
 IN_ROWS = f"w = Reshape(r, heads) x = Transpose<perm = [0, 2, 1, 3]>(w) {PLAIN.replace('y = Add', 'z = Add')}"
 IN_ROWS += " o = Transpose<perm = [0, 2, 1, 3]>(z) y = Reshape(o, rows)"
 ROWS = INPUTS.replace("float[b, 4, s, 8] x", "float[b, s, 32] r")
+FLAT_ROWS = GIVEN.replace("last, one)", "second, one)")
 
 TABLED = FIXED.replace(" u = {", " tu = {").replace(" v = {", " tv = {")
 TAKEN = "u = Slice(tu, start, r, start) v = Slice(tv, start, r, start)"
@@ -114,6 +116,30 @@ FIRES = [
          graph(f"{SPLIT} {ANGLES} {TABLES} {SUM}")),
     Case(rotary_embedding, "cut by Split in two equal parts",
          graph(f"{EQUAL} {ANGLES} {TABLES} {SUM}", opset=18)),
+    Case(rotary_embedding, "the first half negated, which turns the other way",
+         graph(PLAIN.replace("Neg(hi)", "Neg(lo)").replace("(ne, lo)", "(hi, ne)"))),
+    Case(rotary_embedding, "the other way by fixed tables, the standard op", target="onnx", model=graph(
+        f"{TURNED.replace('Neg(hi)', 'Neg(lo)').replace('(ne, lo)', '(hi, ne)')} {SUM}",
+        INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"), 23, "float[b, 4, 6, 8]", FIXED)),
+    Case(rotary_embedding, "tables that differ from head to head and from batch to batch",
+         graph(GIVEN, INPUTS.replace("float[s, 4]", "float[b, 4, s, 4]"))),
+    Case(rotary_embedding, "angles that differ from head to head",
+         graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[b, 4, s, 4] f"))),
+    Case(rotary_embedding, "no axis for the batch, heads behind rows", graph(
+        FLAT_ROWS, INPUTS.replace("[b, 4, s, 8]", "[s, 4, 8]").replace("float[s, 4]", "float[s, 1, 4]"),
+        output="float[s, 4, 8]")),
+    Case(rotary_embedding, "no axis for the batch, one row of angles or one for each", graph(
+        FLAT_ROWS.replace("(c, c)", "(k, k)"), INPUTS.replace("[b, 4, s, 8]", "[4, s, 8]") + ", float[r, 4] k",
+        output="float[4, s, 8]")),
+    Case(rotary_embedding, "no axis for the batch, the standard op", target="onnx", model=graph(
+        FLAT_ROWS, INPUTS.replace("[b, 4, s, 8]", "[4, s, 8]"), 23, "float[4, s, 8]")),
+    Case(rotary_embedding, "no axis for the batch, in another dtype", graph(
+        WIDE.replace(TABLES, "u = Identity(p) v = Identity(q)").replace("last, one)", "second, one)"),
+        INPUTS.replace("float[b, 4, s, 8]", "float16[4, s, 8]").replace("[b, s, 4]", "[s, 4]"),
+        output="float16[4, s, 8]")),
+    Case(rotary_embedding, "rows in front of the batch, as wav2vec2 has it", graph(
+        GIVEN, INPUTS.replace("[b, 4, s, 8]", "[s, b, 4, 8]").replace("float[s, 4]", "float[s, 1, 1, 4]"),
+        output="float[s, b, 4, 8]")),
     Case(rotary_embedding, "slices without steps", graph(PLAIN.replace(", last, one)", ", last)"))),
     Case(rotary_embedding, "the standard op", graph(PLAIN, opset=23), target="onnx"),
     Case(rotary_embedding, "the standard op, one batch of angles for all", target="onnx",
@@ -132,22 +158,23 @@ SPARES = [
     Case(rotary_embedding, "every other number", why="steps",
          model=graph(PLAIN.replace("last, one) lo", "last, two) lo").replace("last, one) ne", "last, two) ne"),
                      constants=CONSTANTS.replace("int64[1] one", "int64[1] two = {2}, int64[1] one"))),
-    Case(rotary_embedding, "the halves in their order", why="wanted",
+    Case(rotary_embedding, "the halves in their order", why="does not begin",
          model=graph(PLAIN.replace("Concat<axis = -1>(ne, lo)", "Concat<axis = -1>(lo, ne)"))),
-    Case(rotary_embedding, "the first half negated", why="wanted",
-         model=graph(PLAIN.replace("Neg(hi)", "Neg(lo)").replace("(ne, lo)", "(hi, ne)"))),
+    Case(rotary_embedding, "no half negated", why="wanted",
+         model=graph(PLAIN.replace("Neg(hi)", "Relu(hi)"))),
     Case(rotary_embedding, "angles of two kinds", why="unlike halves",
          model=graph(PLAIN.replace("q = Sin(a)", "ab = Concat<axis = -1>(f, g) q = Sin(ab)"),
                      f"{INPUTS}, float[b, s, 4] g")),
-    Case(rotary_embedding, "tables that differ from head to head and from batch to batch", why="head to head",
-         model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[b, 4, s, 4]"))),
+    Case(rotary_embedding, "tables of more axes than the heads", why="tables have other axes", model=graph(
+        FLAT_ROWS, INPUTS.replace("[b, 4, s, 8]", "[s, 4, 8]").replace("float[s, 4]", "float[b, s, 1, 4]"),
+        output="float[b, s, 4, 8]")),
+    Case(rotary_embedding, "tables of each head and of another batch", why="head to head",
+         model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[d, 4, s, 4]"))),
     Case(rotary_embedding, "tables of each head that may have one row", why="head to head",
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[4, r, 4]"))),
     Case(rotary_embedding, "fixed tables of unlike halves", why="unlike halves",
          model=graph(f"{TURNED} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"),
                      constants=FIXED.replace("{0.0, ", "{0.5, ", 1), output="float[b, 4, 6, 8]")),
-    Case(rotary_embedding, "angles that differ from head to head", why="head to head",
-         model=graph(SPREAD, INPUTS.replace("[b, s, 4] f", "[b, 4, s, 4] f"))),
     Case(rotary_embedding, "an opset without the op", graph(PLAIN), target="onnx", why="opset 23"),
 ]
 # fmt: on
