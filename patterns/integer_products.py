@@ -22,17 +22,27 @@ class Scaled(Captures):
     y_zero: Tensor
 
 
-def product_of(g: Graph, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Parts:
-    """(a − a_zero) @ (b − b_zero) as floats, in as many parts as it takes for each to be whole."""
+def product_of(
+    g: Graph, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None, *, turned: bool = False
+) -> Parts:
+    """(a − a_zero) @ (b − b_zero) as floats, in as many parts as it takes for each to be whole.
+
+    turned: b is a matrix that lies transposed.
+    """
     require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
     inner = -1 if b.rank == 1 else -2
-    depth = b.shape[inner] if isinstance(b.shape[inner], int) else a.shape[-1]
+    axis = -1 if turned else inner
+    columns = [-1, 1] if turned else [-1]  # what spreads a zero point of each column
+    told = b.shape[axis]
+    depth = told if isinstance(told, int) else a.shape[-1]
     require(isinstance(depth, int), "how many products are summed is not fixed")
     bounds = np.full((depth, 1), magnitude(b, b_zero))
     if b.is_constant and (b_zero is None or b_zero.is_constant):
-        bounds = np.moveaxis(abs(exact(b, b_zero, [-1])), inner, 0).reshape(depth, -1)
+        whole = abs(exact(b, b_zero, columns))
+        bounds = np.moveaxis(whole, axis, 0).reshape(depth, -1)
     places = cuts(bounds, magnitude(a, a_zero))
-    left, right = less_zero(g, a, a_zero, [-1, 1]), less_zero(g, b, b_zero, [-1])
+    left, right = less_zero(g, a, a_zero, [-1, 1]), less_zero(g, b, b_zero, columns)
+    right = g.transpose(right, perm=[1, 0]) if turned else right
 
     def part(start: int, stop: int) -> Tensor:
         if stop - start == depth:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Graph, Tensor, rule
+from surgeon import Captures, Graph, Tensor, rule
 from ._qlinear import Quantized, of
 
 
@@ -41,3 +41,34 @@ def qlinear_concat(g: Graph, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, **
     rows = [parts[place : place + 3] for place in range(0, len(parts), 3)]
     made = [g.dequantize_linear(*row) for row in rows]
     return g.quantize_linear(g.concat(*made, **attributes), y_scale, y_zero)
+
+
+class Choice(Captures):
+    """Two quantised tensors of which one counts, element by element, each with its scale and its zero point."""
+
+    condition: Tensor
+    x: Tensor
+    x_scale: Tensor
+    x_zero: Tensor
+    y: Tensor
+    y_scale: Tensor
+    y_zero: Tensor
+    z_scale: Tensor
+    z_zero: Tensor
+
+
+def chosen(g: Graph, m: Choice) -> Tensor:
+    """QLinearWhere."""
+    given = m.condition, m.x, m.x_scale, m.x_zero, m.y, m.y_scale, m.y_zero, m.z_scale, m.z_zero
+    return g.ms_qlinear_where(*given)
+
+
+@rule(patterns=[chosen], target="any", lacking=True)
+def qlinear_where(g: Graph, m: Choice) -> Tensor:
+    """Write a QLinearWhere as DequantizeLinear of both tensors, Where and QuantizeLinear.
+
+    What: ONNX Runtime computes tables of 256 numbers by these; what is quantised as the result is it hands on as it is.
+    Numerics: none.
+    """
+    found = [g.dequantize_linear(m.x, m.x_scale, m.x_zero), g.dequantize_linear(m.y, m.y_scale, m.y_zero)]
+    return g.quantize_linear(g.where(m.condition, *found), m.z_scale, m.z_zero)

@@ -17,7 +17,7 @@ from surgeon.tensorrt.library import installed
 
 TABLE = Path(__file__).resolve().parent.parent / "surgeon" / "targets" / "data" / "tensorrt_ops.json"
 # The parser has an importer for these and finds no plugin to import them with: `supports_operator` says yes.
-WITHOUT_PLUGIN = ("DeformConv", "NonZero", "RoiAlign")
+WITHOUT_PLUGIN = ("DeformConv", "NonZero")
 
 
 def asked() -> dict[str, Any]:

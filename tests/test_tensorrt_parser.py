@@ -1,6 +1,8 @@
 """TensorRT's own parser and builder: asked in a child, its word at the nodes, and the tables held against it."""
 
 import json
+import shutil
+import subprocess
 from collections import Counter
 
 import numpy as np
@@ -21,6 +23,7 @@ from tests import make_tensorrt_tables
 from tests.command_line import run
 from tests.onnx_cases import onnx_cases
 from tests.sampling import chosen
+from tests.test_engines import has_gpu
 
 LIBRARY = installed()
 pytestmark = pytest.mark.skipif(LIBRARY is None, reason="there is no tensorrt-rtx: it has wheels for few platforms")
@@ -107,6 +110,20 @@ def test_every_refusal_is_told_at_its_node():
     )
     assert {op for op, _ in reasons(found)} == {"ai.onnx::ReduceSum", "ai.onnx::Det", "ai.onnx::LpPool"}
     assert found.runtime.is_whole
+
+
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU here")
+def test_a_plugin_of_its_own_that_wants_a_gpu_is_no_fault_of_the_model():
+    """Without a GPU it does not make the plugin of RoiAlign: that is told, and what stands behind it is looked at."""
+    head = "(float[2, 3, 8, 8] x, float[k, 4] b, int64[k] i) => (float[k, 3] y)"
+    roi = "r = RoiAlign<output_height = 3, output_width = 3>(x, b, i)"
+    found = surgeon.check(model(f"{roi} d = Det(r) y = Relu(d)", head), "tensorrt")
+    stops = {one.op: one.reason for one in found if one.stops}
+    assert list(stops) == ["ai.onnx::Det"]
+    assert found.runtime.is_whole
+    (told,) = surgeon.check(model(f"{roi} y = ReduceMean<axes = [2, 3], keepdims = 0>(r)", head), "tensorrt")
+    assert (told.op, told.nodes, told.stops) == ("ai.onnx::RoiAlign", ["r"], False)
+    assert "with a GPU alone" in told.reason
 
 
 def test_what_stands_behind_a_branch_is_told_too():
@@ -273,6 +290,44 @@ def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
     with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
         said = Asking(LIBRARY, 60.0).of(opened)
     assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ends its process (SIGSEGV)")]
+
+
+def test_no_word_of_the_parser_is_none_against_the_model(monkeypatch, tmp_path):
+    """Where it ends, or takes too long, one sentence says so, and the exit code is not that of what cannot run."""
+    import surgeon.tensorrt.asking as asking
+
+    onnx.save(model("a = Relu(x) y = Relu(a)"), tmp_path / "net.onnx")
+    given = ["check", str(tmp_path / "net.onnx"), "--target", "tensorrt"]
+    done = run(*given, "--run-time", "0.001")
+    assert done.exit_code == 2, done.output
+    assert "takes more than 0.001 s: give it more, as in --run-time 0.005" in done.output
+    monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
+    done = run(*given)
+    assert done.exit_code == 2, done.output
+    assert "TensorRT's parser ends its process (SIGSEGV)" in done.output
+    assert done.output.splitlines()[-1] == "Whether TensorRT runs this model is not told."
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("int unused(void) { return 1; }", "it has no creators of plugins"),
+        ("void abort(void);\n__attribute__((constructor)) void end(void) { abort(); }", r"ends the process .*SIGABRT"),
+        ("", "it cannot be loaded"),
+    ],
+)
+def test_a_library_without_plugins_is_one_sentence(source, words, tmp_path):
+    """It would else be as if it had not been given."""
+    library = tmp_path / "mine.so"
+    if source and shutil.which("gcc") is None:
+        pytest.skip("there is no compiler")
+    if source:
+        (tmp_path / "mine.c").write_text(source)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "mine.c"], check=True)
+    else:
+        library.write_text("no library")
+    with pytest.raises(UsageError, match=f"mine.so is no library of plugins for TensorRT-RTX: .*{words}"):
+        surgeon.check(model("y = Relu(x)"), "tensorrt", custom_ops=[library])
 
 
 def test_weights_are_read_where_they_lie(tmp_path):

@@ -64,10 +64,10 @@ def check(
 
     Returns:
         The findings, those that stop the model first; none, or none that `stops`, where the target runs it as far as
-        can be told.  `runtime` of them is what TensorRT itself said.
+        can be told.  `runtime` of them is what TensorRT itself said, and `runtime.end` why it came to no word, if so.
 
     Raises:
-        SurgeonError: bad input.
+        SurgeonError: bad input, or a library of plugins that brings TensorRT none.
 
     Examples:
         >>> import surgeon

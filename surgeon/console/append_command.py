@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HEAD = ("scores", "head", "form", "activation", "background")
 _TAILS = {
-    "nms": (*_HEAD, "iou", "least", "most", "agnostic", "tunable"),
+    "nms": (*_HEAD, "iou", "least", "most", "agnostic", "tunable", "extra"),
     "efficient-nms": (*_HEAD, "iou", "least", "most", "agnostic"),
     "best-boxes": (*_HEAD, "most", "single"),
     "boxes": _HEAD,
@@ -81,6 +81,11 @@ class Kind(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 )
 @click.option("--agnostic", is_flag=True, default=None, help="nms: boxes of different classes drop each other too.")
 @click.option("--tunable", is_flag=True, default=None, help="nms: the limits are inputs with these values.")
+@click.option(
+    "--extra",
+    type=int,
+    help="nms: how many numbers behind its scores follow a box, as coefficients of masks.  [default: 0]",
+)
 @click.option("--single", is_flag=True, default=None, help="best-boxes: a box counts for its best class alone.")
 @common
 @writing("auto", "model", "none", layers=False)

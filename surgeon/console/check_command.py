@@ -9,12 +9,12 @@ import click
 from surgeon.checking.check import check as run
 from surgeon.checking.check import checked
 from surgeon.console.console import console_for, print_json
-from surgeon.console.guard import CHECK_FAILED, Range, Sizes, reading, run_time
+from surgeon.console.guard import BAD_INPUT, CHECK_FAILED, Range, Sizes, reading, run_time
 from surgeon.console.report_file import report_option, require_report_path, write_report
 from surgeon.console.target_name import TargetName
 from surgeon.diagnosis.finding import Diagnostic, RuntimeWord
 from surgeon.target import target_of
-from surgeon.telling.findings import by_cause, cause_lines, runtime_lines, summary
+from surgeon.telling.findings import by_cause, cause_lines, closing, is_untold, runtime_lines
 
 
 @click.command(short_help="Say what keeps a model from running on a target.")
@@ -60,7 +60,8 @@ def check(
     """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
 
     Faults of the graph itself are told too, all in one go.  Nothing is written.  The exit code is 1 where something
-    cannot run.  Example: surgeon check model.onnx --target tensorrt
+    cannot run, and 2 where the runtime came to no word: it ended, or took too long or too much.  Example: surgeon check
+    model.onnx --target tensorrt
     """
     if report_path is not None:
         require_report_path(report_path, source, source)
@@ -73,7 +74,7 @@ def check(
     else:
         print_findings(found, target_of(target).title, sys.stdout, found.runtime)
     if any(item.stops for item in found):
-        click.get_current_context().exit(CHECK_FAILED)
+        click.get_current_context().exit(BAD_INPUT if is_untold(found, found.runtime) else CHECK_FAILED)
 
 
 def print_findings(
@@ -83,16 +84,12 @@ def print_findings(
     from rich.text import Text
 
     console = console_for(stream)
-    groups = by_cause(found)
-    for items in groups:
+    for items in by_cause(found):
         title, *lines = cause_lines(items)
         console.print(Text(title, style="bold red" if items[0].stops else "bold yellow"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.startswith("  help: ") else ""), soft_wrap=True)
     for line in () if runtime is None else runtime_lines(runtime, target):
         console.print(Text(line), soft_wrap=True)
-    stopping = sum(items[0].stops for items in groups)
-    if stopping:
-        console.print(Text(summary(stopping, target), style="bold red"), soft_wrap=True)
-    else:
-        console.print(Text(f"{target} has all that this model needs, as far as can be told.", style="bold green"))
+    words, is_good = closing(found, runtime, target)
+    console.print(Text(words, style="bold green" if is_good else "bold red"), soft_wrap=True)

@@ -92,6 +92,7 @@ class RuntimeWord:
     title: of the runtime, with its version; "" where it was not asked, and then why: `silence`.  layers: of the network
     that it read.  is_whole: whether it could look at every node.  device: what an engine was built for, "" for none;
     engine: its size in bytes; sizes: least, best and largest of each free dimension.  seconds: of processor time.
+    end: the reason of the finding that says why it came to no word (its process ended, or went beyond a limit); "".
     """
 
     title: str = ""
@@ -102,6 +103,7 @@ class RuntimeWord:
     engine: int = 0
     sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     seconds: float = 0.0
+    end: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""

@@ -25,7 +25,8 @@ class AppendNms(OfHead):
     """Answer with detections instead of raw boxes and scores: ONNX's NonMaxSuppression behind a detector's head.
 
     The new outputs are `boxes` float32[count, 4] as x1, y1, x2, y2, `scores` float32[count], `classes` int64[count] and
-    `batch` int64[count], the picture that each was found in; by picture, then class, then falling score.
+    `batch` int64[count], the picture that each was found in; by picture, then class, then falling score.  With `extra`
+    there is `extras` float32[count, extra] too; other outputs of the model, as prototypes of masks, stay.
 
     Attributes:
         output: the head: of boxes and scores in one [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
@@ -41,11 +42,14 @@ class AppendNms(OfHead):
         least: which score a detection has to exceed.
         most: how many are kept of a class (`agnostic`: in all) in one picture.
         agnostic: whether boxes of different classes drop each other too.
+        extra: how many numbers of each box stand behind its scores and follow it, as the 32 of YOLOv8-seg that weigh
+            prototypes of masks.
         tunable: whether the two limits are inputs, `iou_threshold` and `score_threshold` float32[1], which have these
             values where they are not given (from IR version 4 on).
 
     Raises:
-        UsageError: the outputs are no such head.
+        UsageError: the outputs are no such head, what stands behind the boxes may weigh prototypes of masks and not be
+            classes, or a setting is out of its range.
 
     Examples:
         >>> import surgeon
@@ -58,11 +62,13 @@ class AppendNms(OfHead):
     most: int = 100
     agnostic: bool = False
     tunable: bool = False
+    extra: int = 0
     flag = "append-nms"
     jumps = True
     ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")
     metavar = (
-        "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic,tunable]"
+        "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic,"
+        "tunable,extra=32]"
     )
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
         "iou": float,
@@ -70,12 +76,25 @@ class AppendNms(OfHead):
         "most": int,
         "agnostic": flag_of,
         "tunable": flag_of,
+        "extra": int,
     }
 
     def __post_init__(self) -> None:
         OfHead.__post_init__(self)
+        if not 0 <= self.extra < _MOST:
+            raise UsageError(f"extra={self.extra} has to be a number of numbers: 0 or more.")
         if not 0 <= self.iou <= 1 or not 0 < self.most < _MOST:
             raise UsageError(f"iou={self.iou:g} has to lie between 0 and 1, and most={self.most} above 0.")
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """What the new outputs are called."""
+        return (*self.ends, *(["extras"] if self.extra else []))
+
+    @property
+    def behind(self) -> int:
+        """How many numbers of each box stand behind its scores."""
+        return self.extra
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
@@ -114,7 +133,8 @@ class AppendNms(OfHead):
                 classes = g.gather_nd(g.arg_max(scores, axis=1, keepdims=0), where)
             if split.first_class:
                 classes = g.add(classes, np.array(split.first_class, np.int64))
-            return g.gather_nd(boxes, where), values, classes, batch
+            more = [g.gather_nd(split.extras(g, tensors), where)] if self.extra else []
+            return g.gather_nd(boxes, where), values, classes, batch, *more
 
         return build
 
@@ -125,7 +145,9 @@ class AppendNms(OfHead):
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
         """What is left of them."""
         limits = np.float32(self.iou), np.float32(self.least)  # as the model has them
-        return detect(boxes, scores, *limits, self.most, agnostic=self.agnostic, first=first)
+        found = detect(boxes, scores, *limits, self.most, agnostic=self.agnostic, first=first)
+        more = [found.boxes[:, 4:]] if self.extra else []
+        return found.boxes[:, :4], *found[1:], *more
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +157,10 @@ class AppendEfficientNms(AppendNms):
     The new outputs are `num_detections` int32[batch, 1], `detection_boxes` float32[batch, most, 4] as x1, y1, x2, y2,
     `detection_scores` float32[batch, most] and `detection_classes` int32[batch, most], the best first.  TensorRT calls
     the plugin deprecated since 10.12; `AppendNms` is what it wants instead.  The settings are those of `AppendNms`, but
-    that `most` is of a picture, and that nothing is `tunable`.
+    that `most` is of a picture, and that there is neither `tunable` nor `extra`.
 
     Raises:
-        UsageError: the outputs are no such head.
+        UsageError: the outputs are no such head, or a setting is out of its range or not to be had of the plugin.
 
     Examples:
         >>> import surgeon
@@ -152,6 +174,8 @@ class AppendEfficientNms(AppendNms):
 
     def __post_init__(self) -> None:
         AppendNms.__post_init__(self)
+        if self.extra:
+            raise UsageError("EfficientNMS_TRT does not tell which boxes it keeps, so nothing follows them: use nms.")
         if self.tunable:
             raise UsageError("The limits of EfficientNMS_TRT are attributes, and no inputs: leave out tunable.")
 

@@ -27,11 +27,13 @@ class HeadSplit:
 
     head: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  centred: boxes
     are written by centre and size.  background: the class that is none, "first" or "last"; its scores are left out.
+    extra: how many numbers of each box stand behind its scores.
     """
 
     head: str
     centred: bool
     background: str = ""
+    extra: int = 0
 
     @property
     def first_class(self) -> int:
@@ -49,6 +51,11 @@ class HeadSplit:
             scores = g.slice(scores, *_ends(*self._classes()), np.array([1], np.int64))
         return boxes, scores
 
+    def extras(self, g: Graph, tensors: Sequence[Tensor]) -> Tensor:
+        """The numbers behind the scores, as nodes: float32[batch, count, extra]."""
+        whole = g.cast(tensors[0], to=TensorProto.FLOAT)
+        return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.head == "yolov8" else whole, -self.extra, _MOST)
+
     def _classes(self) -> tuple[int, int]:
         return (1, _MOST) if self.background == "first" else (0, -1)
 
@@ -57,24 +64,26 @@ class HeadSplit:
             boxes, scores = tensors
             return boxes, g.transpose(scores, perm=[0, 2, 1]) if self.head == "rows" else scores
         if self.head == "yolov8":
-            scores = g.slice(tensors[0], *_ends(4, _MOST), np.array([1], np.int64))
+            scores = g.slice(tensors[0], *_ends(4, -self.extra or _MOST), np.array([1], np.int64))
             return _cut(g, g.transpose(tensors[0], perm=[0, 2, 1]), 0, 4), scores
-        scores = g.mul(_cut(g, tensors[0], 5, _MOST), _cut(g, tensors[0], 4, 5))
+        scores = g.mul(_cut(g, tensors[0], 5, -self.extra or _MOST), _cut(g, tensors[0], 4, 5))
         return _cut(g, tensors[0], 0, 4), g.transpose(scores, perm=[0, 2, 1])
 
     def computed(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """In numpy, in float32."""
+        """In numpy, in float32; what stands behind the scores stands behind the corners of its box."""
         one = arrays[0].astype(np.float32)
+        rows = one.transpose(0, 2, 1) if self.head == "yolov8" else one
+        rows, behind = np.split(rows, [rows.shape[2] - self.extra], axis=2)
         if self.head in ("rows", "columns"):
-            boxes, scores = one, arrays[1].astype(np.float32)
+            boxes, scores = rows, arrays[1].astype(np.float32)
             scores = scores.transpose(0, 2, 1) if self.head == "rows" else scores
-        elif self.head == "yolov8":
-            boxes, scores = one[:, :4].transpose(0, 2, 1), one[:, 4:]
         else:
-            boxes, scores = one[..., :4], (one[..., 5:] * one[..., 4:5]).transpose(0, 2, 1)
+            boxes, scores = rows[..., :4], rows[..., 4:]
+            scores = scores if self.head == "yolov8" else scores[..., 1:] * scores[..., :1]
+            scores = scores.transpose(0, 2, 1)
         if self.background:
             scores = scores[:, 1:] if self.background == "first" else scores[:, :-1]
-        return cornered(boxes) if self.centred else boxes, scores
+        return np.concatenate([cornered(boxes) if self.centred else boxes, behind], axis=2), scores
 
 
 def _ends(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,9 +111,19 @@ class OfHead(Edit):
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
         """What the new outputs are, called by `ends`, in numpy.
 
-        boxes: by their corners, [batch, count, 4].  scores: [batch, classes, count].  first: the number of the first
-        class.
+        boxes: by their corners, [batch, count, 4], and behind these what stands behind the scores.  scores:
+        [batch, classes, count].  first: the number of the first class.
         """
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """What the new outputs are called."""
+        return self.ends
+
+    @property
+    def behind(self) -> int:
+        """How many numbers of each box stand behind its scores."""
+        return 0
 
     def __post_init__(self) -> None:
         for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUNDS)):
@@ -141,11 +160,22 @@ class OfHead(Edit):
         def computed(place: int) -> Callable[..., np.ndarray]:
             return lambda *arrays: self._found(*split.computed(*arrays), split.first_class)[place]
 
-        return {draft.fresh(name): computed(place) for place, name in enumerate(self.ends)}
+        return {draft.fresh(name): computed(place) for place, name in enumerate(self.answers)}
 
     def split(self, draft: ModelDraft) -> HeadSplit:
         """How the head is cut.  Raises UsageError for what is no head of a detector."""
         return self._two(draft) if self.scores else self._one(draft)
+
+    def _require_no_masks(self, draft: ModelDraft, rows: Any, head: str) -> None:
+        """Raise UsageError where some of a box's numbers may be no scores, but tell how prototypes make its mask."""
+        for value in draft.graph.output:
+            shape = draft.shapes.shape(draft.index.main, value.name) or ()
+            count = shape[1] if len(shape) == 4 else None
+            if isinstance(count, int) and isinstance(rows, int) and 1 < count < rows - 4 - (head == "yolov5"):
+                raise UsageError(
+                    f"{self.output!r} has {rows} numbers a box, and {value.name!r} {list(shape)} looks like prototypes "
+                    f"of masks: give nms with extra={count}, or head={head} where all behind the box are classes."
+                )
 
     def _one(self, draft: ModelDraft) -> HeadSplit:
         """How the head's one output is cut."""
@@ -161,11 +191,18 @@ class OfHead(Edit):
         least = 5 if head == "yolov8" else 6
         if isinstance(rows, int) and rows < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
-        return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background)
+        extra = self.behind
+        if isinstance(rows, int) and rows - extra < least:
+            raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
+        if not self.head and not extra:
+            self._require_no_masks(draft, rows, head)
+        return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
 
     def _two(self, draft: ModelDraft) -> HeadSplit:
         """How boxes and scores in two tensors lie."""
         boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
+        if self.behind:
+            raise UsageError(f"{self.output!r} holds boxes alone: leave out extra.")
         if boxes[2] != 4:
             raise UsageError(f"{self.output!r} {list(boxes)} holds no boxes; they have to be [batch, count, 4].")
         if boxes[1] not in scores[1:]:

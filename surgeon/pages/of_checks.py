@@ -6,9 +6,9 @@ from surgeon.diagnosis.finding import Findings
 from surgeon.pages.bodies import shows
 from surgeon.pages.parts import Cell, Content, Markup, Paper, badge, code, element, facts, joined, section, table
 from surgeon.target import target_of
-from surgeon.telling.findings import by_cause, cause_lines, runtime_lines, summary
+from surgeon.telling.findings import by_cause, cause_lines, closing, runtime_lines
 from surgeon.telling.numbers import seconds_text
-from surgeon.telling.rewrites import layers_words, part_text
+from surgeon.telling.rewrites import allowed_texts, layers_words
 from surgeon.verdicts.compare import OutputError
 from surgeon.verdicts.result import CheckResult
 
@@ -35,8 +35,9 @@ def errors_table(errors: Iterable[OutputError], what: str, caption: str, first: 
     for error in errors:
         word = "equal within tolerance" if error.ok else "differs"
         told = element("b", f"{word}, the first") if error.name == first else word
-        allowed = Cell(part_text(error.allowed, error.scale), error.allowed)
-        rows.append((code(error.name), error.dtype, _number(error.max_abs), _number(error.max_rel), allowed, told))
+        gap, allowed = allowed_texts(error.max_abs, error.allowed, error.scale)
+        numbers = Cell(gap, error.max_abs), _number(error.max_rel), Cell(allowed, error.allowed)
+        rows.append((code(error.name), error.dtype, *numbers, told))
     return table((what, "dtype", "max abs", "max rel", "allowed", "verdict"), rows, caption)
 
 
@@ -61,11 +62,10 @@ def of_findings(found: Findings, _: Paper) -> Markup:
         count = sum(item.count for item in items)
         said = [element("b", title), *(element("div", line.strip()) for line in lines)]
         rows.append(("stops" if items[0].stops else "advice", items[0].kind, Cell(f"{count:,}", count), said))
-    stopping = sum(row[0] == "stops" for row in rows)
-    words = summary(stopping, target) if stopping else f"{target} has all that this model needs, as far as can be told."
+    words, is_good = closing(found, found.runtime, target)
     heard = runtime_lines(found.runtime, target) if found.runtime is not None else ()
     return joined((
-        element("p", (badge("failed" if stopping else "fine"), f" {words}")),
+        element("p", (badge("fine" if is_good else "failed"), f" {words}")),
         table(("weight", "about", "nodes", "what is wrong, and what helps"), rows, "What stands against the target"),
         [element("p", line) for line in heard],
     ))

@@ -21,6 +21,7 @@ from surgeon.targets.examination import Examination
 
 HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
 CASTS = "put a Cast to float32 before it, and one back after it"
+DOUBLES = "or have the whole model compute in float32: surgeon convert IN OUT --from float64 --to float32"
 # The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
 TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
 _IS_TYPE = re.compile(r"The (?:input|output) '[^']*' of \S+ is ")
@@ -130,6 +131,7 @@ class Support:
             helps.append(f"run it by another execution provider: {', '.join(others)}")
         if has_any and not runs_on_cpu and HALVES.intersection(types.values()):
             helps.append(CASTS)
+            helps += [DOUBLES] * (onnx.TensorProto.DOUBLE in types.values())
         self.found.add(
             "kernel",
             spelled(node),

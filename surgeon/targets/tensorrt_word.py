@@ -59,13 +59,18 @@ def examine(asked: Examination) -> None:
     if not said.engine:
         of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
     _merge(asked, support, said.faults, nodes, of_tables)
+    for objection in said.untold:
+        node = nodes.get(-1 if objection.node is None else objection.node)
+        if node is not None:
+            reason = objection.reason
+            asked.found.add("restriction", spelled(node), reason, at=place_of(node), node=node, stops=False)
     for objection in said.refused:
         told = f"it is not built for the usual sizes ({objection.reason})"
         asked.found.add("build", "", told, helps=[SIZES], stops=False)
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine else ""
     asked.found.runtime = RuntimeWord(
-        title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds
+        title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds, said.end
     )
 
 

@@ -24,9 +24,20 @@ def runtime_lines(runtime: RuntimeWord, target: str) -> Iterator[str]:
         )
 
 
-def summary(count: int, target: str) -> str:
-    """How many things stop a model."""
-    return f"{target} cannot run this model: {count:,} thing{'s' * (count != 1)} to mend."
+def is_untold(found: Sequence[Diagnostic], runtime: RuntimeWord | None) -> bool:
+    """Whether nothing stops a model but that its runtime came to no word on it."""
+    end = "" if runtime is None else runtime.end
+    return bool(end) and all(item.reason == end for item in found if item.stops)
+
+
+def closing(found: Sequence[Diagnostic], runtime: RuntimeWord | None, target: str) -> tuple[str, bool]:
+    """What sums up a check, and whether it is good news."""
+    count = sum(items[0].stops for items in by_cause(found))
+    if is_untold(found, runtime):
+        return f"Whether {target} runs this model is not told.", False
+    if count:
+        return f"{target} cannot run this model: {count:,} thing{'s' * (count != 1)} to mend.", False
+    return f"{target} has all that this model needs, as far as can be told.", True
 
 
 def by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from surgeon.errors import UsageError
@@ -16,10 +17,10 @@ from surgeon.inputs.dims import (
     size_sets,
     wanted_inputs,
 )
-from surgeon.running.children import WHOLE, Answer, Failure, Task, left, memory_limit, taken
+from surgeon.running.children import WHOLE, Answer, Child, Failure, Task, left, memory_limit, taken
 from surgeon.tensorrt.library import Library
 from surgeon.tensorrt.served import Build, Made, Shapes, Source
-from surgeon.tensorrt.words import plain, said_of_sizes
+from surgeon.tensorrt.words import NEEDS_GPU, plain, said_of_sizes
 
 MODULE = "surgeon.tensorrt.served"
 MOST_ROUNDS = 64
@@ -37,8 +38,8 @@ class Objection:
     """What TensorRT does not take.
 
     node: its number in `surgeon.ops.walking.nodes_of`, None where it is about the network.  reason: a clause.  stage:
-    "parse", "build", or "sizes" where other sizes suit the builder.  call: the node by whose call of a function the
-    parser came to it.
+    "parse", "build", "sizes" where other sizes suit the builder, "gpu" where a machine with one knows.  call: the node
+    by whose call of a function the parser came to it.
     """
 
     node: int | None
@@ -54,6 +55,7 @@ class Hearing:
     faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.  engine:
     the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability, sizes: of the GPU
     and of the free dimensions for which it was built.  refused: why it was not built for the sizes tried before.
+    untold: nodes of which it says nothing on a machine without a GPU.  end: why it came to no word, "" where it did.
     """
 
     faults: list[Objection] = field(default_factory=list)
@@ -64,6 +66,8 @@ class Hearing:
     capability: str = ""
     sizes: dict[str, Range] = field(default_factory=dict)
     refused: list[Objection] = field(default_factory=list)
+    untold: list[Objection] = field(default_factory=list)
+    end: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +97,18 @@ class Asking:
             What it said.  A library that ends its process, or takes too long or too much, is told as a fault.
 
         Raises:
-            UsageError: the capability is none that TensorRT builds for, or a size is of no dimension of the model.
+            UsageError: the capability is none that TensorRT builds for, a size is of no dimension of the model, or a
+                library is none of plugins.
         """
+        self._require_creators()
         said, left_out = Hearing(), dict(aside)
         for _ in range(MOST_ROUNDS):
             told = self._run(said, "parse", self._source(model, left_out))
             if told is None or not told["faults"]:
                 break
             new = [_fault(one, "parse") for one in told["faults"]]
-            said.faults += new
+            said.faults += [one for one in new if one.stage != "gpu"]
+            said.untold += [one for one in new if one.stage == "gpu"]
             found = [None if one.node is None else behind(one.node if one.call is None else one.call) for one in new]
             if None in found or said.seconds > self.run_time:
                 said.is_whole = False
@@ -110,6 +117,26 @@ class Asking:
         if self.capability is not None and not said.faults and not left_out:
             self._build(said, model)
         return said
+
+    def _require_creators(self) -> None:
+        """Raise UsageError for a library that brings TensorRT no plugins: it would be as if it were not given."""
+        if not self.plugins or self.library.module is None:
+            return
+        child = Child()  # of its own: where a library is loaded already, it brings nothing more
+        try:
+            asked = self.library.module, list(self.plugins)
+            result = child.run(Task(f"{MODULE}:creators", asked, self.run_time, WHOLE))
+        finally:
+            child.end()
+        if isinstance(result, Answer):
+            told = dict(zip(self.plugins, result.value["reasons"], strict=True))
+        else:
+            at = (result.noted or {}).get("library", self.plugins[0])
+            told = {at: f"it ends the process that loads it{f' ({result.how})' if result.how else ''}"}
+        for path, reason in told.items():
+            if reason:
+                title = self.library.title
+                raise UsageError(f"{Path(path).name} is no library of plugins for {title}: {reason}; give another.")
 
     def _build(self, said: Hearing, model: Model) -> None:
         """Build with the sizes given, else with the first that the graph can take."""
@@ -145,22 +172,23 @@ class Asking:
             said.seconds += result.seconds
             said.layers = result.value["layers"]
             return result.value
-        said.faults.append(self._ended(result, function))
-        said.is_whole = False
+        fault = self._ended(result, function)
+        said.faults.append(fault)
+        said.is_whole, said.end = False, fault.reason
         return None
 
     def _ended(self, failure: Failure, function: str) -> Objection:
         noted = failure.noted or {}
         at = noted.get("node", -1)
-        what = "parser" if noted.get("stage") == "parse" else "builder"
+        what = {"parse": "TensorRT's parser", "build": "TensorRT's builder"}.get(noted.get("stage", ""), "TensorRT")
         if failure.why in ("time", "clock"):
-            told = f"TensorRT's {what} takes more than {self.run_time:g} s: give it more, as in --run-time"
+            told = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
             return Objection(None, f"{told} {5 * self.run_time:g}", function)
         if failure.why == "memory":
             limit = f"{memory_limit(WHOLE) / 1e9:.1f} GB"
-            return Objection(None, f"TensorRT's {what} takes more than {limit} of memory", function)
+            return Objection(None, f"{what} takes more than {limit} of memory", function)
         how = f" ({failure.how})" if failure.how else ""
-        return Objection(at if at >= 0 else None, f"TensorRT's {what} ends its process{how}", function)
+        return Objection(at if at >= 0 else None, f"{what} ends its process{how}", function)
 
 
 def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[str, Shapes], dict[str, Range]]]:
@@ -207,4 +235,6 @@ def _capability(name: str) -> str:
 
 def _fault(told: Mapping[str, Any], stage: str) -> Objection:
     node, call = (number if number >= 0 else None for number in (told["node"], told.get("call", -1)))
+    if told.get("needs_gpu"):
+        return Objection(node, NEEDS_GPU, "gpu", call)
     return Objection(node, plain(told["text"]), stage, call)

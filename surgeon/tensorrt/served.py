@@ -3,7 +3,9 @@
 A library that ends its process, as its parser does on some models, ends the child alone.
 """
 
+import ctypes
 import importlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from surgeon.file import external
 from surgeon.file.model import Model
 from surgeon.ops.walking import nodes_of
 from surgeon.running.child import Note
+from surgeon.tensorrt.words import lacks_driver
 
 MARK = "surgeon-node-"
 """Each node goes to TensorRT under this name and its number, as an error names it by its name alone."""
@@ -26,6 +29,10 @@ _MARKED = re.compile(rf"{MARK}(\d+)(?!\d)")
 # Of numbers of four bits the parser wants two in a byte, which the values of a tensor are not.
 _PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1})
 
+# What a library of plugins exports.
+_CREATORS = ("getCreators", "getPluginCreators", "initLibNvInferPlugins")
+# What it says of a plugin of its own that it could not make.
+_OF_PLUGIN = re.compile(r"[Pp]lugin was not found in the plugin registry|Could not create the plugin")
 # What the parser logs before it takes up a node.
 _PARSING = ("Static check for parsing node", "Parsing node")
 
@@ -100,6 +107,27 @@ def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
         return told, []
 
 
+def creators(asked: tuple[str, Sequence[str]], note: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Why libraries are none of plugins for TensorRT, as clauses; "" for one that brings creators."""
+    trt, _ = _loaded(asked[0])
+    registry, told = trt.get_plugin_registry(), []
+    for path in asked[1]:
+        note({"library": path})
+        known = len(registry.all_creators)
+        registry.load_library(path)  # which says nothing of a file that it cannot load
+        told.append("" if len(registry.all_creators) > known else _why_without_creators(path))
+    return {"reasons": told}, []
+
+
+def _why_without_creators(path: str) -> str:
+    """Why a library that was loaded brought none, as a clause; "" where TensorRT had them all before."""
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_LAZY if hasattr(os, "RTLD_LAZY") else ctypes.DEFAULT_MODE)
+    except OSError as error:
+        return f"it cannot be loaded ({str(error).removeprefix(f'{path}: ')})"
+    return "" if any(hasattr(library, name) for name in _CREATORS) else "it has no creators of plugins"
+
+
 def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any], list[Any]]:
     """Whether the parser of a library has each op."""
     trt, log = _loaded(asked[0])
@@ -172,6 +200,9 @@ class Parsed:
     def told(self) -> dict[str, Any]:
         """What the parser says."""
         faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
+        if lacks_driver(self._log.lines):
+            for fault in faults:
+                fault["needs_gpu"] = _OF_PLUGIN.search(fault["text"]) is not None
         if not self._is_read and not faults:
             faults = [_located("\n".join(self._log.lines) or UNTOLD)]
         inputs = [self._network.get_input(place) for place in range(self._network.num_inputs)]

@@ -1,6 +1,7 @@
 """What TensorRT says, as a clause that a person can read."""
 
 import re
+from collections.abc import Iterable
 
 _TOO_LONG = 300
 # "(condition) && "reason"", "Assertion failed: condition: reason"
@@ -11,6 +12,7 @@ _DRIVER = re.compile(r"Cuda Runtime|CUDA driver|catchCudaError", re.IGNORECASE)
 _NODE = re.compile(r"\(?surgeon-node-\d+\w*\)?[:\]]? ?")
 # What the parser says of an op that it has no importer for, and of one that may be a plugin.
 NO_IMPORTER = "TensorRT's parser does not read this op"
+NEEDS_GPU = "TensorRT makes its plugin on a machine with a GPU alone, so nothing is told of it here"
 ENDS = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
 _KNOWN = (
     (re.compile(r"^false$"), NO_IMPORTER),
@@ -33,6 +35,11 @@ _OF_SIZES = re.compile(r"reshap|negative|volume|broadcast|dimension|conformable|
 def said_of_sizes(reason: str) -> bool:
     """Whether a reason of the builder is about the sizes that it was given."""
     return _OF_SIZES.search(reason) is not None
+
+
+def lacks_driver(lines: Iterable[str]) -> bool:
+    """Whether TensorRT logged that there is no driver of a GPU, which some of its own plugins want when made."""
+    return any(_DRIVER.search(line) is not None for line in lines)
 
 
 def plain(message: str) -> str:

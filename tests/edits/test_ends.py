@@ -155,6 +155,56 @@ def test_detections_are_suppressed_inside(shape, scores, settings):
     assert all(array.size == 0 for array in answer(made, ones(made)).values()) == (settings.get("least") == 1.0)
 
 
+def segmenting(head, batch=2, classes=3, count=5, boxes=40):
+    """A detector that answers with boxes, scores and coefficients of prototypes in one, and with the prototypes."""
+    rows = 4 + (head == "yolov5") + classes + count
+    named = {"out": [batch, rows, boxes] if head == "yolov8" else [batch, boxes, rows], "protos": [batch, count, 8, 8]}
+    inputs = [helper.make_tensor_value_info(f"{name}_raw", TensorProto.FLOAT, shape) for name, shape in named.items()]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in named.items()]
+    nodes = [helper.make_node("Sigmoid", [f"{name}_raw"], [name]) for name in named]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("background", ["", "first", "last"])
+@pytest.mark.parametrize("head", ["yolov8", "yolov5"])
+def test_what_stands_behind_the_scores_follows_its_box(head, background):
+    """By hand: the row whose corners are those of the box; prototypes stay an output."""
+    model = segmenting(head)
+    edit = AppendNms("out", extra=5, background=background)
+    made, report = surgeon.edit(model, edit, check="model")
+    assert report.outcome == "proved"
+    assert AppendNms.parse(edit.spelling) == edit
+    assert [value.name for value in made.graph.output] == ["protos", "boxes", "scores", "classes", "batch", "extras"]
+    feeds = ones(model)
+    rows, found = answer(model, feeds)["out"], answer(made, feeds)
+    rows = rows.transpose(0, 2, 1) if head == "yolov8" else rows
+    corners = np.concatenate([rows[..., :2] - rows[..., 2:4] / 2, rows[..., :2] + rows[..., 2:4] / 2], axis=2)
+    assert len(found["extras"]) > 5
+    assert found["classes"].max() <= 2
+    for picture, box, extras in zip(found["batch"], found["boxes"], found["extras"], strict=True):
+        own = np.abs(corners[picture] - box).max(axis=1).argmin()
+        np.testing.assert_array_equal(extras, rows[picture, own, -5:])
+
+
+def test_coefficients_are_not_taken_for_classes(tmp_path):
+    """Nor may they be left out without a word; who knows that they are classes can say so."""
+    model = segmenting("yolov8")
+    onnx.save(model, tmp_path / "in.onnx")
+    asked = r"'protos' \[2, 5, 8, 8\] looks like prototypes of masks: give nms with extra=5, or head=yolov8 where"
+    for edit in (AppendNms("out"), AppendEfficientNms("out")):
+        with pytest.raises(surgeon.UsageError, match=asked):
+            surgeon.edit(model, edit)
+    assert surgeon.edit(model, AppendNms("out", head="yolov8"))[1].outcome == "proved"
+    with pytest.raises(surgeon.UsageError, match="does not tell which boxes it keeps"):
+        AppendEfficientNms("out", extra=5)
+    with pytest.raises(surgeon.UsageError, match="too few for 9 behind its scores"):
+        surgeon.edit(model, AppendNms("out", extra=9))
+    done = run("append", tmp_path / "in.onnx", tmp_path / "out.onnx", "nms", "--extra", "5")
+    assert done.exit_code == 0, done.output
+    assert "PROVED" in done.output
+
+
 def half_detector():
     """A head of float16 whose last node rounds what is written, and not what ONNX Runtime reads of it."""
     numbers = np.random.default_rng(2).standard_normal((20, 3, 3, 3)) / 3

@@ -7,6 +7,7 @@ import surgeon
 import surgeon.torch
 from surgeon import CheckFailed, Graph, Tensor, UsageError, rule
 from surgeon.errors import ExportError
+from tests import sampling
 from tests.from_torch.beside_notebooks import load
 from tests.from_torch.operators import both, module
 from tests.models import ops
@@ -102,6 +103,10 @@ def test_compare_names_the_trap_of_the_symbolic(kind, words, tmp_path):
         surgeon.torch.compare(MODULE, path, ARGUMENTS[kind])
 
 
+in_cpp = pytest.mark.skipif(not sampling.is_whole(), reason="compiles against torch: pytest --whole")
+
+
+@in_cpp
 @both
 def test_an_operator_in_cpp_is_the_same_node(cpp, exporter):
     """TORCH_LIBRARY: composite, so that one exporter would take it apart, and the other does not know it."""
@@ -113,6 +118,7 @@ def test_an_operator_in_cpp_is_the_same_node(cpp, exporter):
     assert surgeon.torch.compare(made, back, (A, B)).outputs[0].max_abs == 0
 
 
+@in_cpp
 @both
 def test_a_python_module_in_cpp_is_the_same_node_within_a_function(cpp, exporter):
     """pybind11: no operator; what it calls is all that an exporter sees."""

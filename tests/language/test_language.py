@@ -7,7 +7,6 @@ import pytest
 from surgeon.patterns.einsum import einsum
 
 import surgeon
-from surgeon.models.options import CheckOptions
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.language.rules.depth_to_space import depth_to_space, depth_to_space_of_blocks
 from tests.language.rules.drop_path import drop_path
@@ -17,7 +16,6 @@ from tests.language.rules.layer_scale import layer_scale
 from tests.language.rules.linear_attention import linear_attention
 from tests.language.rules.pointwise_conv1d import pointwise_conv1d
 from tests.language.rules.reglu import reglu
-from tests.language.rules.roi_align import roi_align
 from tests.language.rules.squeeze_and_excitation import squeeze_and_excitation
 
 RULES = Path(__file__).parent / "rules"
@@ -49,11 +47,6 @@ SHAPES = "int64[1] zero = {0}, int64[1] one = {1}, int64[3] ones = {1, 1, 1}, fl
 SIGNAL = "(float[n, 4, t] x) => (float[n, 3, t] y)"
 KERNEL = numbers("float", "w", 3, 4, 1)
 DEEP = "(float[n, 12, 3, 5] x) => (float[n, 3, 6, 10] y)"
-BOXES = "(float[n, 3, 8, 8] x, float[k, 5] boxes) => (float[k, 3, 2, 2] y)"
-ALIGNED = (
-    "y = torchvision.roi_align<spatial_scale = %s, pooled_height = 2, pooled_width = 2, sampling_ratio = %d, "
-    "aligned = %d>(x, boxes)"
-)
 QKV = "(float[b, 2, s, 4] q, float[b, 2, t, 4] k, float[b, 2, t, 5] v) => (float[b, 2, s, 5] y)"
 LINEAR = "float one = {1}, int64[1] keys = {-2}, int64[1] last = {-1}, float e = {1e-6}"
 FEATURES = "eq = Elu(q) fq = Add(eq, one) ek = Elu(k) fk = Add(ek, one) t = Transpose<perm = [0, 1, 3, 2]>(fk) "
@@ -140,13 +133,6 @@ FIRES = [
             "a = Reshape(x, s) b = Transpose<perm = [0, 3, 4, 1, 5, 2]>(a) y = Reshape(b, t)",
             "int64[6] s = {0, 2, 2, 3, 3, 5}, int64[4] t = {0, 3, 6, 10}",
         ),
-    ),
-    Case(roi_align, "with half a pixel", check=False, model=graph(BOXES, ALIGNED % ("0.5", 2, 1), torchvision=1)),
-    Case(
-        roi_align,
-        "without, its sampling left open",
-        check=False,
-        model=graph(BOXES, ALIGNED % ("0.25", -1, 0), opset=11, torchvision=1),
     ),
     Case(linear_attention, "divided", graph(QKV, SUMMED + "y = Div(a, n)", LINEAR)),
     Case(
@@ -284,18 +270,6 @@ SPARES = [
         ),
     ),
     Case(
-        roi_align,
-        "boxes without their image",
-        why="in the place of 5",
-        model=graph(BOXES.replace("k, 5", "k, 4"), ALIGNED % ("0.5", 2, 1), torchvision=1),
-    ),
-    Case(
-        roi_align,
-        "half a pixel in an older opset",
-        why="before opset 16",
-        model=graph(BOXES, ALIGNED % ("0.5", 2, 1), opset=13, torchvision=1),
-    ),
-    Case(
         linear_attention,
         "divided by the rows' own sums",
         why="wanted",
@@ -348,15 +322,6 @@ def test_spares(case):
     check_spares(case)
 
 
-@pytest.mark.parametrize("aligned", [0, 1])
-def test_roi_align_is_proved_against_an_implementation(aligned):
-    """Torchvision's own node runs nowhere here: what its authors describe does, in numpy."""
-    options = CheckOptions(custom_ops=[Path(__file__).parent / "roi_align_in_numpy.py"])
-    model = graph(BOXES, ALIGNED % ("0.5", 2, aligned), torchvision=1)
-    _, report = surgeon.rewrite(model, roi_align, options=options)
-    assert (report.outcome, [proof.independent for proof in report.proofs]) == ("proved", [True])
-
-
 def test_what_is_random_is_never_called_proved():
     """The rule is right for inference, and other numbers come out than in training: run again, or rolled back."""
     model = next(case.model for case in FIRES if case.rules is drop_path)
@@ -370,5 +335,5 @@ def test_what_is_random_is_never_called_proved():
 def test_every_rule_has_two_tables_and_is_short():
     """A rule that needs more is a sign that the language lacks a word."""
     files = [path for path in RULES.glob("*.py") if path.name != "__init__.py"]
-    assert len(files) == 10
+    assert len(files) == 9
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= LONGEST

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from surgeon.patterns.qlinear_functions import qlinear_concat, qlinear_leaky_relu, qlinear_sigmoid
+from surgeon.patterns.qlinear_functions import qlinear_concat, qlinear_leaky_relu, qlinear_sigmoid, qlinear_where
 from surgeon.patterns.qlinear_pools import qlinear_average_pool, qlinear_global_average_pool
 from surgeon.patterns.qlinear_softmax import qlinear_softmax
 
@@ -30,6 +30,8 @@ PADDED = "QLinearAveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_i
 GLOBAL = "QLinearGlobalAveragePool(x, s, k, t, l)"
 SOFTMAX = "QLinearSoftmax<axis = -1, opset = 13>(x, s, k, t, l)"
 CONCAT = "QLinearConcat<axis = 1>(t, l, x, s, k, x, t, l)"
+WHERE = "QLinearWhere(b, x, s, k, z, t, l, s, k)"
+CHOICE = "(bool[n, 1] b, {d}[n, 8] x, {d}[8] z) => ({d}[n, 8] y)"
 BYTES = {"dtype": "uint8", "zeros": (120, 3)}
 # fmt: off
 FIRES = [
@@ -41,6 +43,7 @@ FIRES = [
     Case(qlinear_global_average_pool, "int8 with zero points", target="tensorrt",
          model=model(GLOBAL, PICTURE, zeros=(5, -3), shape="1, 4, 1, 1")),
     Case(qlinear_softmax, "int8", model(SOFTMAX, ROWS, scale=1 / 256), target="tensorrt"),
+    Case(qlinear_where, "of two scales", model(WHERE, CHOICE), target="tensorrt"),
     Case(qlinear_concat, "parts of two scales", target="tensorrt",
          model=model(CONCAT, "({d}[n, 4] x) => ({d}[n, 8] y)")),
 ]
@@ -50,6 +53,8 @@ FURTHER = [  # which other rules write as TensorRT has them, by their zero point
     Case(qlinear_softmax, "uint8", model(SOFTMAX, ROWS, scale=1 / 256, **BYTES), target="tensorrt"),
     Case(qlinear_average_pool, "uint8", model(POOL, PICTURE, shape="1, 4, 3, 3", **BYTES), target="tensorrt"),
     Case(qlinear_global_average_pool, "uint8", model(GLOBAL, PICTURE, shape="1, 4, 1, 1", **BYTES), target="tensorrt"),
+    Case(qlinear_where, "uint8", model(WHERE, CHOICE, **BYTES), target="tensorrt"),
+    Case(qlinear_where, "int8 with zero points", model(WHERE, CHOICE, zeros=(5, -128)), target="tensorrt"),
     Case(qlinear_concat, "uint8", model(CONCAT, "({d}[n, 4] x) => ({d}[n, 8] y)", **BYTES), target="tensorrt"),
 ]
 SPARES = [
@@ -63,6 +68,7 @@ SPARES = [
          model=model(SOFTMAX.replace("-1", "0"), ROWS, scale=1 / 256)),
     Case(qlinear_softmax, "steps that do not come to 1", target="tensorrt", why="is no whole part of 1",
          model=model(SOFTMAX, ROWS)),
+    Case(qlinear_where, "ONNX Runtime has it", model(WHERE, CHOICE), why="runs it as it is"),
     Case(qlinear_concat, "ONNX Runtime has it", why="runs it as it is",
          model=model(CONCAT, "({d}[n, 4] x) => ({d}[n, 8] y)")),
 ]
@@ -88,22 +94,22 @@ def test_spares(case):
 def test_a_whole_net_of_quantised_operators_is_the_same_and_builds(dtype):
     """As onnxruntime.quantization writes it, with what it has a kernel of eight bits for."""
     net = parse(
-        """(float[1, 3, 16, 16] x) => (float[1, 4] y) <int64[2] axes = {2, 3}> {
+        """(float[1, 3, 16, 16] x) => (float[1, 4] y) {
         c = Conv<pads = [1, 1, 1, 1]>(x, w1)  r = Relu(c)  d = Conv<pads = [1, 1, 1, 1]>(r, w2)  a = Add(d, r)
         s = Sigmoid(a)  m = Mul(a, s)  l = LeakyRelu<alpha = 0.1>(m)  j = Concat<axis = 1>(l, r)
         p = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(j)  g = GlobalAveragePool(p)  f = Flatten(g)
-        n = MatMul(f, w3)  y = Softmax(n) }"""
+        k = Gemm<transB = 1>(f, w4, w5)  n = MatMul(k, w3)  y = Softmax(n) }"""
     )
-    add_weights(net, (("w1", (8, 3, 3, 3)), ("w2", (8, 8, 3, 3)), ("w3", (16, 4))))
+    add_weights(net, (("w1", (8, 3, 3, 3)), ("w2", (8, 8, 3, 3)), ("w3", (16, 4)), ("w4", (16, 16)), ("w5", (16,))))
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "float.onnx"), Path(folder, "quantised.onnx")
         onnx.save(net, source)
         kinds = {"activation_type": QuantType[dtype], "weight_type": QuantType.QInt8}
         quantize_static(source, made, Pictures(16), quant_format=QuantFormat.QOperator, **kinds)
         before = onnx.load(made)
-    assert sum(node.op_type.startswith("QLinear") for node in before.graph.node) == 11
+    assert sum(node.op_type.startswith(("QLinear", "QGemm")) for node in before.graph.node) == 12
     after, report = surgeon.rewrite(before, "tensorrt", target="tensorrt")
     assert report.outcome == "proved"
-    assert not any(node.op_type.startswith("QLinear") for node in after.graph.node)
+    assert not any(node.op_type.startswith(("QLinear", "QGemm")) for node in after.graph.node)
     assert surgeon.compare(before, after, atol=0.0, rtol=0.0).outcome.value == "proved"
     assert not faults(after, "SM86")

@@ -1,0 +1,73 @@
+"""Scores of DeBERTa's disentangled attention (He et al., arXiv:2006.03654; buckets: DeBERTa-v2 and v3)."""
+
+from math import isclose
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
+
+
+class Scores(Captures):
+    """Queries and keys, what each says to the positions, by numbers, and which position each pair looks up."""
+
+    q: Tensor
+    kt: Tensor
+    to_places: Tensor
+    to_queries: Tensor
+    places: Tensor
+    others: Tensor
+    content: float
+    first: float
+    second: float
+
+
+def looked_up(g: Graph, table: Tensor, places: Tensor) -> Tensor:
+    """A number of the table for each pair of a query and a key."""
+    return g.gather_elements(table, g.any_of(g.expand(places, g.any_tensor()), places), axis=-1)
+
+
+def disentangled(g: Graph, m: Scores) -> Tensor:
+    """content · q·kᵀ + first · c2p at places + second · (p2c at places)ᵀ."""
+    content = g.any_of(g.matmul(m.q, g.mul(m.kt, m.content)), g.mul(g.matmul(m.q, m.kt), m.content))
+    turned = g.transpose(looked_up(g, m.to_queries, m.others), perm=[0, 2, 1])
+    return g.add(content, g.mul(looked_up(g, m.to_places, m.places), m.first), g.mul(turned, m.second))
+
+
+def buckets(length: int, span: int) -> np.ndarray:
+    """Which of 2·span positions the plugin looks up for each pair: near ones each their own, far ones by logarithm."""
+    apart = np.arange(length)[:, None] - np.arange(length)
+    half = np.float32(span // 2)
+    slope = (half - 1) / (np.log(np.float32(2 * span - 1)) - np.log(half)) * np.float32(1 - 1e-7)
+    steps = np.ceil((np.log(np.maximum(abs(apart), 1).astype(np.float32)) - np.log(half)) * slope) + half
+    found = np.where(abs(apart) <= half, apart, np.sign(apart) * steps).astype(np.int64)
+    return np.clip(found + span, 0, 2 * span - 1)
+
+
+@rule(patterns=[disentangled], target="tensorrt", dtypes="floats")
+def disentangled_attention(g: Graph, m: Scores) -> Any:
+    """Write the scores of DeBERTa's attention as TensorRT's plugin DisentangledAttention_TRT.
+
+    What: what contents say to each other, to positions, and positions to contents, each by one number.  The length is
+    fixed, and places are those of DeBERTa-v2 and v3 with buckets: half of the span near, the rest by logarithm.
+    Numerics: rounding only.
+    TensorRT: version 2 of the plugin came with 10.11; TensorRT-RTX has it not.  Named before the group `tensorrt`,
+    whose clean-up moves the number from the keys.
+    """
+    require(m.to_places.rank == m.to_queries.rank == 3, "the tables have no batch of three axes")
+    positions, others = m.to_places.shape[-1], m.to_queries.shape[-1]
+    require(positions == others, "the two tables are not alike")
+    require(isinstance(positions, int) and positions % 2 == 0 and positions >= 8, "there is no span of positions")
+    near = isclose(m.content, m.first, rel_tol=1e-3) and isclose(m.first, m.second, rel_tol=1e-3)
+    require(near, "the three parts are multiplied by different numbers")
+    require(m.places.is_constant and m.others.is_constant, "the places are no constants: fix the length (--dim)")
+    wanted = buckets(m.places.values.shape[-1], positions // 2)
+    pairs = (m.places, wanted), (m.others, wanted.T)
+    is_so = all(np.array_equal(np.broadcast_to(places, one.shape), one.values) for one, places in pairs)
+    require(is_so, "the places are not those that the plugin looks up: buckets of half the span, up to its double")
+    settings: dict[str, Any] = {"span": positions // 2, "factor": m.content}
+    return g.op(
+        "trt.plugins::DisentangledAttention_TRT", g.matmul(m.q, m.kt), m.to_places, m.to_queries, **settings, **VERSION
+    )

@@ -1,0 +1,105 @@
+"""RoIAlign (He et al., "Mask R-CNN", arXiv:1703.06870)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+TORCHVISION = ("spatial_scale", "pooled_height", "pooled_width", "sampling_ratio", "aligned")
+MMCV = ("spatial_scale", "output_height", "output_width", "sampling_ratio", "aligned", "mode")
+PLUGIN = (*MMCV[:4], "coordinate_transformation_mode", "mode")
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.1 and newer
+DIFFERS = {"non_finite": "ONNX Runtime refuses boxes that are no numbers"}
+
+
+class Regions(Captures):
+    """Images, boxes, and which image each is of where the first of five columns does not say it."""
+
+    x: Tensor
+    boxes: Tensor
+    images: Tensor | None = None
+    settings: dict[str, Any]
+
+
+def torchvision(g: Graph, m: Regions) -> Any:
+    """The placeholder of `torchvision::roi_align`, its arguments by the names of the C++ schema."""
+    return g.op("*::roi_align", m.x, m.boxes, **m.settings)
+
+
+def mmcv(g: Graph, m: Regions) -> Any:
+    """The node that mmcv's and mmdeploy's own exports write."""
+    return g.op("*::MMCVRoiAlign", m.x, m.boxes, **m.settings)
+
+
+def plugin(g: Graph, m: Regions) -> Any:
+    """TensorRT's plugin node."""
+    return g.op("trt.plugins::ROIAlign_TRT", m.x, m.boxes, m.images, **m.settings)
+
+
+class Call(NamedTuple):
+    """What the spellings of a call differ in: how large an output is made, of how many points, and from where on."""
+
+    scale: float
+    height: int
+    width: int
+    ratio: int
+    aligned: bool
+
+
+def call_of(m: Regions) -> Call:
+    """The call that was matched; one that lost arguments on its way says something else than was meant."""
+    settings = m.settings
+    names = next((names for names in (PLUGIN, MMCV) if names[-2] in settings and "mode" in settings), TORCHVISION)
+    lost = [name for name in names if name not in settings]
+    require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
+    require(settings.get("mode", "avg") in ("avg", 1), "it takes the largest of a cell, not the mean")
+    scale, height, width, ratio, aligned = (settings[name] for name in names[:5])
+    return Call(scale, height, width, max(ratio, 0), bool(aligned))
+
+
+def parts_of(g: Graph, m: Regions, dtype: Any) -> tuple[Tensor, Tensor]:
+    """The corners of the boxes, and which image each is of."""
+    if m.images is not None:
+        return m.boxes, g.cast(m.images, to=dtype)
+    require(m.boxes.rank == 2 and m.boxes.shape[1] == 5, "the boxes have no first column that says their image")
+    images, corners = g.split(m.boxes, [1, 4], axis=1, outputs=2)
+    return corners, g.cast(g.squeeze(images, [1]), to=dtype)
+
+
+@rule(patterns=[torchvision, mmcv], target="onnx", opset=10, differs=DIFFERS)
+def roi_align(g: Graph, m: Regions) -> Tensor:
+    """Write a RoIAlign that an exporter left as a placeholder as RoiAlign, or as TensorRT's plugin.
+
+    What: cells of each box, in each the mean of points between the pixels, of torchvision and of mmcv.
+    Numerics: rounding only.
+    TensorRT: the plugin ROIAlign_TRT (version 2 came with 10.1).  Of an empty box it makes 0/0 where others make zeros,
+    so zeros are put there.
+    """
+    call = call_of(m)
+    require(m.match.opset >= 16 or not call.aligned, "before opset 16 RoiAlign does not shift by half a pixel")
+    mode = {"coordinate_transformation_mode": "half_pixel" if call.aligned else "output_half_pixel"}
+    corners, images = parts_of(g, m, np.int64)
+    return g.roi_align(
+        m.x,
+        corners,
+        images,
+        spatial_scale=call.scale,
+        output_height=call.height,
+        output_width=call.width,
+        sampling_ratio=call.ratio,
+        **(mode if m.match.opset >= 16 else {}),
+    )
+
+
+@roi_align.on("tensorrt", patterns=[plugin])
+def _(g: Graph, m: Regions) -> Any:
+    call = call_of(m)
+    corners, images = parts_of(g, m, np.int32)
+    sizes: dict[str, Any] = dict(zip(PLUGIN, (*call[:4], int(call.aligned), 1), strict=True))
+    made = g.op("trt.plugins::ROIAlign_TRT", m.x, corners, images, **sizes, **VERSION)
+    if not call.aligned or call.ratio:
+        return made
+    starts, ends = g.split(g.sub(g.mul(corners, call.scale), 0.5), [2, 2], axis=1, outputs=2)
+    is_empty = g.reduce_max(g.cast(g.less_or_equal(ends, starts), to=np.int32), [1], keepdims=0)
+    return g.where(g.reshape(g.cast(is_empty, to=bool), [-1, 1, 1, 1]), np.zeros((), m.x.dtype), made)
