@@ -6,9 +6,10 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
+from surgeon.inputs.fitting import Fitting
+from surgeon.inputs.wishes import Wish, wishes
+from surgeon.shapes.symbols import symbol
 from surgeon.sites import site_check
-from surgeon.sites.constraints import wishes
-from surgeon.sites.fitting import Fitting
 from surgeon.testing import parse
 from tests.models import make
 
@@ -37,6 +38,11 @@ def cut_of(text, found, monkeypatch):
     return report, cuts[0]
 
 
+def wanted_by(cut):
+    """What the nodes of a cut want of sizes."""
+    return wishes(cut.shapes, (*cut.prefix, *cut.before))
+
+
 # A mask of one line for each of a batch and as long as past and new rows together, read by index, as torch writes it.
 BY_TUPLES = """agraph (float[batch, rows, 4] x, float[batch, past, 4] cache, int64[lines, total] mask,
     float[b, r, k] scores) => (float[b, r, k] y) <
@@ -55,7 +61,7 @@ def test_a_mask_read_by_index_is_as_long_as_past_and_new_rows(monkeypatch):
     """No sizes chosen one by one would fit: the table is to hold every index, and its result to fit the scores."""
     report, cut = cut_of(BY_TUPLES, masked, monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    sizes = Fitting(wishes(cut)).sizes(
+    sizes = Fitting(wanted_by(cut)).sizes(
         {"batch": 2, "rows": 3, "past": 5, "lines": 7, "total": 11, "b": 13, "r": 17, "k": 19}, {}
     )
     assert sizes["lines"] == sizes["batch"] == sizes["b"]
@@ -137,7 +143,7 @@ def test_sizes_that_follow(case, monkeypatch):
     text, _, wanted = SIZES[case]
     report, cut = cut_of(f"agraph {text}", doubled(case), monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    follows = {name: str(size) for name, size in Fitting(wishes(cut)).follows.items()}
+    follows = {name: str(size) for name, size in Fitting(wanted_by(cut)).follows.items()}
     assert {name: follows.get(name) for name in wanted} == wanted
 
 
@@ -157,7 +163,7 @@ def test_a_mask_read_by_computed_places(monkeypatch):
     """The excess of a product over another is solved where two of its sizes are taken for equal."""
     report, cut = cut_of(BY_PLACES, masked, monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    sizes = Fitting(wishes(cut)).sizes(
+    sizes = Fitting(wanted_by(cut)).sizes(
         {"batch": 2, "rows": 3, "past": 5, "lines": 7, "total": 11, "b": 13, "r": 17, "k": 19}, {}
     )
     assert sizes["lines"] == sizes["batch"] == sizes["b"]
@@ -166,7 +172,30 @@ def test_a_mask_read_by_computed_places(monkeypatch):
 
 def test_sizes_that_the_user_chose_stay(monkeypatch):
     _, cut = cut_of(f"agraph {SIZES['broadcast'][0]}", doubled("broadcast"), monkeypatch)
-    assert Fitting(wishes(cut)).sizes({"n": 2, "m": 3, "p": 5, "q": 7}, {"n": 11}) == {"n": 11, "m": 7, "p": 5, "q": 7}
+    sizes = Fitting(wanted_by(cut)).sizes({"n": 2, "m": 3, "p": 5, "q": 7}, {"n": 11})
+    assert sizes == {"n": 11, "m": 7, "p": 5, "q": 7}
+
+
+PAST, ROWS = symbol("past"), symbol("rows")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "chosen", "wanted"),
+    [
+        pytest.param([Wish(32, PAST + ROWS, at_least=True)], {}, (27, 5), id="the largest is made smaller"),
+        pytest.param([Wish(32, PAST + ROWS, at_least=True)], {"past": 30}, (30, 2), id="a chosen one is not"),
+        pytest.param([Wish(4, PAST + ROWS, at_least=True)], {}, (1, 3), id="then the next"),
+        pytest.param([Wish(3, PAST + ROWS + 2, at_least=True)], {}, (1, 1), id="none below 1"),
+        pytest.param([Wish(99, PAST + ROWS, at_least=True)], {}, (32, 5), id="there is room"),
+        pytest.param([Wish(9, PAST - ROWS, at_least=True)], {}, (14, 5), id="of what makes it large alone"),
+        pytest.param([Wish(PAST, 4 * ROWS), Wish(10, PAST, at_least=True)], {}, (8, 2), id="what others follow from"),
+        pytest.param([Wish(4 * ROWS, ROWS, likely=True)], {}, (32, 5), id="no guess leaves nothing"),
+    ],
+)
+def test_what_a_table_has_room_for(wishes, chosen, wanted):
+    """A table of so many rows makes nothing larger."""
+    sizes = Fitting(wishes).sizes({"past": 32, "rows": 5}, chosen)
+    assert (sizes["past"], sizes["rows"]) == wanted
 
 
 WITHOUT_ROWS = """(float[b, 2, n, 4] q, bool[1, 1] mask) => (float[b, 2, n, 4] y)

@@ -121,6 +121,48 @@ def test_small_numbers_and_small_dims_are_no_widths(runs):
     assert [brief for brief, _ in runs] == [False] * 3
 
 
+def scaled(*scales: float) -> onnx.ModelProto:
+    """Products with a weight, each multiplied by a number."""
+    random = np.random.default_rng(0)
+    places = range(len(scales))
+    nodes = " ".join(f"p{place} = MatMul(x{place}, w{place}) y{place} = Mul(p{place}, s{place})" for place in places)
+    ports = [", ".join(f"float[n, 24] {name}{place}" for place in places) for name in "xy"]
+    model = parse(f"({ports[0]}) => ({ports[1]}) {{ {nodes} }}")
+    for place, scale in enumerate(scales):
+        data = {"w": random.standard_normal((24, 24)), "s": scale}
+        held = [numpy_helper.from_array(np.float32(value), f"{name}{place}") for name, value in data.items()]
+        model.graph.initializer.extend(held)
+    return model
+
+
+@rule(patterns=[lambda g, x, w, s: g.mul(g.matmul(x, w), s)])
+def folded(g: Graph, x: Tensor, w: Constant, s: Constant) -> Tensor:
+    """Right unless the scale is negative."""
+    return g.matmul(x, g.literal(w.values * np.abs(s.values)))
+
+
+def test_a_learned_scale_is_a_weight(runs):
+    """As PP-OCRv5 has one, and a shift, behind each of its convolutions."""
+    _, report = surgeon.rewrite(scaled(0.91734225, 1.2041363, 0.30712345), folded)
+    assert [site.outcome for site in report.sites] == ["proved"] * 3
+    assert [brief for brief, _ in runs] == [False, True, True]
+
+
+def test_what_is_wrong_for_one_learned_scale_fails(runs):
+    """Few inputs are enough for it: they run with the site's own number."""
+    _, report = surgeon.rewrite(scaled(0.91734225, -0.91734225), folded, keep_going=True)
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert [site.replaced[-1].outputs[0] for site in report.rolled_back] == ["y1"]
+    assert [brief for brief, _ in runs][:2] == [False, True]
+
+
+@pytest.mark.parametrize("other", [0.5, 1e-5, 0.044715, 1.7020001e-9, 123456.78])
+def test_a_number_that_a_person_wrote_or_that_is_extreme_is_no_weight(other, runs):
+    """It says what is computed: an epsilon, a coefficient, a fill."""
+    surgeon.rewrite(scaled(0.91734225, other), folded)
+    assert [brief for brief, _ in runs] == [False, False]
+
+
 def test_dims_of_which_windows_leave_nothing_are_made_larger():
     """A Conv of kernel 256 needs 256 samples: behind it there are none of the usual 5."""
     text = """(float[batch, 1, sequence] x) => (float[batch, 2, frames] y)

@@ -11,9 +11,10 @@ import surgeon
 from surgeon.precision import stretches
 from surgeon.precision.lessening import Lessening
 from surgeon.precision.result import LOST
-from surgeon.precision.stretch_run import StretchRun, hold
+from surgeon.precision.stretch_run import MARGIN, StretchRun, hold
 from surgeon.precision.stretches import LEAST, Stretches
 from surgeon.telling.conversions import stretch_lines
+from surgeon.testing import parse
 from tests.command_line import ROOT
 from tests.half_models import converted, model
 
@@ -121,27 +122,111 @@ def test_a_stretch_that_is_off_is_kept(monkeypatch):
     assert {item.outcome for item in report.stretches} == {"proved"}
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("c = Less(s, zero) e = If(c) <then_branch = yes () => (float[N, 4] e1) { e1 = Exp(a) }, "
-         "else_branch = no () => (float[N, 4] e2) { e2 = Sin(a) }> y = Relu(e)", "bodies"),
-        ("r = Reshape(a, shape) y = acme.Odd(a)", ""),
-    ],
-)  # fmt: skip
-def test_why_a_stretch_is_not_run_is_told(body, why):
-    head, weights = "(float[N, 4] x, float s) => (float[N, 4] y)", "<float zero = {0}, int64[1] shape = {-1}>"
-    made = model(f"a = Mul(x, x) {body}", head, weights=weights, more=', "acme" : 1')
-    _, report = surgeon.convert(made)
-    told = [item.reason for item in report.stretches if item.outcome == "unproved"]
-    assert all(why in reason for reason in told)
-    assert bool(told) == bool(why)
+BRANCHES = """c = Less(s, zero) a = Mul(x, x) e = If(c) <then_branch = yes () => (float[N, 4] e1) { e1 = Exp(a) },
+    else_branch = no () => (float[N, 4] e2) { b = Mul(a, a) e2 = Sin(b) }> y = Relu(e)"""
+TURNS = """y = Loop(n, t, x) <body = b (int64 i, bool d, float[N, 4] h) => (bool d2, float[N, 4] h2) {
+    d2 = Identity(d) q = Tanh(h) h2 = Mul(q, x) }>"""
+STEPS = """h, y = Scan<num_scan_inputs = 1, body = b (float[4] g, float[4] u) => (float[4] g2, float[4] v) {
+    k = Add(g, u) g2 = Tanh(k) v = Sin(k) }>(first, x) z = Relu(h)"""
+INSIDE = {
+    "branches": (BRANCHES, "(float[N, 4] x, float s) => (float[N, 4] y)", "<float zero = {0}>"),
+    "turns": (TURNS, "(float[N, 4] x, int64 n) => (float[N, 4] y)", "<bool t = {1}>"),
+    "steps": (STEPS, "(float[4] first, float[N, 4] x) => (float[N, 4] y, float[4] z)", ""),
+}
+
+
+@pytest.mark.parametrize("case", INSIDE)
+def test_a_stretch_with_bodies_is_held_with_what_they_round(case):
+    """Nothing else in the last two rounds."""
+    body, head, weights = INSIDE[case]
+    _, report = surgeon.convert(model(body, head, weights=weights))
+    (stretch,) = report.stretches
+    assert (stretch.outcome, stretch.reason) == ("proved", "")
+    assert 0 < stretch.error <= stretch.allowed < 0.1
+
+
+def test_roundings_in_bodies_are_what_explains_it():
+    """Of a loop whose turns each halve a number and add it up: without them there is no room for what it is off."""
+    body = """b (int64 i, bool d, float16[N] h) => (bool d2, float16[N] h2) {
+        d2 = Identity(d) q = Tanh(h) h2 = Mul(q, x) }"""
+    text = f"""<ir_version: 9, opset_import: ["": 18]> g (float16[N] x, int64 n) => (float16[N] y) <bool t = {{1}}> {{
+        y = Loop(n, t, x) <body = {body}> }}"""
+    feeds = {"x": np.linspace(0.5, 1.5, 64).astype(np.float16), "n": np.array(9)}
+    run = StretchRun(parse(text), feeds, TensorProto.FLOAT16, (), b"")
+    found = hold(run, lambda _: None)[0]
+    assert found["error"] <= found["allowed"]
+    narrow = MARGIN * 2 * np.finfo(np.float16).eps  # what is left for two roundings
+    assert found["allowed"] > narrow
+
+
+def test_an_overflow_in_a_body_is_no_rounding():
+    """Also where the next node takes it back, as float64 does."""
+    body = """b (int64 i, bool d, float16[N] h) => (bool d2, float16[N] h2) {
+        d2 = Identity(d) q = Mul(h, up) h2 = Mul(q, down) }"""
+    text = f"""<ir_version: 9, opset_import: ["": 18]> g (float16[N] x, int64 n) => (float16[N] y)
+        <bool t = {{1}}, float16 up, float16 down> {{ y = Loop(n, t, x) <body = {body}> }}"""
+    made = parse(text)
+    del made.graph.value_info[:]
+    for name, value in (("up", 4e4), ("down", 2.5e-5)):
+        made.graph.initializer.append(numpy_helper.from_array(np.float16(value), name))
+    feeds = {"x": np.linspace(0.5, 4.0, 64).astype(np.float16), "n": np.array(2)}
+    found = hold(StretchRun(made, feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
+    assert found["error"] > 1e6 > found["allowed"]
+
+
+def test_weights_of_bodies_and_functions_come_along(tmp_path):
+    """They lie in the file, and are no initializers of the graph."""
+    head = "(float[N, 64] x, float s) => (float[N, 64] y)"
+    made = model(
+        """c = Less(s, zero) h = If(c) <then_branch = yes () => (float[N, 64] e1) { e1 = MatMul(x, v) },
+        else_branch = no () => (float[N, 64] e2) { e2 = Sin(x) }> y = acme.scaled(h)""",
+        head,
+        weights="<float zero = {0}>",
+        more=', "acme" : 1',
+    )
+    weight = numpy_helper.from_array(np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32), "v")
+    made.graph.node[1].attribute[0].g.initializer.append(weight)
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=weight),
+        helper.make_node("MatMul", ["a", "w"], ["b"]),
+    ]
+    ops = [helper.make_opsetid("", 18)]
+    made.functions.append(helper.make_function("acme", "scaled", ["a"], ["b"], nodes, ops))
+    onnx.save(made, tmp_path / "net.onnx")
+    _, report = surgeon.convert(tmp_path / "net.onnx", output=tmp_path / "half.onnx")
+    (stretch,) = report.stretches
+    assert (stretch.outcome, stretch.reason, stretch.nodes) == ("proved", "", 2)
+
+
+def test_a_stretch_that_is_off_is_kept_with_what_lies_inside(monkeypatch):
+    """Bodies, and functions that it calls."""
+    body, head, weights = INSIDE["branches"]
+    run = Stretches.proofs
+
+    def proofs(self, parts, *rest):
+        return [replace(proof, error=1.0) for proof in run(self, parts, *rest)]
+
+    monkeypatch.setattr(Stretches, "proofs", proofs)
+    _, report = surgeon.convert(model(body, head, weights=weights))
+    assert {item.node for item in report.kept if item.kind == "stretch"} >= {"a", "e", "e1"}
+
+
+@pytest.mark.parametrize("opset", [7, 9, 10])
+@pytest.mark.parametrize("body", ["a = Mul(x, x) y = Tanh(a)", "a = Clip<min = 0.25>(x) y = Exp(a)"])
+def test_a_stretch_of_an_old_opset_is_run_as_one_of_a_newer(body, opset):
+    """Roundings are told from opset 11 on, in which Clip reads its bounds."""
+    _, report = surgeon.convert(model(body, opset=opset))
+    (stretch,) = report.stretches
+    assert (stretch.outcome, stretch.reason) == ("proved", "")
+    assert 0 < stretch.error <= stretch.allowed < 0.1
 
 
 def test_why_a_stretch_of_an_old_opset_is_not_run_is_told():
-    _, report = surgeon.convert(model("a = Mul(x, x) y = Tanh(a)", opset=9))
-    assert [item.outcome for item in report.stretches] == ["unproved"]
-    assert "told from opset 11 on (surgeon upgrade), and it has 9" in "".join(stretch_lines(report))
+    body = "a = Mul(x, x) y = Resize<mode = \"linear\">(a, scales)"
+    head, weights = "(float[1, 1, 4, 4] x) => (float[1, 1, 8, 8] y)", "<float[4] scales = {1, 1, 2, 2}>"
+    made = model(body, head, weights=weights, opset=10)
+    _, report = surgeon.convert(made)
+    assert "unproved: what roundings explain is told from opset 11 on: Opset 11" in "".join(stretch_lines(report))
 
 
 @pytest.mark.parametrize("guilty", [{3}, {3, 17}, {0, 1, 2, 30}, set(range(8, 14))])

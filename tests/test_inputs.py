@@ -207,6 +207,28 @@ def test_places_in_a_batch_stay_below_it() -> None:
     assert set(found) == {0, 1, 2}
 
 
+@pytest.mark.parametrize(
+    ("columns", "call"),
+    [
+        (4, "y = RoiAlign(x, r, i)"),
+        (5, "y = torchvision.roi_align(x, r)"),
+        (5, "j, c = Split<axis = 1>(r, s) k = Squeeze(j, o) l = Cast<to = 7>(k) y = RoiAlign(x, c, l)"),
+    ],
+)
+def test_boxes_are_of_a_picture_and_of_many_sizes(columns: int, call: str) -> None:
+    """Some have no width, none is turned round, and what says which picture they are of is a whole number below it."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 22, "torchvision" : 1]> g '
+        f"(float[3, 1, 8, 8] x, float[9, {columns}] r, int64[9] i) => (float[9, 1, 1, 1] y) "
+        f"<int64[2] s = {{1, 4}}, int64[1] o = {{1}}> {{ {call} }}"
+    )
+    found = np.concatenate([synthesise(model, seed=seed, dims={})["r"] for seed in range(8)])
+    wide, high = (found[:, -4:][:, 2:] - found[:, -4:][:, :2]).T
+    assert (wide.min(), wide.max() > 16, high.min() > 0) == (0, True, True)
+    assert (wide == 0).sum() < len(found) / 2
+    assert columns == 4 or set(found[:, 0]) == {0, 1, 2}
+
+
 def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
     """Input 5 is added to the scores of com.microsoft::Attention, and holds past values in ONNX's own."""
     call = "y = {}Attention(q, k, v, m, a, b)"

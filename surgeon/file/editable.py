@@ -16,7 +16,7 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.paths import local
 from surgeon.file.payloads import DATA_FIELDS, KEY, Payload, marked
-from surgeon.file.recasting import CHANGE, Recast
+from surgeon.file.recasting import CHANGE, Caster, Recast
 from surgeon.file.wire import Buffer
 
 
@@ -59,12 +59,14 @@ class Editable(Model):
         """The source, or the model that was adopted with this payload."""
         return self._owners.get(id(payload), self.source)
 
-    def recast(self, tensor: onnx.TensorProto, new: int, *, saturate: bool = False) -> Recast:
+    def recast(
+        self, tensor: onnx.TensorProto, new: int, *, saturate: bool = False, by: Caster | None = None
+    ) -> Recast:
         """Have a tensor of the skeleton be of another dtype, by its `TensorProto.DataType`.
 
-        Of what lies in a file the data are converted when they are written, and `seen` then.
+        Of what lies in a file the data are converted when they are written, and `seen` then.  by: what converts them.
         """
-        change = Recast(tensor.name, tensor.data_type, new, saturate)
+        change = Recast(tensor.name, tensor.data_type, new, saturate, by=by)
         if tensor.data_location == external.EXTERNAL:
             tensor.external_data.add(key=CHANGE, value=str(len(self.recasts)))
             self.recasts.append(change)

@@ -13,6 +13,8 @@ from surgeon.file.values import Array, dtype_of
 
 CHANGE = "surgeon.change"
 """The key of the entry in a tensor's `external_data` that says by which of a model's recasts its data change."""
+Caster = Callable[[Array], Array | None]
+"""What has an array in another dtype, or None where it has not."""
 _BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is converted
 _THREADS = 2
 
@@ -49,7 +51,7 @@ class Recast:
     """From one dtype to another.
 
     name: of the tensor.  saturate: what is finite and too large becomes the largest that there is, not infinity.
-    seen: of what was converted.
+    seen: of what was converted.  by: what does it, where it can, for what does not saturate; else numpy does.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Recast:
     new: int
     saturate: bool = False
     seen: Seen = field(default_factory=Seen, compare=False)
+    by: Caster | None = field(default=None, compare=False)
 
     def source_size(self, size: int) -> int:
         """How many bytes make so many."""
@@ -65,13 +68,19 @@ class Recast:
     def array(self, array: Array) -> Array:
         """The elements in the new dtype."""
         self.seen.add(array)
-        return recast(array, self.new, self.saturate)
+        made = None if self.saturate or self.by is None else self.by(array)
+        return recast(array, self.new, self.saturate) if made is None else made
 
     def data(self, data: Any) -> bytes:
         """Raw bytes of the old dtype as those of the new."""
-        return self.array(np.frombuffer(data, dtype_of(self.old))).tobytes()
+        return self._view(data).tobytes()
 
-    def stream(self, source: int, start: int, size: int, write: Callable[[bytes], None]) -> None:
+    def _view(self, data: Any) -> memoryview:
+        """The same, where they lie."""
+        made = self.array(np.frombuffer(data, dtype_of(self.old)))
+        return np.ascontiguousarray(made).view(np.uint8).data
+
+    def stream(self, source: int, start: int, size: int, write: Callable[[memoryview], None]) -> None:
         """Convert what lies in a file from `start` on into `size` bytes.  EOFError where the file is shorter.
 
         One block is read and converted while another is written.
@@ -87,18 +96,18 @@ class Recast:
             for made in _in_turn(pool, self._converted, source, blocks):
                 write(made)
 
-    def _converted(self, source: int, at: int, length: int) -> bytes:
+    def _converted(self, source: int, at: int, length: int) -> memoryview:
         data = read_at(source, at, length)
         if len(data) < length:
             raise EOFError("the file is shorter than it was")
-        return self.data(data)
+        return self._view(data)
 
 
 def _in_turn(
-    pool: ThreadPoolExecutor, run: Callable[[int, int, int], bytes], source: int, blocks: list[tuple[int, int]]
-) -> Iterator[bytes]:
+    pool: ThreadPoolExecutor, run: Callable[[int, int, int], memoryview], source: int, blocks: list[tuple[int, int]]
+) -> Iterator[memoryview]:
     """What is made of blocks, in order, while no more than two are under way."""
-    waiting: list[Future[bytes]] = []
+    waiting: list[Future[memoryview]] = []
     for at, length in blocks:
         waiting.append(pool.submit(run, source, at, length))
         if len(waiting) > _THREADS:

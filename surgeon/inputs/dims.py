@@ -174,6 +174,11 @@ def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mappi
     return settled
 
 
+def usual_size(name: str) -> int:
+    """The usual size of what is called so, of which nothing else is known."""
+    return SIZES[FreeDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0]
+
+
 def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
     """Return the value of a key that is an expression, as `surgeon.shapes.symbols.parse` reads them; None for a name.
 
@@ -182,7 +187,7 @@ def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
     size = parse(key)
     if size == symbol(key.strip()):
         return None
-    usual = {name: SIZES[FreeDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0] for name in symbols(size)}
+    usual = {name: usual_size(name) for name in symbols(size)}
     try:
         return value_of(size, {**usual, **sizes})
     except SizeError:

@@ -3,6 +3,7 @@
 import math
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ _MOST_ELEMENTS = 1 << 28
 _WORDS = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
 _PLAIN_INTEGERS = 10
+_WIDEST, _BESIDE_WHOLE = 64.0, 2.0**-10  # of boxes, in pixels
 # Binary exponents of wide-ranging values: of all magnitudes; of a tail of each sign in every tensor, past the 6 at
 # which activations are cut off; of a large value of each sign.  The second row is for models that hold float16: sums
 # of squares must not overflow inside, for a fused operator sums in float32 and does not.
@@ -60,6 +62,7 @@ class Filler:
             "lengths": self._lengths,
             "positions": lambda: self._positions(None),
             "compared": self._compared,
+            "boxes": self._boxes,
             "plain": self._plain,
         }
         dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
@@ -89,7 +92,8 @@ class Filler:
     def _indices(self, ascending: bool) -> np.ndarray:
         """Values that stay inside every table they index, what is added on the way included."""
         low, high = 0, None
-        for size, shift in self.want.role.limits:
+        for size, number, added in self.want.role.limits:
+            shift = number + sum(self.sizes.get(key, 0) for key in added)
             table = size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0
             if table:
                 top = max(table - max(shift, 0), 1)
@@ -104,6 +108,29 @@ class Filler:
             return self._pinned(self.random.integers(-high, high, self.shape), [-high, -1])
         made = self.random.integers(low, low + 1 if self.tame else high, self.shape)
         return made if self.tame else self._pinned(made, [high - 1, low])
+
+    def _boxes(self) -> np.ndarray:
+        """Rows of x1, y1, x2, y2, of one pixel to `_WIDEST`, within a picture, across its edges and beyond.
+
+        Of four in turn one is of no width, and one is as large as whole numbers and halves say, but begins beside them,
+        for at an edge itself rounding decides what is seen; none is turned round, which kernels may refuse.  Where
+        there are five columns the first is the image.
+        """
+        rows, columns = self.shape
+        if columns not in (4, 5):
+            return self._plain()
+        scale = np.exp2(self.random.uniform(0, np.log2(_WIDEST), (rows, 1)))
+        starts = scale * self.random.uniform(-0.5, 1.0, (rows, 2))
+        sizes = scale * self.random.uniform(0.1, 1.5, (rows, 2))
+        turn = (np.arange(rows)[:, None] + self.seed) % 4
+        sizes = np.where(turn == 1, sizes * (0.0, 1.0), sizes)
+        starts = np.where(turn == 3, np.floor(starts) + _BESIDE_WHOLE, starts)
+        sizes = np.where(turn == 3, np.ceil(2 * sizes) / 2, sizes)
+        corners = np.concatenate([starts, starts + sizes], axis=1)
+        if columns == 4:
+            return corners
+        images = Filler(replace(self.want, dims=self.want.dims[:1], kind="indices"), self.seed, self.sizes, self.values)
+        return np.concatenate([images._indices(ascending=False)[:, None], corners], axis=1)
 
     def _positions(self, high: int | None) -> np.ndarray:
         """0, 1, 2, ... along the last axis, below `high`."""
@@ -168,8 +195,8 @@ class Filler:
         return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
 
     def _hidden(self) -> np.ndarray:
-        rows, first = self.values is Values.HIDDEN_ROWS, self.values is Values.GAPS
-        return hidden(self.shape, self.seed, self.random, rows=rows, first=first)
+        rows, apart = self.values is Values.HIDDEN_ROWS, self.values is Values.GAPS
+        return hidden(self.shape, self.seed, self.random, rows=rows, apart=apart)
 
     def _integers(self) -> np.ndarray:
         """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""

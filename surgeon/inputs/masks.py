@@ -8,20 +8,23 @@ _LOWS = (None, -np.inf, -1e4)  # what hides a score in turn; None: the least num
 
 
 def hidden(
-    shape: tuple[int, ...], seed: int, random: np.random.Generator, *, rows: bool, first: bool = False
+    shape: tuple[int, ...], seed: int, random: np.random.Generator, *, rows: bool, apart: bool = False
 ) -> np.ndarray:
     """Which elements are hidden, as 0 and 1, int64 of `shape`: holes along the last axis, some of each row shown.
 
     rows: of some rows all is hidden, and of some nothing, so that there are such whatever the values mean.  Without,
-    in odd seeds nothing is hidden at all.  first: the first of each row is shown.
+    in odd seeds nothing is hidden at all.  apart: the first of each row is shown, and no two side by side are hidden,
+    so that of two neighbours at least something is seen; in all seeds.
     """
     if not shape or not np.prod(shape):
         return np.zeros(shape, np.int64)
-    if not rows and seed % 2:
+    if not (rows or apart) and seed % 2:
         return np.zeros(shape, np.int64)
     found = (random.random(shape) < _PART).reshape(-1, shape[-1])
-    shown = np.zeros(len(found), np.int64) if first else random.integers(0, shape[-1], len(found))
-    found[np.arange(len(found)), shown] = False
+    if apart:
+        found[:, ::2] = False
+    else:
+        found[np.arange(len(found)), random.integers(0, shape[-1], len(found))] = False
     if rows:
         found[0] = seed % 2 == 0
         if len(found) > 1:

@@ -59,7 +59,7 @@ class Values(enum.Enum):
     with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
     hidden is, as the seed goes, the least number of the dtype, minus infinity, or -1e4, and the rest 0 or usual.
     GAPS: holes in masks alone, but none at the first of a row, which is all that the first row of a causal attention
-    may see.
+    may see, and no two side by side, which may be all that a row with a window sees.
     BACKWARDS: indices of which some count from the end of their table.
 
     PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.

@@ -8,7 +8,8 @@ Local functions are entered with their call's arguments, bodies of If, Loop and 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto
@@ -17,6 +18,8 @@ from surgeon.inputs.use_def import UseDef, UseDefs
 from surgeon.ops.record import Lookup, Op
 from surgeon.ops.records import RECORDS, likened_node
 
+_RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
+_LONGEST_WAY = 8  # nodes between a number and the shape that tells it
 _MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
 
 # By operator, slots whose value is an index, a size, a count or a coordinate: out of range there, a model refuses or
@@ -28,6 +31,7 @@ _DECIDING = {
             *(lookup.indices for lookup in op.lookups),
             *(() if op.axes is None else (op.axes.slot,)),
             *(() if op.below is None else op.below[:1]),
+            *(() if op.boxes is None else (op.boxes,)),
         )
     )
     for op in RECORDS.values()
@@ -35,16 +39,27 @@ _DECIDING = {
 _NONE: frozenset[int] = frozenset()
 
 
+class Limit(NamedTuple):
+    """A table that is indexed, and what is added to the index on the way.
+
+    table: its size, as a number or the key of a free dimension; None if unknown.  shift: a number that is added.
+    sizes: keys of free dimensions whose sizes are added too, as behind a cache.
+    """
+
+    table: int | str | None
+    shift: int = 0
+    sizes: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Role:
     """What was seen of one input.
 
-    `limits`: sizes of the tables it indexes (a number, a free dimension's key, None if unknown), each with what is
-    added to the value on the way.  `flags`: other meanings: mask, scores, condition, count, zero, target, trip, length,
-    divisor.  `words`: strings that the graph knows.
+    `limits`: of the tables it indexes.  `flags`: other meanings: mask, scores, condition, count, zero, target, trip,
+    length, divisor, boxes.  `words`: strings that the graph knows.
     """
 
-    limits: list[tuple[int | str | None, int]] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
     words: list[str] = field(default_factory=list)
 
@@ -54,18 +69,19 @@ Call = tuple[UseDef, NodeProto]  # where a local function was called from
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A tensor that carries an input's value: its scope, name, the calls that led here, and the shift so far."""
+    """A tensor that carries an input's value: its scope, name, the calls that led here, and what was added so far."""
 
     scope: UseDef
     name: str
     calls: tuple[Call, ...]
-    shift: int
+    shift: int = 0
+    sizes: tuple[str, ...] = ()
 
 
 def read_role(scopes: UseDefs, name: str) -> Role:
     """Follow graph input `name` and return its role."""
     role = Role()
-    places = [_Place(scopes.main, name, (), 0)]
+    places = [_Place(scopes.main, name, ())]
     seen: set[tuple[int, str, tuple[int, ...]]] = set()
     while places and len(seen) < _MOST_STEPS:
         place = places.pop()
@@ -74,7 +90,7 @@ def read_role(scopes: UseDefs, name: str) -> Role:
             continue
         seen.add(key)
         for node, slot, scope in place.scope.uses.get(place.name, ()):
-            inside = _Place(scope, place.name, place.calls, place.shift)
+            inside = replace(place, scope=scope)
             _note(scopes, role, node, slot, inside)
             places.extend(_onwards(scopes, role, node, slot, inside))
         if place.name in place.scope.outputs:
@@ -87,10 +103,14 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     op = likened_node(node)
     for lookup in op.lookups:
         if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
-            role.limits.append((_reach(scopes, place, node, lookup), place.shift))
+            role.limits.append(Limit(_reach(scopes, place, node, lookup), place.shift, place.sizes))
     if op.below is not None and slot == op.below[0]:
         depth = scopes.constant(place.scope, node.input[op.below[1]])
-        role.limits.append((int(depth.ravel()[0]) if depth is not None and depth.size else None, place.shift))
+        table = int(depth.ravel()[0]) if depth is not None and depth.size else None
+        role.limits.append(Limit(table, place.shift, place.sizes))
+    if slot == op.boxes:
+        role.flags.add("boxes")
+        role.limits.append(Limit(_reach(scopes, place, node, Lookup(slot, 0))))
     if slot in op.mask or (op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL):
         role.flags.add("mask")
     if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
@@ -124,24 +144,25 @@ def _onwards(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Pl
     if called is not None:
         recursion = len(place.calls) > 32
         if slot < len(called.inputs) and not recursion:
-            yield _Place(called, called.inputs[slot], (*place.calls, (place.scope, node)), place.shift)
+            calls = (*place.calls, (place.scope, node))
+            yield replace(place, scope=called, name=called.inputs[slot], calls=calls)
         return
     for attribute, body in place.scope.bodies.get(id(node), ()):
         # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
         if attribute == "body" and slot < len(body.inputs) and slot not in (*op.trips, *op.conditions):
-            yield _Place(body, body.inputs[slot], place.calls, place.shift)
-    shift = place.shift
+            yield replace(place, scope=body, name=body.inputs[slot])
+    shift, sizes = place.shift, place.sizes
     sign = _sign(op, slot)
     if sign:
         added = _added(scopes, node, slot, sign, place)
         if added is None:
             return
-        shift += added
+        shift, sizes = shift + added[0], sizes + added[1]
     elif slot not in op.carried:
         return
     for output in node.output:
         if output:
-            yield _Place(place.scope, output, place.calls, shift)
+            yield replace(place, name=output, shift=shift, sizes=sizes)
 
 
 def _outwards(place: _Place) -> Iterator[_Place]:
@@ -150,7 +171,7 @@ def _outwards(place: _Place) -> Iterator[_Place]:
         caller, node = place.calls[-1]
         for position, name in enumerate(place.scope.outputs):
             if name == place.name and position < len(node.output):
-                yield _Place(caller, node.output[position], place.calls[:-1], place.shift)
+                yield replace(place, scope=caller, name=node.output[position], calls=place.calls[:-1])
         return
     if place.scope.parent is not None:
         parent = place.scope.parent
@@ -158,7 +179,7 @@ def _outwards(place: _Place) -> Iterator[_Place]:
             for _, body in parent.bodies.get(id(node), ()):
                 if body is place.scope and likened_node(node).chooses:
                     position = place.scope.outputs.index(place.name)
-                    yield _Place(parent, node.output[position], place.calls, place.shift)
+                    yield replace(place, scope=parent, name=node.output[position])
                     return
 
 
@@ -218,18 +239,51 @@ def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounde
             yield place, output, bounded or (position > 0 and op.further_places)
 
 
-def _added(scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place) -> int | None:
-    """Return what a sum or difference adds to the value at most; None if the value does not go on as an index."""
+def _added(
+    scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place
+) -> tuple[int, tuple[str, ...]] | None:
+    """Return what a sum or difference adds to the value at most: a number, and free sizes by their keys.
+
+    None if the value does not go on as an index.
+    """
     other = scopes.constant(place.scope, node.input[1 - slot])
     if likened_node(node).signs[1] < 0:
         if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
             return None
-        return -int(other.min())
+        return -int(other.min()), ()
     if other is None:
-        return 8  # a running offset (positions behind a cache): assumed small
+        size = _told_size(scopes, place.scope, node.input[1 - slot])
+        if size is None:
+            return _RUNNING, ()
+        return (size, ()) if isinstance(size, int) else (0, (size,))
     if other.size == 0 or other.dtype.kind not in "iu":
-        return 0 if other.dtype.kind == "f" else None
-    return int(other.max())
+        return (0, ()) if other.dtype.kind == "f" else None
+    return int(other.max()), ()
+
+
+def _told_size(scopes: UseDefs, scope: UseDef, name: str) -> int | str | None:
+    """Return the size that a number is, where it is one of those that a node tells of a tensor: see `UseDefs.dim`."""
+    place = 0
+    for _ in range(_LONGEST_WAY):
+        owner = scope.owner(name)
+        node = owner.makers.get(name)
+        if node is None or not node.input:
+            return None
+        op = likened_node(node)
+        if op.name == "Shape":
+            return scopes.dim(owner, node.input[0], _attribute(node, "start", 0) + place)
+        choosing = tuple(lookup.indices for lookup in op.lookups)  # of a Gather the index
+        if op.axes is not None and op.axes.in_order:
+            choosing = (1,)  # of a Slice the first that is left
+        for slot in choosing:
+            chosen = scopes.constant(owner, node.input[slot]) if slot < len(node.input) else None
+            if chosen is None or chosen.size != 1:
+                return None
+            place += int(chosen.ravel()[0])
+        if not choosing and 0 not in op.carried:
+            return None
+        scope, name = owner, node.input[0]
+    return None
 
 
 def _table_size(scopes: UseDefs, place: _Place, table: str, axis: int) -> int | str | None:

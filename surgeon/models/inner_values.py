@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import ModelFileError
+from surgeon.inputs.fitted import all_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.models.exposing import exposing, fetch, made_in
 from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole, open_model
 
 _MOST_BYTES = 1 << 28
-_MOST_SIZES = 4  # sets of sizes that are tried, before the largest
+_MOST_SIZES = 7  # sets of sizes that are tried, before the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ def find_inner(
     inner = [name for name in made_in(skeleton) if name in wanted]
     try:
         plan = InputPlan(skeleton)
-        fallback = plan.fallback_sets(dims or {})
-        size_sets = [*[*plan.size_sets(dims or {}), *fallback][:_MOST_SIZES], *fallback[-1:]]
+        last = plan.fallback_sets(dims or {})[-1:]
+        size_sets = chain(islice(all_sets(model, plan, dims or {}), _MOST_SIZES), last)
         sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (Values.USUAL, Values.TAME))
         try:
             return _attempt(model, custom_ops, sets, names, inner, limit_bytes)

@@ -17,9 +17,10 @@ from surgeon.pages.parts import (
     section,
     table,
 )
-from surgeon.precision.result import ORDER, ConvertReport
+from surgeon.precision.result import ORDER, ConvertReport, StretchProof
 from surgeon.telling.conversions import counted, kept_lines, outcome_words, stretch_lines
 from surgeon.telling.numbers import seconds_text
+from surgeon.verdicts.side_by_side import side_by_side
 
 
 @shows(ConvertReport, "convert", lambda report: Path(report.source).name or "A conversion")
@@ -57,10 +58,17 @@ def _stretches(report: ConvertReport) -> Markup:
             Cell(f"{item.nodes:,}", item.nodes),
             Cell(f"{item.equal:,}", item.equal),
             joined((badge(item.outcome), f" {item.reason}".rstrip())),
-            Cell("" if item.error is None else f"{item.error:.2g}", item.error or 0.0),
-            Cell("" if item.error is None else f"{item.allowed:.2g}", item.allowed),
+            *_numbers(item),
         )
         for item in report.stretches
     ]
     head = ("from", "nodes", "equal", "against float64", "off by", "its roundings explain")
     return joined((listed(stretch_lines(report)), table(head, rows, "Stretches")))
+
+
+def _numbers(item: StretchProof) -> tuple[Cell, Cell]:
+    """How far a stretch is off, and how far it may be."""
+    if item.error is None:
+        return Cell("", 0.0), Cell("", item.allowed)
+    found, allowed = side_by_side(item.error, item.allowed, (2, 2))
+    return Cell(found, item.error), Cell(allowed, item.allowed)

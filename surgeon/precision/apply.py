@@ -17,6 +17,7 @@ from surgeon.ops.dtypes_told import DTYPE_ATTRIBUTES, follows_input
 from surgeon.ops.walking import graphs_of, imports_of
 from surgeon.precision.plan import DtypePlan
 from surgeon.precision.wiring import STORED, Key, Typed
+from surgeon.running.casting import halving
 
 _OPSET = 13  # of ai.onnx, for the Casts of a model that has no op of it; every runtime of today reads it
 _TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
@@ -41,6 +42,7 @@ class Writer:
         self.plan, self.fills, self.rounded, self.saturate = plan, fills, rounded, saturate
         self.draft: ModelDraft = plan.wiring.draft
         self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
+        self._by = halving() if (self.old, self.new) == (TensorProto.FLOAT, TensorProto.FLOAT16) else None
         self.casts = 0
         self.slots: list[int | None] = []  # of the main graph's nodes once it is written, those that they had before
         self._dtypes: dict[Key, int] = {}
@@ -195,7 +197,7 @@ class Writer:
             tensor = as_tensor(wire.node.proto)
         if tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data):
             if not self.rounded:
-                self.draft.recast(tensor, self.new, saturate=self.saturate)
+                self.draft.recast(tensor, self.new, saturate=self.saturate, by=self._by)
             return
         values = self.draft.value(tensor)
         made = self._saturated(wire, values)
@@ -204,7 +206,7 @@ class Writer:
             _set(tensor, rounded)
             return
         _set(tensor, made)
-        self.draft.recast(tensor, self.new, saturate=self.saturate)
+        self.draft.recast(tensor, self.new, saturate=self.saturate, by=self._by)
 
     def _saturated(self, wire: Typed, values: Any) -> Any:
         """Fills of masks and bounds that are beyond the new dtype, as the nearest that do the same there."""

@@ -13,6 +13,7 @@ from surgeon.precision.result import ConvertReport, off_by
 from surgeon.precision.stretches import Stretches
 from surgeon.precision.trying import Trying
 from surgeon.running.runtime import SessionError
+from surgeon.verdicts.side_by_side import side_by_side
 
 _MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be converted
 
@@ -48,7 +49,8 @@ class OutputComparison:
             return not built.plan.wiring.change.narrows or self._prove(built, made)
         if self._decides and not self._keeping.has("error") and self._lessen(built):
             return False
-        told = f"An output moves by {report.error:.3g} of its scale, and {report.max_error:g} is allowed"
+        moved, allowed = side_by_side(report.error, report.max_error, (3, 6))
+        told = f"An output moves by {moved} of its scale, and {allowed} is allowed"
         own = "" if trying.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
         report.reason = report.reason or f"{told}: give {own}a larger --max-error"
         return True
@@ -69,10 +71,11 @@ class OutputComparison:
         failed = [(kind, proof) for kind, proof in zip(kinds, proofs, strict=True) if proof.outcome == "failed"]
         if not (failed and self._decides):
             return True
+        known = len(self._keeping.pins)
         for kind, proof in failed:
-            for place in (place for part in kind for place in part.places):
+            for place in (place for part in kind for place in stretches.within(part)):
                 self._keeping.keep(place, "stretch", f"in the stretch from {proof.first} on {off_by(proof)}")
-        return False
+        return len(self._keeping.pins) == known  # where all are kept already, it stays told as failed
 
     def _lessen(self, built: Built) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""

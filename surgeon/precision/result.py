@@ -6,6 +6,7 @@ from typing import Any
 
 from surgeon.display import Displayed
 from surgeon.verdicts.compare import jsonable
+from surgeon.verdicts.side_by_side import side_by_side
 
 LOST = 0.5
 """Of a stretch's scale: what roundings alone may move so far, nothing can be told of."""
@@ -84,7 +85,8 @@ class StretchProof:
 def off_by(proof: StretchProof) -> str:
     """How far a stretch is off, as a clause."""
     error = 0.0 if proof.error is None else proof.error
-    return f"an output is off by {error:.2g} of its scale, and roundings explain {proof.allowed:.2g}"
+    found, allowed = side_by_side(error, proof.allowed, (2, 2))
+    return f"an output is off by {found} of its scale, and roundings explain {allowed}"
 
 
 @dataclass(slots=True)

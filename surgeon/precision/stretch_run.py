@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ _HALF = 0.5  # units in the last place by which a rounding to nearest errs at mo
 class StretchRun:
     """A stretch as a model of the new dtype, and what it is fed with.
 
-    new: the dtype, as `TensorProto.DataType`.  implementations: of the user's process, as `shipped` gives them.
+    new: the dtype, as `TensorProto.DataType`.  raised: the same of an opset in which roundings can be told, where its
+    own is older.  implementations: of the user's process, as `shipped` gives them.
     """
 
     model: ModelProto
@@ -42,6 +44,11 @@ class StretchRun:
     new: int
     custom_ops: Sequence[Path | str]
     implementations: bytes
+    raised: ModelProto | None = None
+
+    def reference(self, change: Callable[..., ModelProto | None]) -> Reference:
+        """The stretch in float64, changed throughout, in bodies too.  Raises SessionError."""
+        return Reference(self.raised or self.model, custom_ops=self.custom_ops, change=partial(change, bodies=True))
 
 
 def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
@@ -60,7 +67,7 @@ def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
             ways = list(_ways(asked, stack))
             if not ways:
                 return {"why": "nothing here runs it"}, []
-            reference = stack.enter_context(Reference(asked.model, custom_ops=asked.custom_ops, change=shaken))
+            reference = stack.enter_context(asked.reference(shaken))
             return _held(reference, ways, asked.feeds, asked.new, unit), []
     except SessionError as refused:
         return {"why": refused.line.rstrip(".")}, []
@@ -74,7 +81,7 @@ def _ways(asked: StretchRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Ma
         if not refused.missing:
             raise
     try:
-        yield stack.enter_context(Reference(asked.model, custom_ops=asked.custom_ops, change=rounded)).run
+        yield stack.enter_context(asked.reference(rounded)).run
     except SessionError as refused:
         if not refused.missing:
             raise

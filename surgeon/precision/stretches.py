@@ -5,16 +5,19 @@ the one with the largest numbers is run.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from surgeon.editing.draft import ModelDraft
+from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
+from surgeon.file.payloads import marked
 from surgeon.file.recasting import limits, recast
 from surgeon.file.save import Written
 from surgeon.file.values import raw_size
@@ -24,6 +27,7 @@ from surgeon.models.options import CheckOptions
 from surgeon.ops.walking import bytes_but, free_names, graphs_of, holds_any, imports_of
 from surgeon.precision.building import Built
 from surgeon.precision.gauging import MAIN, Magnitudes, Tensor
+from surgeon.precision.insides import Insides
 from surgeon.precision.keeping import Place, place_of
 from surgeon.precision.result import StretchProof
 from surgeon.precision.stretch_run import StretchRun
@@ -33,6 +37,7 @@ from surgeon.running.away import ended
 from surgeon.running.children import Failure, Task
 from surgeon.running.inlining import name_of
 from surgeon.running.shaking import LEAST_OPSET
+from surgeon.upgrading.upgrade import plan
 
 LEAST = 16
 """Nodes of a stretch that is cut off a larger one; it has up to three times as many."""
@@ -81,8 +86,9 @@ class Stretches:
         ]
         plan = built.plan
         rounding = {place_of(node) for node in plan.changed if plan.wiring.ports[node].wants}
+        self._insides = Insides(plan.wiring.index)
         parts = (part for whole in self._joined(found) for part in self._cut(whole))
-        self.parts = [part for part in parts if not rounding.isdisjoint(part.places)]
+        self.parts = [part for part in parts if not rounding.isdisjoint(self.within(part))]
         for part in self.parts:
             keys = [(MAIN, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
             part.most = max((ranges[key].most for key in keys if key in ranges), default=0.0)
@@ -132,6 +138,10 @@ class Stretches:
             seen |= new
         return len(nodes)
 
+    def within(self, part: Stretch) -> list[Place]:
+        """The nodes of a stretch, and those in their bodies and in functions that they call."""
+        return [*part.places, *sorted(place for owner in part.places for place in self._insides.of(owner))]
+
     def kinds(self) -> list[list[Stretch]]:
         """The parts, those that are equal together."""
         found: defaultdict[Hashable, list[Stretch]] = defaultdict(list)
@@ -167,12 +177,11 @@ class Stretches:
         """
         asked: list[StretchRun | str] = []
         with Model.open(made) as opened:
-            draft = ModelDraft(opened)
-            weights = {tensor.name: tensor for tensor in draft.graph.initializer}
+            read = _InFile(opened)
 
             def tasks() -> Iterator[Task]:
                 for part in parts:
-                    run = self._run(part, weights, draft, held, options)
+                    run = self._run(part, read, held, options)
                     asked.append(run)
                     if isinstance(run, StretchRun):
                         yield Task(_RUN, run, options.proof_time)
@@ -188,41 +197,33 @@ class Stretches:
             found.append(self._proof(part, told))
         return found
 
-    def _run(
-        self,
-        part: Stretch,
-        weights: Mapping[str, TensorProto],
-        draft: ModelDraft,
-        held: Arrays,
-        options: CheckOptions,
-    ) -> StretchRun | str:
+    def _run(self, part: Stretch, read: "_InFile", held: Arrays, options: CheckOptions) -> StretchRun | str:
         """How a part is run, or why it cannot be."""
-        if any(True for node in part.nodes for _ in graphs_of(node)):
-            return "what the bodies in it round is not followed"
-        opset = imports_of(self._model.opset_import).get("", 0)
-        if opset < LEAST_OPSET:
-            return f"what roundings explain is told from opset {LEAST_OPSET} on (surgeon upgrade), and it has {opset}"
-        stored = [weights[name] for name in part.reads if name in weights]
-        size = sum(map(raw_size, stored))
+        stored = [read.weights[name] for name in part.reads if name in read.weights]
+        size = sum(map(raw_size, stored)) + _inner_size([*part.nodes, *self._model.functions])
         if size > MOST_BYTES:
             return f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
-        free = [name for name in part.reads if name not in weights]
+        free = [name for name in part.reads if name not in read.weights]
         if not all(self._sources.get(name, name) in held for name in free):
             return "what it reads is too large to be held, or no tensor"
         fed = self._fed(free, held)
         graph = helper.make_graph(
-            part.nodes,
+            [read.whole(node) for node in part.nodes],
             "stretch",
             [helper.make_tensor_value_info(name, _dtype(array), None) for name, array in fed.items()],
             [self._stated(name) for name in self._ends(part)],
-            [numpy_helper.from_array(draft.value(tensor), tensor.name) for tensor in stored],
+            [numpy_helper.from_array(read.value(tensor), tensor.name) for tensor in stored],
         )
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
         model.opset_import.extend(self._model.opset_import)
-        model.functions.extend(self._model.functions)
+        model.functions.extend(read.functions)
         if holds_any(model, bound(options.custom_ops)):
             return "an operator in it is computed in this process alone"
-        return StretchRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops))
+        try:
+            newer = raised(model)
+        except (GraphError, UsageError) as refused:
+            return f"what roundings explain is told from opset {LEAST_OPSET} on: {str(refused).rstrip('.')}"
+        return StretchRun(model, fed, self._new, tuple(options.custom_ops), shipped(options.custom_ops), newer)
 
     def _fed(self, names: Sequence[str], values: Arrays) -> Arrays:
         """What the original's tensors are in the converted model: fills of masks are no lower than they are there."""
@@ -249,6 +250,45 @@ class Stretches:
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)
         return ValueInfoProto(name=name) if dtype is None else helper.make_tensor_value_info(name, dtype, None)
+
+
+class _InFile:
+    """What stretches take from the file of the converted model: stored tensors, bodies and functions with theirs."""
+
+    def __init__(self, model: Model) -> None:
+        self._draft = ModelDraft(model)
+        self.value = self._draft.value
+        self.weights = {tensor.name: tensor for tensor in self._draft.graph.initializer}
+        holding = (node for node in self._draft.graph.node if any(True for _ in graphs_of(node)))
+        self._nodes = {tuple(node.output): node for node in holding}
+
+    @cached_property
+    def functions(self) -> list[FunctionProto]:
+        """All local functions."""
+        return [FunctionProto.FromString(self._draft.full(function)) for function in self._draft.skeleton.functions]
+
+    def whole(self, node: NodeProto) -> NodeProto:
+        """A node of the converted model as its file has it."""
+        found = self._nodes.get(tuple(node.output))
+        return node if found is None else NodeProto.FromString(self._draft.full(found))
+
+
+def _inner_size(messages: Iterable[NodeProto | FunctionProto]) -> int:
+    """How many bytes of weights nodes and functions hold themselves."""
+    tensors = (tensor for message in messages for tensor in marked(message))
+    return sum(raw_size(tensor) for tensor in tensors if tensor.data_type != TensorProto.STRING)
+
+
+def raised(model: ModelProto) -> ModelProto | None:
+    """A model of an opset in which roundings can be told, for one that is older; None for all others.
+
+    Raises GraphError and UsageError where a node would mean something else there.
+    """
+    if imports_of(model.opset_import).get("", 0) >= LEAST_OPSET:
+        return None
+    with Model.open(model) as opened:
+        _, patch = plan(opened, LEAST_OPSET, "The stretch", "")
+        return patch.to_proto()
 
 
 def _dtype(array: np.ndarray) -> int:

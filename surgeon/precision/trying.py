@@ -10,6 +10,7 @@ from surgeon.errors import GraphError, ModelFileError
 from surgeon.file.recasting import limits
 from surgeon.file.save import Written
 from surgeon.file.values import dtype_of
+from surgeon.inputs.fitted import FittedSizes
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.exposing import exposing, fetch
@@ -198,15 +199,22 @@ class Trying:
             yield from (one.arrays for one in given)
             return
         plan, dims, seed = InputPlan(self._skeleton), self.options.dims, self.options.seed
-        sizes = plan.size_sets(dims)
+        usual, fits = plan.size_sets(dims), FittedSizes(self._original, dims)
         for values in (Values.USUAL, Values.TAME):
-            yield plan.make(seed, sizes[0], values)
-            yield plan.make(seed + 1, sizes[0], values)
+            # First with masks that hide no row whole: what such answer, rounding decides, and nobody reads.
+            turns = list(enumerate((Values.GAPS if values is Values.USUAL else values, values)))
+            sizes = usual
+            yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
+            if not self.wanted and (fitted := fits.of(usual)):
+                sizes = [*fitted, *usual[1:]]
+                yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
             for other in sizes[1 : 1 + _SIZES]:
                 yield plan.make(seed, other, values)
             free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims and size > _BATCH}
             if free and self.wanted:
-                yield plan.make(seed, {**sizes[0], **free}, values)
+                longer = {**sizes[0], **free}
+                made = [] if sizes is usual else fits.of([longer])
+                yield from (plan.make(seed, other, values) for other in made or [longer])
             for other in plan.fallback_sets(dims):
                 if self.wanted:
                     return

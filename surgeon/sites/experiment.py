@@ -12,6 +12,7 @@ import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.indexing.scope import qualified
+from surgeon.inputs.wishes import Wish
 from surgeon.models.loads import Load
 from surgeon.ops.records import likened_node
 from surgeon.shapes.symbols import Size, SizeError, symbols
@@ -67,19 +68,6 @@ class Input:
     shape: Shape
     value: np.ndarray | None = None
     weight: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
-
-    likely: they need not be equal, but mostly are where the node runs.
-    """
-
-    one: Size
-    other: Size
-    at_least: bool = False
-    likely: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ from surgeon.sites.sizes import KEPT
 
 Form = bytes
 MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
+# Significant digits that a person writes, as in 1e-05, 0.044715 and 1.702; and the powers of two within which a number
+# of more digits is one that was learned, as the scale of a layer is.
+_WRITTEN, _LEARNED = 5, range(-24, 11)
 # Attributes that say how large a window is and how it moves, each with the number that says nothing.
 _OF_WINDOWS = {"kernel_shape": 1, "group": 1, **AT_REST}
 _FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
@@ -92,6 +95,8 @@ class _Form:
         if tensor.data_type in _FLOATS and prod(tensor.dims) > MOST_TOLD:
             return repr((tensor.data_type, dims))
         array = numpy_helper.to_array(tensor)
+        if tensor.data_type in _FLOATS:
+            return repr((tensor.data_type, dims, *map(_told, array.ravel())))
         if array.dtype.kind in "iu" and array.size <= KEPT:
             return repr((tensor.data_type, dims, *map(self._size, array.ravel().tolist())))
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))
@@ -131,6 +136,16 @@ class _Form:
         if isinstance(size, int):
             return str(size) if abs(size) <= KEPT else self._widths.setdefault(size, f"w{len(self._widths)}")
         return self._sizes.setdefault(size, f"s{len(self._sizes)}")
+
+
+def _told(number: np.floating) -> str:
+    """A number by itself; of one that was learned it counts that it was, as of many only their dims do.
+
+    Each site is run with its own on inputs of usual size, which show whether what is computed from it is right.
+    """
+    digits = np.format_float_scientific(number).partition("e")[0].strip("-").replace(".", "")
+    is_learned = len(digits) > _WRITTEN and int(np.frexp(number)[1]) in _LEARNED
+    return "learned" if is_learned else repr(number)
 
 
 def _of_all(functions: Iterable[FunctionProto]) -> Hashable:

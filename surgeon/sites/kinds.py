@@ -87,6 +87,11 @@ def reads_places(ops: Iterable[str]) -> bool:
     return _some(ops, lambda op: op.reads_places)
 
 
+def _reads_any_places(ops: Iterable[str]) -> bool:
+    """Whether floats that may be any say so: boxes are made as they are, beside whatever a picture holds."""
+    return _some(ops, lambda op: op.reads_places and op.boxes is None)
+
+
 def errs_by_a_part_of_one(ops: Iterable[str]) -> bool:
     """Whether one of these operators is computed to an absolute precision."""
     return _some(ops, lambda op: op.of_one)
@@ -130,7 +135,7 @@ def suited(
         return Values.ENDLESS  # of NaN, ONNX Runtime's kernels see the first of a row alone
     if values is Values.MAGNITUDES:
         return None if reads_places(ops) else _of_magnitudes(turn, ops, inputs, picks=picks, squares=squares)
-    if values is Values.LOUD and (reads_places(ops) or (not picks and _orders(ops, squares=squares))):
+    if values is Values.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
     if values is Values.LIMITS:
         if _adds_up(ops):

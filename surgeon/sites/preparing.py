@@ -13,14 +13,14 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.indexing.scope import Node
+from surgeon.inputs.wishes import Wish, most_looked_up, wishes
 from surgeon.models.loads import Load, loads
 from surgeon.ops.records import likened, record
 from surgeon.ops.walking import GRAPHS, Key, all_nodes, called_by, free_names, graphs_in
 from surgeon.running.inlining import IR_VERSION, name_of
 from surgeon.shapes.symbols import Size, SizeError, symbols
-from surgeon.sites.constraints import most_looked_up, wishes
 from surgeon.sites.cut import SMALL, Cut
-from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions, Shape, Sum, Wish
+from surgeon.sites.experiment import Experiment, Input, MiniModels, ProofOptions, Shape, Sum
 from surgeon.sites.leaf import Leaf
 from surgeon.sites.proof import CannotCut
 from surgeon.sites.sizes import pinned, values_of
@@ -251,7 +251,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
         values=values_of(cut),
         loads=tuple(_loads(cut)),
         wishes=tuple(_wishes(cut)),
-        most=most_looked_up(cut),
+        most=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),
         sums=tuple(sums(cut)),
         picks_by_products=picks_by_products(cut),
         weights=cut.weights,
@@ -292,7 +292,7 @@ def _wishes(cut: Cut) -> Iterator[Wish]:
     if len(free) < 2:
         return
     try:
-        yield from wishes(cut)
+        yield from wishes(cut.shapes, (*cut.prefix, *cut.before))
     except SizeError:
         return  # too long to compute with: the sizes are fitted as far as is known
 

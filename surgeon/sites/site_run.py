@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
+from surgeon.inputs.wishes import Wish
 from surgeon.models.loads import Load
 from surgeon.ops.records import likened_node
 from surgeon.ops.walking import all_nodes
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.symbols import Size
-from surgeon.sites.experiment import Experiment, Input, Sum, Wish
+from surgeon.sites.experiment import Experiment, Input, Sum
 from surgeon.sites.proof import SiteProof
 from surgeon.sites.site_proof import Attempt
 from surgeon.sites.sizes import KEPT, MUCH, PLENTY, SHRUNK, Sizes, meant

@@ -9,10 +9,10 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.inputs.dims import SIZES, is_total, kind_of
+from surgeon.inputs.fitting import Fitting
 from surgeon.shapes.facts import WHOLE
 from surgeon.shapes.symbols import Size, SizeError, evaluate, symbols
 from surgeon.sites.experiment import Experiment
-from surgeon.sites.fitting import Fitting
 
 if TYPE_CHECKING:
     from surgeon.sites.cut import Cut

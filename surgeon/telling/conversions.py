@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from surgeon.listing import first_of
 from surgeon.precision.result import ConvertReport, off_by
+from surgeon.verdicts.side_by_side import side_by_side
 
 _SHOWN = 3  # nodes that are named of those with one reason
 
@@ -35,7 +36,8 @@ def stretch_lines(report: ConvertReport) -> Iterator[str]:
         worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
         told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
         where = f"from {worst.first} to {worst.last}"
-        yield f"{told}; the worst, {where}, is off by {worst.error:.2g} of {worst.allowed:.2g}"
+        error, allowed = side_by_side(worst.error or 0.0, worst.allowed, (2, 2))
+        yield f"{told}; the worst, {where}, is off by {error} of {allowed}"
     for item in report.stretches:
         if item.outcome == "failed":
             yield f"from {item.first} to {item.last}: {off_by(item)}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.errors import UsageError
+from surgeon.verdicts.side_by_side import side_by_side
 
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
 # in the original's output.  The scale of the whole tensor, not of the element: rounding errors of sums are as large
@@ -110,7 +111,8 @@ def compare(
     meaningful = magnitude > _MEANINGFUL * scale
     max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
     ok = max_abs <= allowed
-    why = "" if ok else f"differs by {max_abs:.3g} where {allowed:.3g} is allowed (scale {scale:.3g})"
+    by, most = side_by_side(max_abs, allowed)
+    why = "" if ok else f"differs by {by} where {most} is allowed (scale {scale:.3g})"
     return Comparison(OutputError(name, dtype, max_abs, max_rel, scale, allowed, ok), why)
 
 

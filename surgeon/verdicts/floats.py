@@ -9,6 +9,7 @@ import numpy as np
 
 from surgeon.verdicts.magnitudes import Classes
 from surgeon.verdicts.movement import Movement, held, plain, spacing
+from surgeon.verdicts.side_by_side import side_by_side
 from surgeon.verdicts.tensor_error import Deviation, TensorError
 
 # A result may err by this many times what the reference moves by, or the original errs by: each is one sample of how
@@ -256,7 +257,8 @@ class Floats:
         if place is None:
             return ""
         scale = self.classes.spread(self.classes.scale)[place]
-        numbers = f"by {self.gap[place]:.3g} where {self.allowed[place]:.3g} is allowed (scale {scale:.3g})"
+        gap, allowed = side_by_side(self.gap[place], self.allowed[place])
+        numbers = f"by {gap} where {allowed} is allowed (scale {scale:.3g})"
         if self.independent is None:
             return f"differs from the original {numbers}"
         kind = self.kind_a[place]

@@ -10,6 +10,8 @@ import pytest
 import surgeon
 from tests.architectures import cases
 from tests.architectures.exporting import export
+from tests.attention import cases as attention
+from tests.attention.exporting import export as attending
 from tests.command_line import ROOT
 from tests.halves.corpus import Sample, _with_large
 from tests.halves.judging import judged
@@ -25,6 +27,17 @@ def test_an_export_is_right(name, tmp_path):
     source, _ = export(case)
     _, report = surgeon.convert(source, output=tmp_path / "half.onnx")
     assert report.outcome == "proved"
+    assert judged(source, tmp_path / "half.onnx")[0] == "right"
+
+
+@pytest.mark.parametrize("name", ["mistral-eager-past-ts14-fp32-fixed", "gemma2-eager-past-dynamo23-fp32-fixed"])
+def test_rows_that_a_window_and_a_mask_hide_whole_say_nothing(name, tmp_path):
+    """What they answer, rounding decides: it is right by what the others do, and no stretch is lost to it."""
+    case = next(case for case in attention.table() if case.name == name)
+    source = attending(case).path
+    _, report = surgeon.convert(source, output=tmp_path / "half.onnx")
+    assert report.outcome == "proved"
+    assert {item.outcome for item in report.stretches} == {"proved"}
     assert judged(source, tmp_path / "half.onnx")[0] == "right"
 
 

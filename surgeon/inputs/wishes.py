@@ -4,34 +4,46 @@ Read off the shapes that the source states.  Of a Reshape, which wants as many e
 first axes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from surgeon.indexing.scope import Node, Scope
 from surgeon.inputs.dims import is_total
 from surgeon.ops.record import Attends, Lookup
 from surgeon.ops.records import record
+from surgeon.shapes.shapes import Shapes
 from surgeon.shapes.symbols import Size, largest, symbol, symbols
-from surgeon.sites.cut import Cut
-from surgeon.sites.experiment import Wish
 
 Shape = Sequence[Size]
 
 DEEPEST = 24  # nodes between what counts and what reads by index
 
 
-def wishes(cut: Cut) -> Iterator[Wish]:
-    """What the nodes that a cut takes out of the source want of sizes, and those before them."""
-    for node in (*cut.prefix, *cut.before):
-        yield from _Reader(cut, node).wishes()
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
+
+    likely: they need not be equal, but mostly are where the node runs.
+    """
+
+    one: Size
+    other: Size
+    at_least: bool = False
+    likely: bool = False
 
 
-def most_looked_up(cut: Cut) -> dict[str, int]:
+def wishes(shapes: Shapes, nodes: Iterable[Node]) -> Iterator[Wish]:
+    """What nodes want of sizes."""
+    for node in nodes:
+        yield from _Reader(shapes, node).wishes()
+
+
+def most_looked_up(shapes: Shapes, nodes: Iterable[Node]) -> dict[str, int]:
     """How many rows a table has, by the free dim that counts what is looked up there: a longer text has no places."""
     found: dict[str, int] = {}
-    for node in (*cut.prefix, *cut.before):
-        reader = _Reader(cut, node)
-        for rows, indices in reader.tables():
+    for node in nodes:
+        for rows, indices in _Reader(shapes, node).tables():
             for size in indices:
                 for name in () if isinstance(size, int) else symbols(size):
                     if size == symbol(name):
@@ -42,9 +54,10 @@ def most_looked_up(cut: Cut) -> dict[str, int]:
 class _Reader:
     """One node, with the shapes and bounds of its inputs."""
 
-    def __init__(self, cut: Cut, node: Node) -> None:
-        self.cut, self.node, self.known = cut, node, record(node.op)
-        self.inputs = cut.origin.inputs(node)
+    def __init__(self, shapes: Shapes, node: Node) -> None:
+        self.inferred, self.origin = shapes, shapes.origin
+        self.node, self.known = node, record(node.op)
+        self.inputs = self.origin.inputs(node)
         self.shapes = [self._shape(node.scope, name) for name in self.inputs]
 
     def wishes(self) -> Iterator[Wish]:
@@ -75,13 +88,13 @@ class _Reader:
                 yield rows, indices
 
     def _shape(self, scope: Scope, name: str) -> Shape | None:
-        return self.cut.shapes.facts(self.cut.origin.scope(scope), name).shape if name else None
+        return self.inferred.facts(self.origin.scope(scope), name).shape if name else None
 
     def _at(self, place: int) -> Shape | None:
         return self.shapes[place] if place < len(self.shapes) else None
 
     def _attribute(self, name: str, default: int) -> int:
-        found = self.cut.shapes.attribute(self.node, name)
+        found = self.inferred.attribute(self.node, name)
         return default if found is None else int(found.i)
 
     def _product(self, one: int, other: int) -> Iterator[Wish]:
@@ -105,7 +118,7 @@ class _Reader:
 
     def _target(self) -> Shape:
         """The shape that the second input asks for, as far as it is known."""
-        value = self.cut.shapes.value(self.cut.origin.scope(self.node.scope), self.inputs[1])
+        value = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[1])
         return () if value is None else (*value.reshape(-1),)
 
     def _concat(self) -> Iterator[Wish]:
@@ -162,8 +175,8 @@ class _Reader:
         first = self._attribute("batch_dims", 0)
         axes = range(first, min(first + shape[-1], len(table)))
         yield from alike([table[:first], shape[:first]])
-        maker = self.cut.origin.producer(self.node.scope, indices)
-        parts = self.cut.origin.inputs(maker[1]) if maker is not None and maker[1].op == "Concat" else ()
+        maker = self.origin.producer(self.node.scope, indices)
+        parts = self.origin.inputs(maker[1]) if maker is not None and maker[1].op == "Concat" else ()
         if (
             maker is not None
             and len(parts) == len(axes)
@@ -181,17 +194,20 @@ class _Reader:
 
     def _bound(self, scope: Scope, name: str, depth: int) -> Size | None:
         """What all integers of a tensor are below; None where nothing tells."""
-        cut = self.cut
-        value = cut.shapes.value(cut.origin.scope(scope), name)
+        value = self.inferred.value(self.origin.scope(scope), name)
         if value is not None and value.size:
             return largest(*value.reshape(-1)) + 1
-        maker = cut.origin.producer(scope, name)
-        if maker is None or not depth:
+        maker = self.origin.producer(scope, name)
+        if maker is None:
+            home = self.origin.scope(scope).home(name)
+            is_fed = home is not None and home.parent is None and not home.is_function and name in home.inputs
+            return 1 if is_fed else None  # what is fed is chosen, and may be 0
+        if not depth:
             return None
         home, node = maker
-        reads = cut.origin.inputs(node)
+        reads = self.origin.inputs(node)
         if node.op == "Range":
-            limit = cut.shapes.value(cut.origin.scope(home), reads[1])
+            limit = self.inferred.value(self.origin.scope(home), reads[1])
             return None if limit is None else limit.reshape(-1)[0]
         known = record(node.op)
         hands_on = (0,) if known.retypes else known.moves

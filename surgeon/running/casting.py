@@ -1,0 +1,73 @@
+"""Casts of weights by ONNX Runtime, which has the processor's own instructions for what numpy computes bit by bit."""
+
+from functools import cache
+from threading import Lock
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper
+
+from surgeon.file.values import Array
+from surgeon.running.inlining import IR_VERSION
+from surgeon.running.runtime import Session, SessionError
+
+LEAST = 1 << 24
+"""Elements from which on it pays to load ONNX Runtime."""
+_OPSET = 13
+_SOURCE, _MADE = "x", "y"
+
+
+class Casting:
+    """Casts arrays of float32 to float16 once there were `LEAST` elements of them; None for those before.
+
+    None too where ONNX Runtime does not load, or rounds otherwise than numpy does.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = Lock()
+        self._session: Session | None = None
+        self._was_tried = False
+
+    def __call__(self, array: Array) -> Array | None:
+        """The same numbers in float16.  It may be asked in several threads."""
+        if array.dtype != np.float32:
+            return None
+        with self._lock:
+            self._count += array.size
+            if self._count >= LEAST and not self._was_tried:
+                self._was_tried, self._session = True, _opened()
+        return None if self._session is None else _cast(self._session, array)
+
+
+@cache
+def halving() -> Casting:
+    """The one of this process."""
+    return Casting()
+
+
+def _opened() -> Session | None:
+    """What casts, where it does so as numpy does, at the borders between numbers too."""
+    node = helper.make_node("Cast", [_SOURCE], [_MADE], to=TensorProto.FLOAT16)
+    source = helper.make_tensor_value_info(_SOURCE, TensorProto.FLOAT, ["n"])
+    made = helper.make_tensor_value_info(_MADE, TensorProto.FLOAT16, ["n"])
+    graph = helper.make_graph([node], "cast", [source], [made])
+    opset = helper.make_opsetid("", _OPSET)
+    try:
+        session = Session(ModelProto(ir_version=IR_VERSION, graph=graph, opset_import=[opset]))
+        tried = _borders()
+        with np.errstate(over="ignore"):
+            wanted = tried.astype(np.float16)
+        return session if np.array_equal(_cast(session, tried), wanted, equal_nan=True) else None
+    except SessionError:
+        return None
+
+
+def _cast(session: Session, array: Array) -> Array:
+    return session.run({_SOURCE: array.reshape(-1)})[_MADE].reshape(array.shape)
+
+
+def _borders() -> Array:
+    """Each number of float16 as float32, what lies halfway to the next, and what lies beside that."""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    bits = numbers.view(np.uint32)
+    return np.concatenate([numbers, *((bits + step).view(np.float32) for step in (1, 0xFFF, 0x1000, 0x1001))])
