@@ -10,10 +10,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def scaled(w: Array, factor: Array) -> Array:
-    """w · factor in the dtype of w: computed in double precision and rounded once, a buffer at a time."""
+    """w · factor in the dtype of w: computed in double precision and rounded once, a buffer at a time.
+
+    Refuses to round a whole channel to 0 that is none, which training may have let die: infinity times 0 is no number.
+    """
     made = np.empty_like(w)
     with np.errstate(all="ignore"):
         np.multiply(w, factor, out=made, dtype=np.float64, casting="unsafe")
+    shape = (1,) * (w.ndim - factor.ndim) + factor.shape
+    beside = tuple([axis for axis, size in enumerate(shape) if size == 1])
+    lost = w.any(axis=beside, keepdims=True) & (factor != 0) & ~made.any(axis=beside, keepdims=True)
+    require(not lost.any(), f"the numbers of a channel would be too small for {made.dtype.name}")
     return finite(made)
 
 

@@ -6,6 +6,7 @@ to keep, so only this script and the test that compares the table with the insta
 """
 
 import base64
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,19 @@ def text(content: dict[str, Any]) -> str:
 
 
 def _is_covered(one: Any) -> bool:
-    return one.domain == "com.microsoft" or (one.domain == "" and one.since_version < _first_in_onnx(one.name))
+    if one.domain == "":
+        return one.since_version < _first_in_onnx().get(one.name, float("inf"))
+    return bool(one.domain == "com.microsoft")
 
 
-def _first_in_onnx(name: str) -> float:
-    """The opset from which ONNX itself has an operator; infinity if it never does."""
-    versions = [
-        one.since_version for one in defs.get_all_schemas_with_history() if (one.domain, one.name) == ("", name)
-    ]
-    return min(versions, default=float("inf"))
+@functools.cache
+def _first_in_onnx() -> dict[str, int]:
+    """The opset from which ONNX itself has each of its operators."""
+    found: dict[str, int] = {}
+    for one in defs.get_all_schemas_with_history():
+        if one.domain == "":
+            found[one.name] = min(one.since_version, found.get(one.name, one.since_version))
+    return found
 
 
 def _entry(one: Any, type_sets: dict[tuple[str, ...], int]) -> dict[str, Any]:

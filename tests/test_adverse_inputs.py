@@ -23,10 +23,11 @@ def test_holes_show_something_of_each_row(seed: int):
     assert keep.all() == (seed % 2 == 1)
 
 
-@pytest.mark.parametrize("seed", range(0, 8, 2))
-def test_gaps_show_the_first_of_each_row(seed: int):
+@pytest.mark.parametrize("seed", range(8))
+def test_gaps_show_the_first_of_each_row_and_one_of_two_neighbours(seed: int):
     keep = plan(MASKED).make(seed, SIZES, Values.GAPS)["keep"]
     assert keep[..., 0].all()
+    assert (keep[..., 1:] | keep[..., :-1]).all()
     assert not keep.all()
 
 

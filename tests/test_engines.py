@@ -23,6 +23,7 @@ needs_parser = pytest.mark.skipif(LIBRARY is None, reason="there is no tensorrt-
 
 
 def has_gpu():
+    """Whether this machine has one that can be used."""
     try:
         GpuDriver()
     except NoGpu:

@@ -78,6 +78,12 @@ def test_the_judge_excuses_rounding_and_what_the_rule_itself_does() -> None:
     assert difference(infinite, infinite, np.nan_to_num(infinite))
 
 
+def test_a_mutant_that_is_refused_is_no_other_form_of_the_rule() -> None:
+    """TensorRT's plugin takes images as int32: where that is changed, what is written there is RoiAlign, and right."""
+    (found,) = recorded.outcomes(recorded.sampled(["roi_align/to the plugin | roi_align | attribute: 2 Cast to = 7"]))
+    assert (found.outcome, found.reason) == ("refused", "another form of the rule is written there")
+
+
 def test_a_variance_of_two_passes_by_one_is_no_right_rewrite() -> None:
     """It loses digits where the mean is far from zero, and is left out; the other way round it is right."""
     made = forms("variance_over")

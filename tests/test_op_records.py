@@ -22,7 +22,7 @@ BESIDE = {
     "SwiGLU": "does not",
 }
 # Records of operators without a schema: plugins of others, and what ONNX Runtime knows under another domain alone.
-FOREIGN = {"custom", "torchvision", "mmcv", "trt.plugins"}
+FOREIGN = {"custom", "torchvision", "mmcv", "mmdeploy", "trt.plugins"}
 NEWEST = 26  # the opset of the youngest operator that has a record
 
 

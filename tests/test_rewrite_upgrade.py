@@ -11,7 +11,8 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
-from surgeon.telling.rewrites import part_text
+from surgeon.telling.rewrites import allowed_texts
+from surgeon.verdicts.side_by_side import side_by_side
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
 from tests.test_what_helps import hard_swishes, text_of
 
@@ -294,14 +295,39 @@ def test_one_sentence_for_a_model_without_an_opset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "scale", "text"),
+    ("gap", "allowed", "scale", "found", "text"),
     [
-        (9.28, 464000.0, "9.3 (2e-05 of 4.64e+05)"),
-        (2e-5, 0.0, "2e-05"),
-        (0.0, 5.0, "0"),
-        (float("inf"), 2.0, "inf"),
+        (1.0, 9.28, 464000.0, "1", "9.3 (2e-05 of 4.64e+05)"),
+        (1e-5, 2e-5, 0.0, "1e-05", "2e-05"),
+        (0.0, 0.0, 5.0, "0", "0"),
+        (3.0, float("inf"), 2.0, "3", "inf"),
+        (0.000643, 0.0006434, 0.032, "0.000643", "0.000643 (0.02 of 0.032)"),
     ],
 )
-def test_a_tolerance_is_a_part_of_the_numbers_that_it_is_for(allowed: float, scale: float, text: str) -> None:
+def test_a_tolerance_is_a_part_of_the_numbers_that_it_is_for(
+    gap: float, allowed: float, scale: float, found: str, text: str
+) -> None:
     """9.28 tells nothing."""
-    assert part_text(allowed, scale) == text
+    assert allowed_texts(gap, allowed, scale) == (found, text)
+
+
+@pytest.mark.parametrize(
+    ("found", "allowed", "digits", "texts"),
+    [
+        (4.26e-8, 6.14e-6, (3, 2), ("4.26e-08", "6.1e-06")),
+        (0.000643, 0.0006434, (3, 2), ("0.000643", "0.000643")),
+        (0.000644, 0.0006434, (3, 2), ("0.000644", "0.00064")),
+        (0.0006434, 0.0006432, (3, 3), ("0.0006434", "0.0006432")),
+        (0.0112004, 0.0112, (3, 3), ("0.0112004", "0.0112")),
+        (0.01, 0.01, (3, 6), ("0.01", "0.01")),
+        (float("inf"), 0.01, (3, 6), ("inf", "0.01")),
+        (float("nan"), 0.01, (3, 3), ("nan", "0.01")),
+        (1 + 2**-52, 1.0, (2, 2), ("1.0000000000000002", "1")),
+        (1.0, 1 + 2**-52, (2, 2), ("1", "1")),
+    ],
+)
+def test_what_is_shown_tells_truly_whether_it_is_allowed(found, allowed, digits, texts) -> None:
+    """Never 0.000643 where 0.00064 is allowed, of what is proved."""
+    shown = side_by_side(found, allowed, digits)
+    assert shown == texts
+    assert (float(shown[0]) <= float(shown[1])) == (found <= allowed)

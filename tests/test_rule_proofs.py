@@ -77,6 +77,7 @@ BY_EXPORTS = {
     "rotary_embedding",
     "split_sum",
     "joined_parts",
+    "written_parts",
     "attention_of_rows",
     "rotary_of_rows",
     "rotary_partial",

@@ -72,11 +72,45 @@ def test_the_same_opset_is_the_same_bytes(tmp_path: Path) -> None:
             "Split: attribute split became an input",
         ),
         (10, 12, "a = Dropout <ratio = 0.25> (x) y = Relu(a)", "Dropout: attribute ratio became an input"),
+        (10, 11, "y = Clip <max = 0.5> (x)", "Clip: attribute max became an input"),
+        (9, 13, "y = Clip <min = -0.25> (x)", "Clip: attribute min became an input"),
+        (7, 20, "y = Clip <max = 0.5, min = 0.0> (x)", "Clip: attributes min and max became inputs"),
+        (
+            10,
+            11,
+            "a = Pad <pads = [0, 1, 0, 2], value = 0.5> (x) y = Slice(a, front, back)",
+            "Pad: attributes pads and value became inputs",
+        ),
+        (
+            10,
+            18,
+            "a = Pad <mode = \"reflect\", pads = [0, 1, 0, 2]> (x) y = Slice(a, front, back)",
+            "Pad: attribute pads became an input",
+        ),
+        (
+            9,
+            10,
+            "a = Slice <axes = [1], starts = [-1], ends = [9]> (x) y = Concat <axis = 1> (a, x, a, a)",
+            "Slice: attributes starts and ends and axes became inputs",
+        ),
+        (
+            7,
+            13,
+            "a = Slice <starts = [0, 1], ends = [9, 2]> (x) y = Concat <axis = 1> (a, a, a, a)",
+            "Slice: attributes starts and ends became inputs",
+        ),
+        (
+            9,
+            11,
+            "v, i = TopK <k = 2, axis = 1> (x) y = Concat <axis = 1> (v, v)",
+            "TopK: attribute k became an input",
+        ),
     ],
 )
 def test_attributes_that_became_inputs_move(tmp_path: Path, old: int, new: int, body: str, edited: str) -> None:
     """The node is edited, and computes what it did."""
-    _, done = raised(save(tmp_path, body, opset=old), new)
+    constants = "int64[2] front = {0, 1}, int64[2] back = {9, 5}" if "front" in body else ""
+    _, done = raised(save(tmp_path, body, opset=old, constants=constants), new)
     assert edited in done.edited
 
 
@@ -164,8 +198,9 @@ def test_roi_align_keeps_its_sampling(tmp_path: Path) -> None:
         (19, 20, "a = Unsqueeze(x, z) g = Reshape(x, r) s = GridSample(a, g) y = Relu(s)", "GridSample at"),
         (6, 17, "y = Add <broadcast = 1> (x, one)", "Add at /y/Add"),
         (6, 11, "y = Clip <max = 1.0> (x)", "Clip at /y/Clip"),
-        (10, 11, "y = Clip <max = 1.0> (x)", "its attribute max went in opset 11"),
-        (9, 10, "k, i = TopK <k = 2, axis = 1> (x) y = Relu(x)", "TopK at"),
+        (10, 11, "y = Resize(x, one)", "Resize at /y/Resize (its input scales changed in opset 11"),
+        (10, 11, "y = Clip <max = 1.0> (x, x)", "the node has 2 inputs"),
+        (10, 11, "o = acme.Odd(x) y = Clip <max = 1.0> (o)", "of a dtype that is unknown"),
         (17, 18, "y = Frobnicate(x)", "Frobnicate at /y/Frobnicate (neither onnx nor ONNX Runtime"),
         pytest.param(
             *(12, 13, "i = Cast <to = 7> (x) e = Erf(i) y = Cast <to = 1> (e)", "Erf at /e/Erf (its input input"),
@@ -178,7 +213,7 @@ def test_roi_align_keeps_its_sampling(tmp_path: Path) -> None:
 def test_what_would_change_its_meaning_blocks(tmp_path: Path, old: int, new: int, body: str, words: str) -> None:
     """One sentence names op, node and reason; nothing is written."""
     constants = "float one = {1}, int64[2] z = {0, 1}, int64[4] r = {1, 1, 2, 2}"
-    path = save(tmp_path, body, opset=old, constants=constants)
+    path = save(tmp_path, body, opset=old, constants=constants, imports=', "acme" : 1')
     result = run("upgrade", path, tmp_path / "out.onnx", "--opset", new)
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1

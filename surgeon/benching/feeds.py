@@ -8,7 +8,9 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
+from surgeon.file.model import Model
 from surgeon.inputs.dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
+from surgeon.inputs.fitted import all_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.running.runtime import SessionError
@@ -27,7 +29,7 @@ class Timed(Protocol):
 
 def prepared(
     sessions: Sequence[tuple[str, Timed]],
-    skeletons: Sequence[ModelProto],
+    models: Sequence[Model],
     inputs: Sequence[str | Path],
     dims: Mapping[str, int],
     seed: int,
@@ -36,13 +38,13 @@ def prepared(
 ) -> Prepared:
     """Return what runs each of the sessions once, on inputs that all of them take, and the sizes of free dimensions.
 
-    `sessions` have names and stand in the order of `skeletons`; the inputs are those of the first.  Inputs
+    `sessions` have names and stand in the order of `models`; the inputs are those of the first.  Inputs
     that are made have the usual sizes, those that another model fixes, and those of `dims`; where a model refuses
     them, others are tried.  `at` is told the name of each model before it runs.
     Raises UsageError for inputs that do not fit, names that differ, and models that refuse all that is made.
     """
     refusal = ""
-    for feeds, sizes in _candidates(skeletons, inputs, dims, seed):
+    for feeds, sizes in _candidates(models, inputs, dims, seed):
         runs = []
         for name, session in sessions:
             at(name)
@@ -70,8 +72,9 @@ def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -
 
 
 def _candidates(
-    skeletons: Sequence[ModelProto], inputs: Sequence[str | Path], dims: Mapping[str, int], seed: int
+    models: Sequence[Model], inputs: Sequence[str | Path], dims: Mapping[str, int], seed: int
 ) -> Iterator[tuple[Feeds, dict[str, int]]]:
+    skeletons = [model.skeleton for model in models]
     if inputs:
         if dims:
             raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one.")
@@ -85,7 +88,7 @@ def _candidates(
         plan = InputPlan(skeletons[0])
         require_known(plan.free, dims)
         chosen = {**_fixed(skeletons), **dims}
-        for sizes in (*plan.size_sets(chosen), *plan.fallback_sets(chosen)):
+        for sizes in all_sets(models[0], plan, chosen):
             yield plan.make(seed, sizes), {key: sizes[key] for key in plan.free}
     except InputsUnknown as unknown:
         raise UsageError(f"Inputs cannot be made ({unknown.reason}): give your own.") from None

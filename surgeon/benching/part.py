@@ -72,10 +72,10 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
         renew(asked.run_time)
 
     with ExitStack() as opened, ExitStack() as loaded:
-        skeletons = [opened.enter_context(Model.open(source)).skeleton for source in asked.sources]
+        models = [opened.enter_context(Model.open(source)) for source in asked.sources]
         sessions = _load(asked, loaded, at, note)
         start = time.process_time()
-        runs, sizes = prepared(sessions, skeletons, asked.inputs, asked.dims, asked.seed, at=at)
+        runs, sizes = prepared(sessions, models, asked.inputs, asked.dims, asked.seed, at=at)
         seconds = time.process_time() - start
         _stack.push(loaded.pop_all())  # of a model that is refused, nothing stays loaded
     note({})

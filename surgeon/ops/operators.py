@@ -144,7 +144,7 @@ _OTHERS = (
     Op("Loop", has_bodies=True, trips=(0,), conditions=(1,)),
     *each("Scan SequenceMap", has_bodies=True),
     Op("GridSample", reads_places=True),
-    Op("RoiAlign", reads_places=True, deciding=(1, 2), lookups=(Lookup(2, 0),)),
+    Op("RoiAlign", reads_places=True, boxes=1, lookups=(Lookup(2, 0),)),
     Op("MaxUnpool", deciding=(1,)),
     Op("Resize", counts=(2, 3), sizes_at=(3,)),
     Op("Upsample", counts=(1,)),
@@ -200,6 +200,8 @@ _PLUGINS = (
     *each("custom::deform_conv2d torchvision::deform_conv2d", product="windows", weight=1, reads_places=True),
     *each("mmcv::MMCVModulatedDeformConv2d trt.plugins::ModulatedDeformConv2d", product="windows", weight=3,
           reads_places=True),
+    *each("torchvision::roi_align mmcv::MMCVRoiAlign mmdeploy::MMCVRoiAlign", reads_places=True, boxes=1),
+    Op("trt.plugins::ROIAlign_TRT", reads_places=True, boxes=1, lookups=(Lookup(2, 0),)),
 )  # fmt: skip
 
 

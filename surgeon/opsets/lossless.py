@@ -28,7 +28,10 @@ OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
 
 @dataclass(slots=True)
 class Change:
-    """What has to change in one node: attributes that go, attributes that come, and the new input 1."""
+    """What has to change in one node: attributes that go, attributes that come, and the new inputs.
+
+    moved: attributes that become inputs behind those that there are, by name; None for an input that is left out.
+    """
 
     node: Node
     shapes: Shapes
@@ -37,13 +40,12 @@ class Change:
     outputs: int
     dropped: list[str] = field(default_factory=list)
     added: dict[str, Any] = field(default_factory=dict)
-    moved: str = ""
-    tensor: np.ndarray[Any, np.dtype[Any]] | None = None
+    moved: dict[str, np.ndarray[Any, np.dtype[Any]] | None] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
         """Whether the node stays as it is."""
-        return not self.dropped and not self.added and self.tensor is None
+        return not self.dropped and not self.added and not self.moved
 
     @property
     def rank(self) -> int | None:
@@ -72,11 +74,25 @@ class Change:
         self.attributes[name] = helper.make_attribute(name, value)
         self.added[name] = value
 
-    def move(self, name: str, values: np.ndarray[Any, np.dtype[Any]]) -> None:
-        """Turn an attribute into input 1.  Raises Refused where the node's inputs do not allow it."""
-        require(self.inputs == 1, f"attribute {name} becomes an input, but the node has {self.inputs} inputs")
-        self.drop(name)
-        self.inputs, self.moved, self.tensor = 2, name, values
+    def move(self, name: str, values: np.ndarray[Any, np.dtype[Any]] | None, place: int = 1) -> None:
+        """Turn an attribute into an input, or leave that out.  Raises Refused where the node's inputs do not allow."""
+        told = f"attribute {name} becomes an input, but the node has {self.inputs} inputs"
+        require(self.inputs == place, told)
+        if name in self.attributes:
+            self.drop(name)
+        self.inputs, self.moved[name] = place + 1, values
+
+    def number(self, name: str) -> np.ndarray[Any, np.dtype[Any]] | None:
+        """An attribute as a number of the dtype of the first input; None where the node does not set it.
+
+        Raises Refused where that dtype is unknown.
+        """
+        value, known = self.value(name), self.shapes.dtype(self.node.scope, self.node.inputs[0])
+        if value is None:
+            return None
+        require(known, f"its attribute {name} becomes an input of a dtype that is unknown,")
+        with np.errstate(over="ignore"):  # float32's lowest number is minus infinity in float16, and bounds nothing
+            return np.asarray(value).astype(helper.tensor_dtype_to_np_dtype(known or 0))
 
 
 def judge(node: Node, old: int, new: int, shapes: Shapes) -> Change | Refusal:
@@ -179,6 +195,33 @@ def _move_ratio(change: Change) -> None:
         change.move("ratio", np.asarray(ratio, np.float32))
 
 
+def _move_bounds(change: Change) -> None:
+    """Clip: a bound that is not set stays the end of its dtype, or of float32, which is beyond that of float16."""
+    least, most = change.number("min"), change.number("max")
+    if least is not None or most is not None:
+        change.move("min", least)
+    if most is not None:
+        change.move("max", most, 2)
+
+
+def _move_pads(change: Change) -> None:
+    filled = change.number("value")
+    change.move("pads", np.asarray(change.value("pads"), np.int64))
+    if filled is not None:
+        change.move("value", filled, 2)
+
+
+def _move_count(change: Change) -> None:
+    change.move("k", np.asarray([change.value("k")], np.int64))
+
+
+def _move_ranges(change: Change) -> None:
+    for place, name in enumerate(("starts", "ends", "axes"), 1):
+        values = change.value(name)
+        if values is not None:
+            change.move(name, np.asarray(values, np.int64), place)
+
+
 def _keep_sampling(change: Change) -> None:
     """RoiAlign: what it did before got a name when the default changed."""
     change.add("coordinate_transformation_mode", "output_half_pixel")
@@ -232,8 +275,12 @@ _SPECIAL: Mapping[tuple[str, int], Callable[[Change], None]] = {
     **{(name, 13): _last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(name, 19): _floor_only for name in ("AveragePool",)},
     **{(name, 22): _floor_only for name in ("AveragePool", "MaxPool", "LpPool")},
+    ("Clip", 11): _move_bounds,
+    ("Pad", 11): _move_pads,
+    ("Slice", 10): _move_ranges,
     ("Split", 13): _move_split,
     ("Split", 18): _number_outputs,
+    ("TopK", 10): _move_count,
     ("Dropout", 12): _move_ratio,
     ("RoiAlign", 16): _keep_sampling,
     **{("DequantizeLinear", version): _type_of_scale for version in (19, 23)},

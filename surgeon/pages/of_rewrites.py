@@ -31,11 +31,11 @@ from surgeon.telling.misses import help_line, silent_rules, told_lines
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import (
     NOT_COVERED,
+    allowed_texts,
     deviation_text,
     error_words,
     layers_words,
     outcome_words,
-    part_text,
     proof_words,
     rules_text,
     scope_name,
@@ -43,6 +43,7 @@ from surgeon.telling.rewrites import (
     tried_words,
     upgrade_lines,
 )
+from surgeon.verdicts.side_by_side import side_by_side
 
 FEW, KINDS = 3, 12  # names in a line; kinds of sites in a cell of a notebook
 OWN = ("rule", "scope", "root", "outcome", "proof", "undone")  # what a page has of a site that is like another one
@@ -112,7 +113,8 @@ def _rules(report: Report, silent: Iterable[str]) -> Markup:
         names = first_of([site.root for site in sites], FEW)
         errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
         worst = max(errors, key=lambda error: error.severity, default=None)
-        share = Cell("", 0) if worst is None else Cell(f"{worst.gap:.3g} of {worst.allowed:.3g}", worst.severity)
+        numbers = () if worst is None else side_by_side(worst.gap, worst.allowed)
+        share = Cell(" of ".join(numbers), 0 if worst is None else worst.severity)
         rows.append([code(name), Cell(f"{count:,}", count), Cell(f"{gone:,}", gone), names, share])
     return table(("rule", "times", "rolled back", "where", "worst error of what is allowed"), rows, "Rules that ran")
 
@@ -169,8 +171,8 @@ def _of_proof(proof: SiteProof) -> Iterator[tuple[str, Content]]:
         yield "sizes", first_of(proof.sizes, FEW)
     worst = proof.worst
     if worst is not None:
-        allowed = part_text(worst.allowed, worst.scale)
-        yield "differs", f"by {worst.gap:.3g} where {allowed} is allowed, in {worst.name!r} ({worst.dtype})"
+        gap, allowed = allowed_texts(worst.gap, worst.allowed, worst.scale)
+        yield "differs", f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype})"
         if worst.original is not None:
             yield "", f"original {deviation_text(worst.original)}; rewritten {deviation_text(worst.rewritten)}"
 

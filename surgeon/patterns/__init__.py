@@ -15,7 +15,7 @@ if not any(pkgutil.iter_modules(__path__)):
     __path__[:] = [str(Path(__file__).resolve().parents[2] / "patterns")]
 
 GROUPS = {
-    "placeholders": ("named_arguments", "deform_conv", "deformable_attention", "aten_elementwise"),
+    "placeholders": ("named_arguments", "deform_conv", "deformable_attention", "roi_align", "aten_elementwise"),
     "cleanup": (
         "constant_if",
         "dead_nodes",
@@ -28,6 +28,7 @@ GROUPS = {
         "no_op_conditions",
         "gather_in_order",
         "chains",
+        "written_parts",
         "chained_casts",
         "unmerged_matmul",
         "chained_reshapes",
@@ -68,6 +69,7 @@ GROUPS = {
         "einsum",
         "rotary_embedding",
         "rotary_partial",
+        "chained_conditions",
         "fixed_reshape",
         "scaled_mask",
         "joined_values",
@@ -136,6 +138,7 @@ GROUPS = {
         "qlinear_pools",
         "qlinear_softmax",
         "integer_products",
+        "qgemm",
         "integer_convolutions",
         "dynamic_quantize_linear",
         "det",
@@ -150,6 +153,7 @@ GROUPS = {
         "scatter_reductions",
         "dilated_pools",
         "max_unpool",
+        "eye_like",
         "slice_axes",
         "vector_matmul",
         "expand",

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from surgeon.errors import Refused, RewriteError
@@ -200,12 +201,14 @@ class Driver:
         """For each rule why it found nothing, or where it nearly matched, in the model as it is now."""
         misses = self.refusals
         fired = {step.rule for step in self.log}
-        turned = _turned(self.log)
+        turned = cache(lambda: _turned(self.log))  # most runs have nothing to say of it
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             told = {miss.node for miss in misses if miss.rule == rule.name}
             near = nearest([miss for miss in found if miss.near and miss.node not in told])
-            misses += near if near or rule.name in fired or told else [_with_turned(miss, turned) for miss in found[:1]]
+            if not near and rule.name not in fired and not told:
+                near = [_with_turned(miss, turned()) for miss in found[:1]]
+            misses += near
         return misses
 
 

@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from surgeon.indexing.scope import qualified
+from surgeon.inputs.fitting import Fitting
+from surgeon.inputs.wishes import Wish, alike
 from surgeon.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
 from surgeon.ops.records import record
 from surgeon.ruleproof.instances import Shape
 from surgeon.ruleproof.variants import Variant
 from surgeon.shapes.symbols import Size, SizeError, evaluate, substitute, symbol, symbols
-from surgeon.sites.constraints import alike
-from surgeon.sites.experiment import Wish
-from surgeon.sites.fitting import Fitting
 
 Sizes = tuple[Size, ...]
 

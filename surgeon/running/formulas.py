@@ -18,10 +18,12 @@ from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
 from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
 from surgeon.running.deformable_attention import mmcv_deformable_attention, tensorrt_deformable_attention
+from surgeon.running.disentangled import tensorrt_disentangled_attention
 from surgeon.running.erf import erf
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
 from surgeon.running.resizing import RESIZING
+from surgeon.running.roi_align import mmcv_roi_align, tensorrt_roi_align, torchvision_roi_align
 from surgeon.running.shared_heads import SHARED_HEADS
 from surgeon.running.suppression import efficient_nms
 
@@ -365,6 +367,10 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
         ((domain, "MMCVMultiScaleDeformableAttention") for domain in ("mmdeploy", "mmcv")), mmcv_deformable_attention
     ),
     ("trt.plugins", "MultiscaleDeformableAttnPlugin_TRT"): tensorrt_deformable_attention,
+    ("trt.plugins", "DisentangledAttention_TRT"): tensorrt_disentangled_attention,
+    ("torchvision", "roi_align"): torchvision_roi_align,
+    **dict.fromkeys(((domain, "MMCVRoiAlign") for domain in ("mmdeploy", "mmcv")), mmcv_roi_align),
+    ("trt.plugins", "ROIAlign_TRT"): tensorrt_roi_align,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     **CONVOLUTIONS,
     **POOLINGS,

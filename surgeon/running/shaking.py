@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.errors import GraphError
 from surgeon.ops.records import named
+from surgeon.ops.walking import graphs_of
 from surgeon.running.inlining import inlined
 
 AMOUNT, TURN = "surgeon:amount", "surgeon:turn"
@@ -26,19 +27,21 @@ _COUNT = 4099  # random directions, again and again; a prime, so that no axis me
 _STRIDE, _STEP = 1009, 37  # between turns, between tensors
 # What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
 _EXACT = named(lambda op: op.exact or op.moves)
+_Change = Callable[[str, str, int, int], Iterator[NodeProto]]
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
 
 
-def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
+def shaken(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
     """Return `wide` with the numbers shaken that `narrow` rounds; None where its opset is too old, or nothing rounds.
 
-    `wide` is `narrow` in float64, local functions inlined, by the same names.  It has two inputs more, and tensors of
-    main graph alone are shaken.
+    `wide` is `narrow` in float64, local functions inlined, by the same names.  It has two inputs more.  Tensors of the
+    main graph alone are shaken, or those of bodies too: in each turn of a loop to the same side, so that what builds
+    up over turns moves as far as it may.
     """
     imports = {item.domain: item.version for item in wide.opset_import}
     if imports.get("", 0) < LEAST_OPSET:
         return None
-    found, count = _changed(narrow, wide, _shaking)
+    found, count = _changed(narrow, wide, _shaking, bodies)
     if not count:
         return None
     found.graph.input.append(helper.make_tensor_value_info(AMOUNT, TensorProto.DOUBLE, []))
@@ -48,27 +51,33 @@ def shaken(narrow: ModelProto, wide: ModelProto) -> ModelProto | None:
     return found
 
 
-def rounded(narrow: ModelProto, wide: ModelProto) -> ModelProto:
+def rounded(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto:
     """Return `wide` with a rounding to the dtype of `narrow` behind each node that rounds; see `shaken`."""
-    return _changed(narrow, wide, _rounding)[0]
+    return _changed(narrow, wide, _rounding, bodies)[0]
 
 
-def _changed(
-    narrow: ModelProto, wide: ModelProto, change: Callable[[str, str, int, int], Iterator[NodeProto]]
-) -> tuple[ModelProto, int]:
-    """A copy of `wide` with nodes behind each tensor of the main graph that `narrow` rounds, and how many it rounds.
+def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool) -> tuple[ModelProto, int]:
+    """A copy of `wide` with nodes behind each tensor that `narrow` rounds, and how many it rounds.
 
     change: makes them, of the name of what was made and the tensor's, the tensor's dtype in `narrow`, and its number.
     """
-    dtypes = _dtypes(narrow)
+    told = _told(narrow)
     found = ModelProto()
     found.CopyFrom(wide)
+    return found, 0 if told is None else _change(found.graph, told, change, bodies, 0)
+
+
+def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool, count: int) -> int:
+    """Put nodes into a graph; how many tensors have them by then.  narrow: the same graph, with its dtypes told."""
+    ports = (*narrow.value_info, *narrow.output)
+    dtypes = {port.name: port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
     nodes: list[NodeProto] = []
-    count = 0
-    for node in wide.graph.node:
+    for node, twin in zip(graph.node, narrow.node, strict=True):
         kept = NodeProto()
         kept.CopyFrom(node)
         nodes.append(kept)
+        for body, told in zip(graphs_of(kept), graphs_of(twin), strict=True) if bodies else ():
+            count = _change(body, told, change, bodies, count)
         if node.op_type in _EXACT:
             continue
         for place, name in enumerate(node.output):
@@ -76,9 +85,9 @@ def _changed(
                 kept.output[place] = f"{name}:made"
                 nodes += change(f"{name}:made", name, dtypes[name], count)
                 count += 1
-    del found.graph.node[:]
-    found.graph.node.extend(nodes)
-    return found, count
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return count
 
 
 def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
@@ -86,14 +95,12 @@ def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
     yield helper.make_node("Cast", [f"{name}:narrow"], [name], to=TensorProto.DOUBLE)
 
 
-def _dtypes(narrow: ModelProto) -> dict[str, int]:
-    """The dtypes of all tensors that inference tells."""
+def _told(narrow: ModelProto) -> GraphProto | None:
+    """The graph with the dtypes of all tensors that inference tells; None where it tells none."""
     try:
-        model = onnx.shape_inference.infer_shapes(inlined(narrow))
+        return onnx.shape_inference.infer_shapes(inlined(narrow)).graph
     except (onnx.shape_inference.InferenceError, GraphError):
-        return {}
-    ports = (*model.graph.value_info, *model.graph.output)
-    return {port.name: port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
+        return None
 
 
 def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:

@@ -23,8 +23,8 @@ class Detections(NamedTuple):
 
 def overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Intersection over union of one box and many, by two opposite corners each: [count]; 0 where both are empty."""
-    low, lows = (np.minimum(box[..., :2], box[..., 2:]) for box in (one, others))
-    high, highs = (np.maximum(box[..., :2], box[..., 2:]) for box in (one, others))
+    low, lows = (np.minimum(box[..., :2], box[..., 2:4]) for box in (one, others))
+    high, highs = (np.maximum(box[..., :2], box[..., 2:4]) for box in (one, others))
     inside = np.clip(np.minimum(high, highs) - np.maximum(low, lows), 0, None).prod(axis=1)
     areas = (high - low).prod(), (highs - lows).prod(axis=-1)
     union = areas[0] + areas[1] - inside
@@ -55,8 +55,9 @@ def detect(
 ) -> Detections:
     """Suppress what is detected twice.
 
-    boxes: [batch, count, 4] as x1, y1, x2, y2.  scores: [batch, classes, count].  agnostic: boxes of different classes
-    drop each other too, and each has its best class.  first: the number of the first class.
+    boxes: [batch, count, 4 or more] as x1, y1, x2, y2; what stands behind these follows its box.  scores:
+    [batch, classes, count].  agnostic: boxes of different classes drop each other too, and each has its best class.
+    first: the number of the first class.
     """
     found: list[tuple[int, int, int]] = []
     ranked = scores.max(axis=1, keepdims=True) if agnostic else scores

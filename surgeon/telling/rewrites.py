@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from surgeon.listing import first_of
 from surgeon.rewriting.result import NodeInfo, Report, Site
 from surgeon.upgrading.result import Upgrade
+from surgeon.verdicts.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from surgeon.sites.proof import SiteProof
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 SHOWN_RULES = 2
 NOT_COVERED = "not covered: values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
-
 
 
 def node_line(node: NodeInfo) -> str:
@@ -55,12 +55,13 @@ def site_words(site: Site) -> Iterator[str]:
         yield f"original {deviation_text(worst.original)}; rewritten {deviation_text(worst.rewritten)}"
 
 
-def deviation_text(found: "Deviation | OutputError") -> str:
+def deviation_text(found: "Deviation | OutputError", absolute: str = "") -> str:
+    """A deviation in all measures.  absolute: the first of them as text, where three digits will not do."""
     if not found.max_abs and not found.max_rel:
         return "0"
     ulp = getattr(found, "max_ulp", None)
     units = "" if ulp is None else f", {ulp:.3g} ULP"
-    return f"{found.max_abs:.3g} absolute, {found.max_rel:.3g} relative{units}"
+    return f"{absolute or f'{found.max_abs:.3g}'} absolute, {found.max_rel:.3g} relative{units}"
 
 
 def outcome_words(report: Report) -> str:
@@ -130,22 +131,24 @@ def error_words(report: Report) -> Iterator[str]:
     if errors:
         worst = max(errors, key=lambda error: error.severity)
         own = "" if worst.original is None else f"; the original by {worst.original.max_abs:.3g}"
-        allowed = part_text(worst.allowed, worst.scale)
-        yield f"by {worst.gap:.3g} where {allowed} is allowed, in {worst.name!r} ({worst.dtype}){own}"
+        gap, allowed = allowed_texts(worst.gap, worst.allowed, worst.scale)
+        yield f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype}){own}"
         if worst.rewritten.max_rel:
             relative, units = worst.rewritten.max_rel, worst.rewritten.max_ulp
             yield f"away from zero by {relative:.3g} of a number, {units:.3g} ULP, at most"
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
-        allowed = part_text(whole.allowed, whole.scale)
-        yield f"worst {deviation_text(whole)} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
+        gap, allowed = allowed_texts(whole.max_abs, whole.allowed, whole.scale)
+        told = deviation_text(whole, gap)
+        yield f"worst {told} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
 
 
-def part_text(allowed: float, scale: float) -> str:
-    """A tolerance, and as a part of the numbers that it is for: it tells nothing without them."""
+def allowed_texts(gap: float, allowed: float, scale: float) -> tuple[str, str]:
+    """A difference; and the tolerance for it, which tells nothing without the numbers that it is a part of."""
     if not allowed or not scale or not math.isfinite(allowed / scale):
-        return f"{allowed:.3g}"
-    return f"{allowed:.2g} ({allowed / scale:.2g} of {scale:.3g})"
+        return side_by_side(gap, allowed)
+    found, text = side_by_side(gap, allowed, (3, 2))
+    return found, f"{text} ({allowed / scale:.2g} of {scale:.3g})"
 
 
 def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:

@@ -203,11 +203,11 @@ class _Judgement:
             proto = node.proto
             for name in change.dropped:
                 del proto.attribute[next(place for place, item in enumerate(proto.attribute) if item.name == name)]
-            if change.tensor is not None:
-                key = (change.moved, str(change.tensor.dtype), change.tensor.tobytes())
-                if key not in tensors:
-                    tensors[key] = numpy_helper.from_array(change.tensor, names.fresh(change.moved, change.tensor))
-                proto.input.append(tensors[key].name)
+            for name, values in change.moved.items():
+                key = (name, "" if values is None else str(values.dtype), b"" if values is None else values.tobytes())
+                if values is not None and key not in tensors:
+                    tensors[key] = numpy_helper.from_array(values, names.fresh(name, values))
+                proto.input.append("" if values is None else tensors[key].name)
             proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
         skeleton.graph.initializer.extend(tensors.values())
         for holder in (skeleton, *(scope.proto for scope in self.raised)):
@@ -245,9 +245,12 @@ def _moves(op: str, old: int, new: int) -> bool:
 
 def _sentence(op: str, change: Change) -> str:
     parts = []
-    if change.tensor is not None:
-        parts.append(f"attribute {change.moved} became an input")
-    parts += [f"attribute {name} went" for name in change.dropped if name != change.moved]
+    moved = [name for name, values in change.moved.items() if values is not None]
+    if moved:
+        many = len(moved) > 1
+        told = f"{'s' * many} {' and '.join(moved)} became {'inputs' if many else 'an input'}"
+        parts.append(f"attribute{told}")
+    parts += [f"attribute {name} went" for name in change.dropped if name not in change.moved]
     parts += [f"attribute {name}={value} came" for name, value in change.added.items()]
     return f"{op}: {' and '.join(parts)}"
 

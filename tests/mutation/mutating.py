@@ -133,17 +133,19 @@ def seen_at(subject: Subject, spot: Spot, look: Callable[[Canvas], None]) -> Non
 def baseline(subject: Subject) -> Verdict:
     """What the rules make of a subject unchanged: the worst outcome of its sites, and the model."""
     made, report = _run(subject, subject.rules, check="sites")
-    return Verdict(report.outcome, "; ".join(report.doubts), made)
+    why = [site.reason for site in report.rolled_back] or report.doubts
+    return Verdict(report.outcome, "; ".join(why), made)
 
 
 def verdict(subject: Subject, spot: Spot, change: Callable[[Canvas], None]) -> Verdict:
     """What becomes of a spot whose replacement is changed."""
-    touched: list[bool] = []
+    shown: list[int] = []  # the forms, in the order in which they were built there
 
     def visit(rule: str, form: int, canvas: Canvas) -> None:
-        if (rule, *place_of(canvas.match), form) == spot.place:
-            touched.append(True)  # before: what no helper makes at the opset is refused there
-            change(canvas)
+        if (rule, *place_of(canvas.match)) == spot.place[:3]:
+            shown.append(form)  # before: what no helper makes at the opset is refused there
+            if form == spot.form:
+                change(canvas)
 
     rules = [watched(rule, visit) if rule.name == spot.rule else rule for rule in subject.rules]
     try:
@@ -152,17 +154,23 @@ def verdict(subject: Subject, spot: Spot, change: Callable[[Canvas], None]) -> V
         return Verdict("refused", str(error))
     except SurgeonError as error:
         return Verdict("refused", f"{type(error).__name__}: {error}")
-    assert touched, f"nothing was changed at {spot.place}"
+    assert spot.form in shown, f"nothing was changed at {spot.place}"
     sites = [site for site in (*report.sites, *report.rolled_back) if _is_of(site, spot)]
     if not sites:
         why = [miss.reason for miss in report.misses if miss.rule == spot.rule]
         return Verdict("refused", why[0] if why else "nothing is written there")
+    if shown[-1] != spot.form and sum(_is_at(step, spot) for step in sites[0].steps) == 1:
+        return Verdict("refused", "another form of the rule is written there")
     site = sites[0]
     return Verdict(site.outcome, site.reason, made)
 
 
 def _is_of(site: Site, spot: Spot) -> bool:
-    return any((step.rule, step.scope.label, step.root.label) == spot.place[:3] for step in site.steps)
+    return any(_is_at(step, spot) for step in site.steps)
+
+
+def _is_at(step: Any, spot: Spot) -> bool:
+    return (step.rule, step.scope.label, step.root.label) == spot.place[:3]
 
 
 def _run(subject: Subject, rules: Sequence[Rule], *, check: Any) -> tuple[Any, Report]:

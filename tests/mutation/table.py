@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from tests.mutation.judging import HOLE, UNTRIED
-from tests.mutation.measuring import CRASHED, EQUAL, KILLED, OUTCOMES, REFUSED, UNPROVED, Result
+from tests.mutation.measuring import CRASHED, EQUAL, KILLED, OUTCOMES, REFUSED, SKIPPED, UNPROVED, Result
 from tests.mutation.reasons import why
 
 COMMAND = "python -m tests.mutation --show"
@@ -29,6 +29,7 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
         (UNTRIED, "Called proved, and not looked at again"),
         (EQUAL, "Called proved, and no difference found"),
         (UNPROVED, "Called unproved"),
+        (SKIPPED, "Not measured"),
     ):
         found = [one for one in results if one.outcome == outcome]
         if found:

