@@ -10,7 +10,7 @@ CONSTANTS = (
     "int8[8, 3] w = {1, -2, 3, 4, -5, 6, 1, -2, 3, 4, -5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, -9}, "
     "uint8[3, 8] u = {10, 20, 30, 40, 50, 60, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, "
     "int8[3] zeros = {1, 0, -1}, uint8 z = {100}, uint8 uz = {128}, int8 k = {0}, "
-    "float s = {0.02}, float t = {0.5}, float[3] each = {0.5, 0.25, 2}, "
+    "float s = {0.02}, float t = {0.5}, float[3] each = {0.5, 0.25, 2}, float coarse = {4}, "
     "int32[3] c = {1000, -2000, 70}, int32[3] big = {50000000, -2000000001, 70}"
 )
 BYTES = "(uint8[n, 8] x) => (uint8[n, 3] y)"
@@ -23,11 +23,11 @@ def model(body, head=BYTES):
 # fmt: off
 FIRES = [
     Case(qgemm, "with a bias, each column its own scale", target="tensorrt",
-         model=model("QGemm(x, t, z, w, each, zeros, c, s, uz)")),
+         model=model("QGemm(x, t, z, w, each, zeros, c, coarse, uz)")),
     Case(qgemm, "right factor transposed, as exporters of torch write it", target="tensorrt",
          model=model("QGemm<transB = 1>(x, t, z, u, s, uz, c, t, z)")),
     Case(qgemm, "right factor transposed and computed", target="tensorrt",
-         model=model("QGemm<transB = 1>(x, t, z, v, each, zeros, c, s, uz)",
+         model=model("QGemm<transB = 1>(x, t, z, v, each, zeros, c, coarse, uz)",
                      "(uint8[n, 8] x, int8[3, 8] v) => (uint8[n, 3] y)")),
     Case(qgemm, "a scale that is computed", target="tensorrt",
          model=model("QGemm(x, j, z, w, s, k, c, s, uz)", "(uint8[n, 8] x, float j) => (uint8[n, 3] y)")),
