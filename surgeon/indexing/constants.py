@@ -60,7 +60,9 @@ class Constants:
 
     def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
         """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
-        known = self.scalars_of(scope)
+        known = self._scalars.get(id(scope))
+        if known is None:
+            known = self.scalars_of(scope)
         if name not in known:
             known[name] = _as_scalar(self.get(scope, name)) if _may_be_one(scope, name) else None
         return known[name]

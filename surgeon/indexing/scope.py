@@ -110,6 +110,7 @@ class Scope:
         # What edits did.
         self._added: dict[int, list[Node]] = {}
         self._touched, self._redirected = set[int](), set[Node]()
+        self._live: Sequence[Node] | None = None  # what live_nodes has listed since the last edit
         self._retired: dict[str, int] = {}
         self._unmade: set[str] = set()
         self._new_initializers: list[onnx.TensorProto] = []
@@ -260,8 +261,13 @@ class Scope:
         self._gone[op] = gone
         return gone < len(nodes)
 
-    def live_nodes(self) -> Iterator[Node]:
-        """All nodes that a file written now would hold, in order."""
+    def live_nodes(self) -> Sequence[Node]:
+        """All nodes that a file written now would hold, in order; edits that follow leave the list as it is."""
+        if self._live is None:
+            self._live = list(self._walked()) if self._touched else self.nodes
+        return self._live
+
+    def _walked(self) -> Iterator[Node]:
         for slot, node in enumerate(self.nodes):
             if node.alive and node.slot == slot:
                 yield node

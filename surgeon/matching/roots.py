@@ -71,8 +71,8 @@ def climb(
                 readers = consumers.get(name, ())
                 work.visited += len(readers)
                 for reader in readers:
-                    to = ways.above(places, reader.op)
-                    if to and reader.alive and reader.scope is scope:
+                    to = ways.above(places, reader.op) if reader.alive else None
+                    if to and reader.scope is scope:
                         to = likely(reader, to)
                         if to:
                             (level if reader.op in TRANSPARENT else further).append((reader, to))

@@ -25,7 +25,7 @@ def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `tensors` (the inputs that are there), `places` (for each input the number of its tensor, or None) and `used`
     (which outputs somebody reads); `standard_body` gives the body.
     """
-    for node in list(scope.live_nodes()):
+    for node in scope.live_nodes():
         if not node.alive or node.op in RANDOM or not _bodies(node.op, scope.opset):
             continue
         used = index.used(node)

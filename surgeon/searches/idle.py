@@ -1,6 +1,7 @@
 """Nodes that change no result: nobody reads them, or their arithmetic changes nothing, exactly."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from onnx import FunctionProto
 
@@ -21,25 +22,20 @@ def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
 
     Binds `x`, the `constant`, and `y`, the result.
     """
-    nodes = [node for op in NEUTRAL for node in scope.by_op.get(op, ()) if node.alive]
-    known: dict[tuple[str, int], bool] = {}
-    for node in sorted(nodes, key=lambda item: item.slot):
-        for place in PLACES[node.op] if node.alive and len(node.inputs) == 2 else ():
-            key = node.inputs[place], NEUTRAL[node.op]
-            if key not in known:
-                known[key] = _is(index, scope, *key)
-            if known[key]:
-                yield _found(node, place)
-                break
+    scalar, found = partial(index.constants.scalar, scope), list[tuple[Node, int]]()
+    for op, number in NEUTRAL.items():
+        for node in scope.by_op.get(op, ()):
+            for place in PLACES[op] if node.alive and len(node.inputs) == 2 else ():
+                constant = scalar(node.inputs[place])  # of one element: a weight that happens to be all ones is data
+                if constant is not None and constant[0] == number:
+                    found.append((node, place))
+                    break
+    for node, place in sorted(found, key=lambda item: item[0].slot):
+        if node.alive:
+            yield _found(node, place)
 
 
 neutral_arithmetic = Search(_neutral_arithmetic, "no product or quotient with 1 and no sum or difference with 0")
-
-
-def _is(index: Index, scope: Scope, name: str, number: int) -> bool:
-    """Whether a constant has one element and it is this number; a weight that happens to be all ones is data."""
-    value = index.constants.scalar(scope, name)
-    return value is not None and value[0] == number
 
 
 def _found(node: Node, place: int) -> Found:
@@ -54,7 +50,7 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     local function that holds such: it may do more than make its outputs.
     """
     bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
-    for node in reversed(list(scope.live_nodes())):
+    for node in reversed(scope.live_nodes()):
         if node.alive and not scope.needs(node) and not _may_do_more(node, bodies):
             yield Found((node,), (), {})
 

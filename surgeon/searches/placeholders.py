@@ -35,7 +35,7 @@ def _unnamed_arguments(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `operator` (`aten::gelu`), `tensors` (those that are there), `places` (for each input the number of its tensor
     or None), `attributes`, `count` (of outputs) and `problem`: why the arguments cannot be named, empty if they can.
     """
-    for node in list(scope.live_nodes()):
+    for node in scope.live_nodes():
         if not node.alive or "::" not in node.op:
             continue
         named = _named(index, scope, node)

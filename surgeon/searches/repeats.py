@@ -19,7 +19,7 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     if scope.is_unsorted:
         return
     seen = _Numbering(index, scope)
-    for node in list(scope.live_nodes()):
+    for node in scope.live_nodes():
         first = seen.first(node)
         if first is None or not (first.alive and node.alive):
             continue

@@ -45,11 +45,17 @@ def detach(scope: Scope, match: Match, kept: Iterable[Node]) -> list[str]:
 def remove(scope: Scope, node: Node) -> None:
     """Take a node out; what it reads is not told."""
     node.alive = False
-    scope._touched.add(node.slot)
+    _touch(scope, node.slot)
     for name in node.outputs:
         scope._producers.pop(name, None)
     if node.slot != node.origin:  # a new node, or one that moved
         scope._added[node.slot].remove(node)
+
+
+def _touch(scope: Scope, slot: int) -> None:
+    """Note that what a slot of the source's order lists is not what it was."""
+    scope._touched.add(slot)
+    scope._live = None
 
 
 def sweep(scope: Scope, node: Node) -> list[str]:
@@ -81,7 +87,7 @@ def move(scope: Scope, node: Node, slot: int) -> None:
     listed = scope._added.get(node.slot, ())
     if node in listed:
         scope._added[node.slot].remove(node)
-    scope._touched.add(node.slot)
+    _touch(scope, node.slot)
     node.slot = slot
 
 
@@ -93,7 +99,7 @@ def listed_in(scope: Scope, slot: int) -> Sequence[Node]:
 def put(scope: Scope, slot: int, place: int, nodes: Sequence[Node]) -> None:
     """List nodes at a place of a slot."""
     scope._added.setdefault(slot, [])[place:place] = nodes
-    scope._touched.add(slot)
+    _touch(scope, slot)
 
 
 def attach(scope: Scope, node: Node) -> None:
