@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.inputs.fitted import all_sets, fitted_sets
+from surgeon.inputs.fitted import FittedSizes, all_sets
 from surgeon.inputs.inputs import InputPlan
 from surgeon.models.inner_values import find_inner
 from surgeon.running.runtime import Session, SessionError
@@ -76,7 +76,7 @@ def test_a_model_runs_at_sizes_that_fit(text: str) -> None:
     model = filled(text)
     usual = InputPlan(model).size_sets({})
     assert not runs(model, usual[0])
-    fitted = fitted_sets(model, usual, {})
+    fitted = FittedSizes(model, {}).of(usual)
     assert fitted
     assert all(runs(model, sizes) for sizes in fitted)
 
@@ -85,7 +85,7 @@ def test_sizes_of_a_decoder() -> None:
     """Caches alike, the mask as long as past and rows, and both within the table of places."""
     model = filled(DECODER.format(rows=9))
     usual = InputPlan(model).size_sets({})
-    for before, sizes in zip(usual, fitted_sets(model, usual, {}), strict=False):
+    for before, sizes in zip(usual, FittedSizes(model, {}).of(usual), strict=False):
         assert sizes["b"] == sizes["c"] == before["b"]
         assert sizes["p"] == sizes["q"]
         assert sizes["u"] == sizes["p"] + sizes["t"] <= 9
@@ -94,7 +94,7 @@ def test_sizes_of_a_decoder() -> None:
 def test_sizes_that_the_user_chose_stay_and_others_follow() -> None:
     model = filled(DECODER.format(rows=9))
     dims = {"q": 3, "t": 2}
-    (first, *_) = fitted_sets(model, InputPlan(model).size_sets(dims), dims)
+    (first, *_) = FittedSizes(model, dims).of(InputPlan(model).size_sets(dims))
     assert (first["p"], first["q"], first["t"], first["u"]) == (3, 3, 2, 5)
     assert runs(model, first)
 
@@ -112,14 +112,14 @@ def test_sizes_that_the_user_chose_stay_and_others_follow() -> None:
 )
 def test_nothing_is_fitted_where_nothing_is_told(text: str) -> None:
     model = filled(text)
-    assert fitted_sets(model, InputPlan(model).size_sets({})[:1], {}) == []
+    assert FittedSizes(model, {}).of(InputPlan(model).size_sets({})[:1]) == []
 
 
 def test_a_broken_model_has_no_sizes_that_fit() -> None:
     """Its fault is told where it is run."""
     model = filled("g (float[n] x, float[m] z) => (float[n] y) { y = Add(x, z) }")
     model.graph.node.append(onnx.helper.make_node("Relu", ["x"], ["y"]))
-    assert fitted_sets(model, [{"n": 2, "m": 3}], {}) == []
+    assert FittedSizes(model, {}).of([{"n": 2, "m": 3}]) == []
 
 
 def test_all_sets_come_in_turn() -> None:
@@ -127,7 +127,7 @@ def test_all_sets_come_in_turn() -> None:
     model = filled(DECODER.format(rows=64))
     plan = InputPlan(model)
     usual, fallback = plan.size_sets({}), plan.fallback_sets({})
-    fitted = fitted_sets(model, usual, {})
+    fitted = FittedSizes(model, {}).of(usual)
     assert list(all_sets(model, plan, {})) == [usual[0], *fitted, *usual[1:], *fallback]
 
 
@@ -176,6 +176,6 @@ def test_sizes_without_names_fit_too() -> None:
             dim.ClearField("dim_param")
     usual = InputPlan(model).size_sets({})
     assert not runs(model, usual[0])
-    fitted = fitted_sets(model, usual, {})
+    fitted = FittedSizes(model, {}).of(usual)
     assert fitted[0]["mask[1]"] == fitted[0]["k[2]"] + fitted[0]["ids[1]"]
     assert all(runs(model, sizes) for sizes in fitted)

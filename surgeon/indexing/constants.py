@@ -1,5 +1,6 @@
 """Constants by value: initializers, Constant nodes and small subgraphs of them that fold."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -52,7 +53,7 @@ class Constants:
         self._cut_off: set[tuple[int, str]] = set()  # within one question: what lies too deep below it
         self._is_cut_off = False
         self._found: dict[int, dict[str, Value | None]] = {}
-        self._scalars: dict[int, dict[str, tuple[float, float, int, bool] | None]] = {}
+        self._scalars: defaultdict[int, dict[str, tuple[float, float, int, bool] | None]] = defaultdict(dict)
 
     def get(self, scope: Scope, name: str) -> Value | None:
         """The value of a constant of at most FOLD_LIMIT elements, else None.  Larger weights are not read."""
@@ -60,16 +61,14 @@ class Constants:
 
     def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
         """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
-        known = self._scalars.get(id(scope))
-        if known is None:
-            known = self.scalars_of(scope)
+        known = self._scalars[id(scope)]
         if name not in known:
             known[name] = _as_scalar(self.get(scope, name)) if _may_be_one(scope, name) else None
         return known[name]
 
     def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
         """What `scalar` has found so far in a scope."""
-        return self._scalars.setdefault(id(scope), {})
+        return self._scalars[id(scope)]
 
     def is_constant(self, scope: Scope, name: str) -> bool:
         """Whether the tensor's value is fixed, of whatever size; reads no weights."""

@@ -4,7 +4,7 @@ A scope is the main graph, the body of an If, Loop or Scan at any depth, or a lo
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Self
@@ -260,6 +260,10 @@ class Scope:
             gone += 1
         self._gone[op] = gone
         return gone < len(nodes)
+
+    def has_any(self, ops: Iterable[str]) -> bool:
+        """The same for one operator of several."""
+        return any(map(self.has, ops))
 
     def live_nodes(self) -> Sequence[Node]:
         """All nodes that a file written now would hold, in order; edits that follow leave the list as it is."""

@@ -5,7 +5,7 @@ caches are of one length, the mask is as long as that and the new rows together,
 table of so many.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -31,18 +31,22 @@ _Sizes: TypeAlias = Mapping[str, int]
 
 def all_sets(model: Model | Path | ModelProto, plan: InputPlan, dims: _Sizes) -> Iterator[dict[str, int]]:
     """Sets of sizes to try in turn until one runs: the usual ones, such as are made to fit, and further ones."""
-    usual, *others = plan.size_sets(dims)
-    yield usual
-    yield from fitted_sets(model, [usual, *others], dims)
-    yield from others
+    yield from first_sets(model, plan, dims, lambda: True)
     yield from plan.fallback_sets(dims)
 
 
-def fitted_sets(
-    model: Model | Path | ModelProto, sets: Sequence[_Sizes], dims: _Sizes
-) -> list[dict[str, int]]:
-    """Sets of sizes by the keys of free dimensions, made to fit what the nodes want of them: see `FittedSizes`."""
-    return FittedSizes(model, dims).of(sets)
+def first_sets(
+    model: Model | Path | ModelProto, plan: InputPlan, dims: _Sizes, is_refused: Callable[[], bool]
+) -> Iterator[dict[str, int]]:
+    """The usual sets of sizes, behind the first of them such as are made to fit.
+
+    is_refused: whether the model did not run at the first, as it may once that was tried; else none is made to fit.
+    """
+    usual, *others = plan.size_sets(dims)
+    yield usual
+    if is_refused():
+        yield from FittedSizes(model, dims).of([usual, *others])
+    yield from others
 
 
 class FittedSizes:

@@ -126,7 +126,7 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
-    if compiled.lacks(lambda ops: any(map(scope.has, ops)), forms=True):
+    if compiled.lacks(scope.has_any, forms=True):
         return
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors

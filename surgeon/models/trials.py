@@ -8,7 +8,7 @@ machine.
 """
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from surgeon.indexing.index import Index
 from surgeon.indexing.origin import Origin
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.inputs.dims import require_known
-from surgeon.inputs.fitted import fitted_sets
+from surgeon.inputs.fitted import first_sets
 from surgeon.inputs.inputs import InputPlan, InputsUnknown, Values
 from surgeon.inputs.user_inputs import InputSet
 from surgeon.models.loads import Extent, Load, loads
@@ -225,7 +225,7 @@ class Trials:
         """
         seeds = range(self._seed, self._seed + plan.seeds())
         found: list[Mapping[str, int]] = []
-        for sizes in self._sizes(plan, lambda: not found):
+        for sizes in first_sets(self.original, plan, self._dims, lambda: not found):
             for seed in seeds:
                 trial = self._trial(session, plan, seed, sizes, repeat=self._work < MUCH)
                 if trial is None:
@@ -243,14 +243,6 @@ class Trials:
             if any(trials):
                 yield from (trial for trial in trials if trial)
                 return
-
-    def _sizes(self, plan: InputPlan, is_refused: Callable[[], bool]) -> Iterator[Mapping[str, int]]:
-        """Yield the sets of sizes to try first.  is_refused: whether those yielded so far were."""
-        usual, *others = plan.size_sets(self._dims)
-        yield usual
-        if is_refused():
-            yield from fitted_sets(self.original, [usual, *others], self._dims)
-        yield from others
 
     def _trial(
         self, session: Whole, plan: InputPlan, seed: int, sizes: Mapping[str, int], *, repeat: bool = True

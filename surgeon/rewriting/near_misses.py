@@ -88,7 +88,7 @@ class Explainer:
             best = self._attempt(compiled, root, accept) if root not in self.covered else None
             if best is not None:
                 miss = told(self.rule, compiled.pattern, scope, root, best)
-                has_all = has_fired or all(_has(scope, group) for group in compiled.spelling.required)
+                has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
                 miss = worth_telling(miss, root) if has_all else miss
                 if best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total):
                     self.covered.update(best.nodes)
@@ -271,11 +271,11 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
         reason, pattern = f"there is no {wanted} in the model", compiled.pattern
         return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, size(pattern), "absent", wanted, "none")
     groups = sorted(compiled.spelling.required, key=_order)
-    missing = [group for group in groups if not any(_has(scope, group) for scope in scopes)]
+    missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
     if missing:
         wanted = " or ".join(sorted(missing[0]))
         reason = f"there is no {wanted} in the model"
-    elif all(any(not _has(scope, group) for group in groups) for scope in scopes):
+    elif all(any(not scope.has_any(group) for group in groups) for scope in scopes):
         wanted = ", ".join(" or ".join(sorted(group)) for group in groups)
         reason = f"no graph of the model has all of {wanted}"
     else:
@@ -295,7 +295,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
     that are there also where one is not.
     """
-    if not may_lack and compiled.lacks(lambda ops: _has(scope, ops) or bool(_namesakes(scope, ops))):
+    if not may_lack and compiled.lacks(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
         return
     spelling = compiled.spelling
     if not spelling.required:
@@ -304,7 +304,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
         return
     groups: list[frozenset[str]] = []
     for wanted in sorted(spelling.required, key=_order):
-        group = wanted if _has(scope, wanted) else _namesakes(scope, wanted)
+        group = wanted if scope.has_any(wanted) else _namesakes(scope, wanted)
         if group:
             groups.append(group)
         elif not may_lack:
@@ -379,12 +379,8 @@ def _nodes(scope: Scope, group: frozenset[str]) -> list[Node]:
     return [node for op in sorted(group) for node in scope.by_op.get(op, ()) if node.alive]
 
 
-def _has(scope: Scope, group: frozenset[str]) -> bool:
-    return any(map(scope.has, group))
-
-
 def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
     """The same names in other domains, as far as the scope has nodes of them; it has none of the ops themselves."""
     names = {split_op(op)[1] for op in group}
     others = (op for op in scope.by_op if op not in group and split_op(op)[1] in names)
-    return frozenset(op for op in others if _has(scope, frozenset({op})))
+    return frozenset(op for op in others if scope.has(op))

@@ -51,20 +51,20 @@ def _matmul_n_bits(site: NodeView) -> Sequence[Draft]:
 
 
 def _gemm(site: NodeView) -> Sequence[Facts]:
-    left = _swapped(site.shape(0), site.attribute("transA"))
-    right = _swapped(site.shape(1), site.attribute("transB"))
-    dtype = site.dtype(0) or site.dtype(1)
-    require(all(shape is None or len(shape) == 2 for shape in (left, right)))
-    return [Facts(dtype, None if left is None or right is None else (left[0], right[1]))]
+    return [Facts(site.dtype(0) or site.dtype(1), _of_matrices(site, 1))]
 
 
 def _quantized_gemm(site: NodeView) -> Sequence[Facts]:
     """Floats come out without a zero point of the result."""
+    return [Facts(site.dtype(8) if site.has(8) else 1, _of_matrices(site, 3))]
+
+
+def _of_matrices(site: NodeView, second: int) -> tuple[Size, ...] | None:
+    """The shape of a product of two matrices that may lie transposed.  second: the slot of the right one."""
     left = _swapped(site.shape(0), site.attribute("transA"))
-    right = _swapped(site.shape(3), site.attribute("transB"))
+    right = _swapped(site.shape(second), site.attribute("transB"))
     require(all(shape is None or len(shape) == 2 for shape in (left, right)))
-    shape = None if left is None or right is None else (left[0], right[1])
-    return [Facts(site.dtype(8) if site.has(8) else 1, shape)]
+    return None if left is None or right is None else (left[0], right[1])
 
 
 def _einsum(site: NodeView) -> Sequence[Draft]:

@@ -204,10 +204,13 @@ class _Judgement:
             for name in change.dropped:
                 del proto.attribute[next(place for place, item in enumerate(proto.attribute) if item.name == name)]
             for name, values in change.moved.items():
-                key = (name, "" if values is None else str(values.dtype), b"" if values is None else values.tobytes())
-                if values is not None and key not in tensors:
+                if values is None:
+                    proto.input.append("")
+                    continue
+                key = (name, str(values.dtype), values.tobytes())
+                if key not in tensors:
                     tensors[key] = numpy_helper.from_array(values, names.fresh(name, values))
-                proto.input.append("" if values is None else tensors[key].name)
+                proto.input.append(tensors[key].name)
             proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
         skeleton.graph.initializer.extend(tensors.values())
         for holder in (skeleton, *(scope.proto for scope in self.raised)):
@@ -247,9 +250,8 @@ def _sentence(op: str, change: Change) -> str:
     parts = []
     moved = [name for name, values in change.moved.items() if values is not None]
     if moved:
-        many = len(moved) > 1
-        told = f"{'s' * many} {' and '.join(moved)} became {'inputs' if many else 'an input'}"
-        parts.append(f"attribute{told}")
+        what, became = ("attributes", "inputs") if len(moved) > 1 else ("attribute", "an input")
+        parts.append(f"{what} {' and '.join(moved)} became {became}")
     parts += [f"attribute {name} went" for name in change.dropped if name not in change.moved]
     parts += [f"attribute {name}={value} came" for name, value in change.added.items()]
     return f"{op}: {' and '.join(parts)}"

@@ -1,7 +1,5 @@
 """Deformable convolution: what is written for ONNX and for TensorRT, what is spared and why."""
 
-from dataclasses import replace
-
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +7,8 @@ from surgeon.patterns.deform_conv import deform_conv
 
 import surgeon
 from surgeon.running.deformable import deformable_convolution
-from surgeon.testing import Case, check_fires, check_spares, parse
+from surgeon.testing import Case, check_spares, parse
+from tests.patterns.formulas import check_by_formula
 
 SIZES = "stride_h=2, stride_w=1, pad_h=1, pad_w=2, dilation_h=1, dilation_w=2, groups=2, offset_groups=2"
 LISTS = "stride=[2, 1], padding=[1, 2], dilation=[1, 2]"
@@ -62,9 +61,7 @@ SPARES = [
 
 @pytest.mark.parametrize("case", FIRES, ids=str)
 def test_fires(case):
-    """Each site is proved by the formula of what no runtime has."""
-    report = check_fires(replace(case, check="sites"))
-    assert report.proofs[0].independent
+    check_by_formula(case)
 
 
 @pytest.mark.parametrize("case", SPARES, ids=str)

@@ -1,7 +1,5 @@
 """Deformable attention: what is written for ONNX and for TensorRT, what is spared and why."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,8 @@ from torch.nn import functional
 
 import surgeon
 from surgeon.running.deformable_attention import mmcv_deformable_attention, tensorrt_deformable_attention
-from surgeon.testing import Case, check_fires, check_spares, parse
+from surgeon.testing import Case, check_spares, parse
+from tests.patterns.formulas import check_by_formula
 from tests.patterns.tensorrt import faults
 
 SIZES = "int64[2, 2] sizes = {3, 4, 2, 2}, int64[2] starts = {0, 12}"
@@ -48,9 +47,7 @@ SPARES = [
 
 @pytest.mark.parametrize("case", FIRES, ids=str)
 def test_fires(case):
-    """Each site is proved by the formula of what no runtime has."""
-    report = check_fires(replace(case, check="sites"))
-    assert report.proofs[0].independent
+    check_by_formula(case)
 
 
 @pytest.mark.parametrize("case", SPARES, ids=str)
