@@ -8,6 +8,7 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from google.protobuf.message import EncodeError
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.paths import in_utf8
 from surgeon.implementations import is_python, load
+from surgeon.running.mixed_products import evened, has_mixed_products, probe
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
 _LONGEST_LINE = 400
@@ -97,7 +99,8 @@ class Session:
     """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
 
     `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
-    the shared libraries are loaded; Python implementations are not for ORT.
+    the shared libraries are loaded; Python implementations are not for ORT.  `exact`: products of uint8 by int8 in a
+    ModelProto come out as their operators mean them, also where this processor's kernels saturate.
     Raises SessionError when ORT does not load it.
     """
 
@@ -109,6 +112,7 @@ class Session:
         custom_ops: Sequence[pathlib.Path | str] = (),
         *,
         optimised: bool = False,
+        exact: bool = True,
     ) -> None:
         import onnxruntime
 
@@ -118,6 +122,8 @@ class Session:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
+        if exact and isinstance(model, onnx.ModelProto) and has_mixed_products(model) and saturates():
+            model = evened(model)
         self._open(model, custom_ops, options, "CPUExecutionProvider")
 
     def _open(
@@ -217,6 +223,14 @@ class TimedSession(Session):
                 raise _refused(error) from error
 
         return run
+
+
+@cache
+def saturates() -> bool:
+    """Whether ORT's kernels lose what is beyond 16 bits in sums of uint8 by int8, as on x86 without VNNI."""
+    with Session(probe(), exact=False) as session:
+        (found,) = session.run({}).values()
+    return int(found.item()) != 2 * 255 * 127
 
 
 def providers() -> list[str]:

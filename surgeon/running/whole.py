@@ -8,11 +8,13 @@ from typing import Protocol, Self
 import numpy as np
 from onnx import ModelProto
 
+from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
 from surgeon.implementations import Implementation
 from surgeon.ops.walking import holds_any
 from surgeon.running.formulas import PLUGIN_FORMULAS
-from surgeon.running.runtime import Session, SessionError
+from surgeon.running.mixed_products import has_mixed_products
+from surgeon.running.runtime import Session, SessionError, saturates
 from surgeon.running.stepwise import Stepwise, implemented
 from surgeon.running.unknown import cure
 
@@ -48,11 +50,23 @@ def open_model(model: Path | ModelProto, custom_ops: Sequence[Path | str] = (), 
     Python file that cannot be run, and for an implementation that cannot be sent to its process.
     """
     try:
-        return Session(model, custom_ops, optimised=optimised)
+        return Session(_with_whole_sums(model), custom_ops, optimised=optimised)
     except SessionError as refused:
         if not refused.missing:
             raise
         return _in_pieces(model, custom_ops, optimised, refused)
+
+
+def _with_whole_sums(model: Path | ModelProto) -> Path | ModelProto:
+    """A file's model in memory where its products would else saturate on this processor, unless it is large."""
+    if isinstance(model, ModelProto) or not saturates():
+        return model
+    try:
+        with Model.open(model) as opened:
+            fits = len(opened.data) + opened.external_bytes <= MOST_BYTES
+            return opened.whole() if fits and has_mixed_products(opened.skeleton) else model
+    except SurgeonError:
+        return model  # what is wrong with it ONNX Runtime says
 
 
 def _in_pieces(
