@@ -2,9 +2,6 @@
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
-from itertools import chain, repeat
-
-import onnx
 
 from surgeon.file.model import Address
 from surgeon.indexing.constants import Constants
@@ -94,18 +91,12 @@ class Origin:
 
 def as_in_file(scope: Scope, made: Scope) -> Scope:
     """Give a new scope the nodes and tables that another has in the file."""
-    proto = scope.proto
     made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
     made.alike = scope.alike
     made.stated = scope.stated
-    outputs = [node.outputs for node in scope.nodes]
-    makers = chain.from_iterable(map(repeat, scope.nodes, map(len, outputs)))  # no loop: there may be 120,000 of them
-    made._producers.update(zip(chain.from_iterable(outputs), makers, strict=True))
-    made._producers.pop("", None)
-    if isinstance(proto, onnx.FunctionProto):
-        made._inputs.update(proto.input)
-        return made
-    made._inputs.update([value.name for value in proto.input])
-    made._initializers.update({tensor.name: tensor for tensor in proto.initializer})
-    made._sparse.update({tensor.values.name: tensor for tensor in proto.sparse_initializer})
+    filed = made._filed = scope.filed()
+    made._producers.update(filed.producers)
+    made._inputs.update(filed.inputs)
+    made._initializers.update(filed.initializers)
+    made._sparse.update(filed.sparse)
     return made

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import onnx
 from onnx import AttributeProto
@@ -80,6 +80,15 @@ class Node:
         return f"<{self.op} {self.label}>"
 
 
+class Filed(NamedTuple):
+    """The tables of a scope as its file has it."""
+
+    producers: dict[str, Node]
+    inputs: set[str]
+    initializers: dict[str, onnx.TensorProto]
+    sparse: dict[str, onnx.SparseTensorProto]
+
+
 class Scope:
     """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it.
 
@@ -107,6 +116,7 @@ class Scope:
         self._is_unsorted = False
         self._from_outside: list[str] = []
         self._gone: dict[str, int] = {}  # by op, how many nodes from the first on are known to be no more
+        self._filed: Filed | None = None  # before the first edit
         # What edits did.
         self._added: dict[int, list[Node]] = {}
         self._touched, self._redirected = set[int](), set[Node]()
@@ -136,6 +146,14 @@ class Scope:
     def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:
         """A scope for the same graph, whose tables are empty; what is imported later is so in both."""
         return cls(scope.proto, scope.address, scope._versions, parent, scope.owner, scope.label)
+
+    def filed(self) -> Filed:
+        """The tables as the file has them, whatever is edited later."""
+        if self._filed is None:
+            self._filed = Filed(
+                self._producers.copy(), self._inputs.copy(), self._initializers.copy(), self._sparse.copy()
+            )
+        return self._filed
 
     @property
     def is_unsorted(self) -> bool:

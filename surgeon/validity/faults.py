@@ -5,7 +5,7 @@ alone, so that all faults are found where an index could not be made; who tells 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,38 +48,48 @@ class Fault:
 
 def faults_of(model: ModelProto) -> list[Fault]:
     """All faults of the main graph, of the bodies of its nodes and of the local functions."""
-    audit = _Audit(imports_of(model.opset_import))
+    return audited(model).faults
+
+
+def audited(model: ModelProto) -> "Audit":
+    """The walk over a model: the same faults, and what else it came by."""
+    audit = Audit(imports_of(model.opset_import))
     root = Within("the graph", "the graph")
     audit.unmade(audit.graph(model.graph, root))
     for function in model.functions:
         audit.imports = imports_of(function.opset_import)
         words = f"function {function.name!r}"
         place = Within(words, words, function)
-        audit.unmade(audit.nodes(function.node, Counter(function.input), function.output, place))
-    return audit.faults
+        audit.unmade(audit.nodes(function.node, set(function.input), function.output, place))
+    return audit
 
 
 Late = tuple[str, Within, NodeProto | None]  # a name that was not made yet, and by whom it is read; None: as an output
 
 
 @dataclass(slots=True)
-class _Audit:
-    """The walk.  imports: of the main graph, or of the function that is looked at."""
+class Audit:
+    """The walk.
+
+    imports: of the main graph, or of the function that is looked at.  apart: of the nodes of the main graph one of all
+    that a schema does not tell apart: without attributes, that leave out the same inputs and outputs.
+    """
 
     imports: dict[str, int]
     faults: list[Fault] = field(default_factory=list)
+    apart: list[NodeProto] = field(default_factory=list)
 
     def graph(self, graph: GraphProto, place: Within) -> list[Late]:
         """Look at one graph; returns the names that it takes from around it."""
-        given = Counter(value.name for value in graph.input)
-        initializers = Counter(tensor.name for tensor in graph.initializer)
-        initializers.update(sparse.values.name for sparse in graph.sparse_initializer)
-        self.faults += [Fault("input twice", name, place) for name, count in given.items() if count > 1]
-        self.faults += [Fault("initializer twice", name, place) for name, count in initializers.items() if count > 1]
-        return self.nodes(graph.node, given | initializers, [value.name for value in graph.output], place)
+        given = [value.name for value in graph.input]
+        initializers = [tensor.name for tensor in graph.initializer]
+        initializers += [sparse.values.name for sparse in graph.sparse_initializer]
+        self.faults += [Fault("input twice", name, place) for name in _twice(given)]
+        self.faults += [Fault("initializer twice", name, place) for name in _twice(initializers)]
+        return self.nodes(graph.node, {*given, *initializers}, [value.name for value in graph.output], place)
 
     def nodes(
-        self, nodes: Sequence[NodeProto], given: Counter[str], ends: Iterable[str], place: Within
+        self, nodes: Sequence[NodeProto], given: Collection[str], ends: Iterable[str], place: Within
     ) -> list[Late]:
         """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
 
@@ -89,17 +99,30 @@ class _Audit:
         count = len(made)
         late: list[Late] = []
         domains: dict[str, NodeProto] = {}
+        kinds: set[Hashable] = set()
+        apart: list[NodeProto] = []
         for node in nodes:
-            domain = node.domain
+            domain, op = node.domain, node.op_type
+            inputs, outputs = node.input[:], node.output[:]  # a slice is made in one go
             if domain not in domains:
                 domains[domain] = node
-            if not made.issuperset(node.input):
-                late.extend((name, place, node) for name in node.input if name not in made)
-            if (domain or node.op_type in WITH_BODIES) and node.attribute:
-                late.extend(item for item in self._captured(node, place) if item[0] not in made)
-            outputs = node.output
+            if not made.issuperset(inputs):
+                late.extend((name, place, node) for name in inputs if name not in made)
+            if node.attribute:
+                apart.append(node)
+                if domain or op in WITH_BODIES:
+                    late.extend(item for item in self._captured(node, place) if item[0] not in made)
+            else:
+                kind: Hashable = op, domain, len(inputs), len(outputs)
+                if "" in inputs or "" in outputs:
+                    kind = op, domain, tuple(map(bool, inputs)), tuple(map(bool, outputs))
+                if kind not in kinds:
+                    kinds.add(kind)
+                    apart.append(node)
             made.update(outputs)
             count += len(outputs)
+        if place.owner is None and place.function is None:
+            self.apart = apart
         if count != len(made):  # or outputs are left out
             self.faults += _repeated(nodes, given, place)
         strange = [(domain, node) for domain, node in domains.items() if plain_domain(domain) not in self.imports]
@@ -123,6 +146,11 @@ class _Audit:
             for graph in graphs_in(attribute):
                 inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {place.words}"
                 yield from self.graph(graph, Within(inside, place.root, place.function, node))
+
+
+def _twice(names: Sequence[str]) -> Sequence[str]:
+    """The names that are there more than once."""
+    return () if len(set(names)) == len(names) else [name for name, count in Counter(names).items() if count > 1]
 
 
 def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: Within) -> Iterator[Fault]:

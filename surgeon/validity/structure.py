@@ -9,7 +9,7 @@ SimplifiedLayerNormalization, and LayerNormalization below opset 17, are held ag
 them whatever they say.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
 
@@ -18,7 +18,7 @@ from surgeon.file.values import decode
 from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import check_node, only_ort_knows
 from surgeon.ops.walking import GRAPHS, all_nodes, graphs_of, imports_of, key_of
-from surgeon.validity.faults import Fault, faults_of
+from surgeon.validity.faults import Fault, audited, faults_of
 
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
@@ -26,20 +26,26 @@ _UNCHECKED = "surgeon.unchecked"  # onnx.checker passes what is in a domain that
 _WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
 
 
-def check_changes(before: ModelProto, after: ModelProto) -> list[str]:
-    """Let onnx.checker judge what `after` has and `before` has not."""
+def _check_changes(before: ModelProto, after: ModelProto, apart: Sequence[NodeProto]) -> list[str]:
+    """Let onnx.checker judge what `after` has and `before` has not.  apart: the nodes of its main graph to look at."""
     complaints = []
     shell = _shell_complaint(after)
     if shell and shell != _shell_complaint(before):
         complaints.append(shell)
     context = _context(after.ir_version, imports_of(after.opset_import))
-    old_tensors = {tensor.SerializeToString() for tensor in before.graph.initializer}
-    for tensor in after.graph.initializer:
-        if tensor.SerializeToString() not in old_tensors:
-            complaints.extend(_tensor_complaint(tensor, context))
-    complaints.extend(_check_nodes(before, after, context))
+    for tensor in _new_tensors(before, after):
+        complaints.extend(_tensor_complaint(tensor, context))
+    complaints.extend(_check_nodes(before, apart, context))
     complaints.extend(_check_functions(before, after))
     return complaints
+
+
+def _new_tensors(before: ModelProto, after: ModelProto) -> Iterable[TensorProto]:
+    """The initializers of `after` that `before` does not have letter for letter."""
+    by_name = {tensor.name: tensor for tensor in before.graph.initializer}
+    others = [tensor for tensor in after.graph.initializer if by_name.get(tensor.name) != tensor]
+    old = {tensor.SerializeToString() for tensor in before.graph.initializer} if others else set[bytes]()
+    return [tensor for tensor in others if tensor.SerializeToString() not in old]
 
 
 def _context(ir_version: int, imports: dict[str, int]) -> checker.C.CheckerContext:
@@ -81,9 +87,10 @@ def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) ->
     return []
 
 
-def _check_nodes(before: ModelProto, after: ModelProto, context: checker.C.CheckerContext) -> list[str]:
-    """Check the nodes of `after`, bodies included, that `before` does not have letter for letter."""
-    found = list(_told_apart(after.graph.node))
+def _check_nodes(
+    before: ModelProto, found: Sequence[NodeProto], context: checker.C.CheckerContext
+) -> list[str]:
+    """Check those of the nodes found, bodies included, that `before` does not have letter for letter."""
     is_any_told = any(node.attribute for node in found)
     old = {node.SerializeToString() for node in before.graph.node if node.attribute} if is_any_told else set[bytes]()
     changed = [node for node in found if node.SerializeToString() not in old]
@@ -97,24 +104,6 @@ def _check_nodes(before: ModelProto, after: ModelProto, context: checker.C.Check
             what = f"{node.domain or 'ai.onnx'}::{node.op_type} '{node.name or ', '.join(node.output)}'"
             complaints.append(f"New node {what} is not valid ONNX: {text}")
     return complaints
-
-
-def _told_apart(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Yield one of all that a schema does not tell apart: without attributes, that leave out the same inputs."""
-    known: set[Hashable] = set()
-    for node in nodes:
-        if node.attribute:
-            yield node
-            continue
-        inputs, outputs = node.input, node.output
-        kind: Hashable
-        if "" in inputs or "" in outputs:
-            kind = (node.op_type, node.domain, tuple(map(bool, inputs)), tuple(map(bool, outputs)))
-        else:
-            kind = (node.op_type, node.domain, len(inputs), len(outputs))
-        if kind not in known:
-            known.add(kind)
-            yield node
 
 
 def _nested(nodes: Iterable[NodeProto]) -> list[NodeProto]:
@@ -222,11 +211,12 @@ def check_structure(before: ModelProto, after: ModelProto) -> list[str]:
     Both may be skeletons: large payloads are not looked at.  Faults that `before` has too (unsorted nodes, operators
     that only ONNX Runtime knows in the default domain, a name made twice) are accepted as they come.
     """
-    found = faults_of(after)
+    audit = audited(after)
+    found = audit.faults
     if found:
         known = set(map(_key, faults_of(before)))
         found = [fault for fault in found if _key(fault) not in known]
-    return list(dict.fromkeys([*map(_sentence, found), *check_changes(before, after)]))
+    return list(dict.fromkeys([*map(_sentence, found), *_check_changes(before, after, audit.apart)]))
 
 
 def _key(fault: Fault) -> tuple[str, str, str]:
