@@ -1,6 +1,8 @@
 """onnx's evaluator as surgeon runs it: quiet, and with a sentence for what it refuses."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import ml_dtypes
@@ -13,6 +15,7 @@ from surgeon.running import oracles
 from surgeon.running.evaluator import Evaluator
 from surgeon.running.runtime import SessionError
 from tests.oracle_models import X, answer, model
+from tests.single_ops import by_formula, by_onnx
 
 
 def test_the_evaluator_is_quiet(recwarn, capfd):
@@ -91,3 +94,52 @@ def test_a_function_that_hands_on_its_input_or_one_output_twice():
     with Evaluator(mini) as evaluator:
         found = evaluator.run({"x": X})
     assert all(np.array_equal(found[name], sign * X) for name, sign in (("a", 1), ("b", -1), ("c", -1)))
+
+
+FLOATS = np.array([[-7.5, -0.0, 0.0, 3.25], [np.inf, -np.inf, np.nan, 1e-310]])
+WHOLE = np.array([[-7, 7, -8, 9], [2**62, -(2**63), 1, 0]])
+PAIRS = {
+    "doubles": (FLOATS, FLOATS[:, ::-1].copy()),
+    "a row": (FLOATS, FLOATS[:1]),
+    "one number": (FLOATS, np.array(2.5)),
+    "integers": (WHOLE, np.array([2, -3, -3, 2])),
+    "integers without a sign": (WHOLE.astype(np.uint8), np.array([2, 3, 5, 7], np.uint8)),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
+def test_arithmetic_is_onnx_s_own(op, pair):
+    feeds = dict(zip("ab", PAIRS[pair], strict=True))
+    for ours, theirs in zip(by_formula(op, feeds), by_onnx(op, feeds), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+        assert np.array_equal(np.signbit(ours.astype(float)), np.signbit(theirs.astype(float)))
+
+
+@pytest.mark.parametrize("op", ["Exp", "Neg", "Sqrt", "Tanh"])
+def test_functions_of_one_number_are_onnx_s_own(op):
+    (ours,), (theirs,) = by_formula(op, {"a": FLOATS}), by_onnx(op, {"a": FLOATS})
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_region_of_arithmetic_loads_no_other_operators():
+    """They are 258 modules; what tells is a process of its own, as another test may have loaded them."""
+    code = """
+import sys
+import numpy as np
+from surgeon.running.evaluator import Evaluator
+from tests.oracle_models import model
+mini = model("(float[n] x) => (float[n] y) { e = Erf(x)  a = Add(e, x)  m = Mul(a, x)  y = Div(m, a) }")
+with Evaluator(mini) as evaluator:
+    evaluator.run({"x": np.ones(3, np.float32)})
+assert "onnx.reference" in sys.modules
+sys.exit("onnx.reference.ops" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_dtypes_that_do_not_fit_are_refused():
+    mini = model("(float[n] x, double[n] z) => (float[n] y) { y = Add(x, z) }")
+    with Evaluator(mini) as evaluator, pytest.raises(SessionError, match="have to be of one dtype"):
+        evaluator.run({"x": X, "z": X.astype(float)})
