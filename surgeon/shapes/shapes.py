@@ -53,7 +53,7 @@ class Shapes:
     def __init__(self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None) -> None:
         self.origin = origin
         self._frame, self._outer = frame, outer
-        self._stated: Stated = Stated(origin) if outer is None else outer._stated
+        self._stated: Stated = origin.index.noted(Stated, lambda: Stated(origin)) if outer is None else outer._stated
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, Facts] = {}
         self._values: dict[Key, Values | None] = {}

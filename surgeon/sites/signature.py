@@ -67,7 +67,7 @@ class Signatures:
         """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
         source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
-            home = source.home(name)
+            home = source if name in source.producers else source.home(name)
             facts = UNKNOWN if home is None else shapes.facts_at(home, name)
             known = self._of_data.get(id(facts))  # many tensors share one: it is looked at once
             if known is None:
