@@ -10,8 +10,11 @@ from surgeon.inputs.inputs import InputPlan
 from surgeon.models.inner_values import find_inner
 from surgeon.running.runtime import Session, SessionError
 from surgeon.testing import parse
+from tests import sampling
 from tests.attention.cases import table
 from tests.attention.exporting import export
+
+DECODERS = ["gpt2-eager-past-dynamo20-fp32", "llama-sdpa-past-dynamo20-fp32"]
 
 HEADER = '<ir_version: 10, opset_import: ["" : 18]>'
 
@@ -154,7 +157,7 @@ def test_places_behind_a_cache_stay_below_the_table() -> None:
         assert made.max() == 15 - past
 
 
-@pytest.mark.parametrize("name", ["gpt2-eager-past-dynamo20-fp32", "llama-sdpa-past-dynamo20-fp32"])
+@pytest.mark.parametrize("name", sampling.chosen(lambda: DECODERS[:1], lambda: DECODERS))
 def test_exports_of_decoders(name: str) -> None:
     """Torch names each size by itself; gpt2's table of places has 32 rows."""
     case = next(case for case in table() if case.name == name)

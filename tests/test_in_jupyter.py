@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests import sampling
 from tests.browsers import Watched, chromium
 from tests.command_line import ROOT
 from tests.fleet import parts
@@ -38,7 +39,7 @@ def jupyter(tmp_path_factory):
         yield f"http://127.0.0.1:{port}/"
 
 
-@pytest.mark.parametrize("where", PAGES)
+@pytest.mark.parametrize("where", sampling.chosen(lambda: ["JupyterLab"], lambda: [*PAGES]))
 def test_a_view_in_a_notebook(jupyter, where):
     """Shown, searched and clicked in; the next cell has what is selected.  A result is a table with a picture."""
     with chromium() as browser:
