@@ -14,6 +14,7 @@ import pytest
 from surgeon import implementations
 from surgeon.errors import UsageError
 from surgeon.implementations import Implementation, load
+from surgeon.running import children
 from surgeon.running.oracles import open_oracle
 from surgeon.running.precision import Reference
 from surgeon.running.runtime import Session, SessionError, require_libraries
@@ -215,16 +216,17 @@ def test_a_call_that_is_interrupted_leaves_no_answer_behind(tmp_path, monkeypatc
     (found,) = load(write(tmp_path, "return x"))
     worker, x = Worker([found]), np.ones(1)
     worker.call(found.name, [x, x], {})
-    process = worker._process
+    child = worker._child
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process, "answers", type("Answers", (), {"get": interrupt, "empty": lambda _: True})())
-    with pytest.raises(KeyboardInterrupt):
-        worker.call(found.name, [x, x], {})
+    with monkeypatch.context() as patched:
+        patched.setattr(children, "read", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            worker.call(found.name, [x, x], {})
     worker.close()
-    assert process.popen.poll() is not None
+    assert child.popen.poll() is not None
     np.testing.assert_array_equal(worker.call(found.name, [3 * x, x], {})[0], 3 * x)
     worker.close()
 

@@ -1,11 +1,9 @@
 """One model in a process with limits, seen from outside: whatever becomes of that process, there is a row."""
 
-import atexit
 import contextlib
 import os
 import shutil
 import sys
-import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -14,17 +12,12 @@ from surgeon.errors import ModelFileError, UsageError
 from surgeon.fleet.orders import Job, versions
 from surgeon.fleet.rows import FleetRow, row_of
 from surgeon.fleet.storage import StorageBusy, stage_in, storage_of
-from surgeon.running.children import WHOLE, Answer, Child, Failure, Task, memory_limit
+from surgeon.running.children import WHOLE, Answer, Failure, Task, left, memory_limit, taken
 
 BEGINS = "surgeon-begins"
 """The topic of Dask's events under which models that begin are told."""
 _MODULE = "surgeon.fleet.work"
 _READY = 120.0  # seconds that a process may take to load what it needs
-_GRACE = 30.0  # seconds by the clock that a process may take to note that it is at its end
-
-_Kind = tuple[str, int, frozenset[tuple[str, str]]]
-_idle: list[tuple[_Kind, Child]] = []  # by what they have loaded, their limit and their environment
-_lock = threading.Lock()
 
 
 def attempt(job: Job, tells: bool = False) -> dict[str, Any]:
@@ -90,44 +83,15 @@ def _ended(job: Job, failure: Failure) -> FleetRow:
 
 def _asked(job: Job) -> Any:
     job = replace(job, memory=job.orders.model_memory or memory_limit(WHOLE))
-    kind = job.orders.key, job.memory, _environment()
-    child = _taken(kind)
-    task = Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory)
+    child = taken((job.orders.key, job.memory, _environment()))
     try:
-        return child.run(task)
+        # It loads what it needs, so that the time of a model is its own.
+        child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(WHOLE)))
+        return child.run(Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory))
     finally:
-        _left(kind, child)
+        left(child)
 
 
 def _environment() -> frozenset[tuple[str, str]]:
     """What a process is given when it starts: credentials of stores among it."""
     return frozenset(os.environ.items())
-
-
-def _taken(kind: _Kind) -> Child:
-    """A process that has loaded what it needs, so that the time of a model is its own."""
-    with _lock:
-        while _idle:
-            known, child = _idle.pop()
-            if known == kind and child.lives:
-                return child
-            child.end()
-    child = Child()
-    child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(WHOLE)))
-    return child
-
-
-def _left(kind: _Kind, child: Child) -> None:
-    if not child.lives:
-        child.end()
-        return
-    with _lock:
-        _idle.append((kind, child))
-
-
-@atexit.register
-def dismiss() -> None:
-    """End the processes that wait for models."""
-    with _lock:
-        while _idle:
-            _idle.pop()[1].end()

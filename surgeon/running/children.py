@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ START = 60.0
 _LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machine's memory, that a child may have
 # What says something of the nodes that end their process; other signals may come of a lack of memory.
 FAULTS = frozenset({"SIGFPE", "SIGILL"})
+_MOST_SPECIAL = 4  # children of a kind that wait for more work of it
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
 
@@ -135,10 +136,12 @@ def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
 class Child:
     """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started.
 
-    is_copy: whether it begins as a copy of this process.
+    is_copy: whether it begins as a copy of this process.  kind: what it is to have that others have not, as a user's
+    functions; None for nothing.
     """
 
-    def __init__(self, *, is_copy: bool = False) -> None:
+    def __init__(self, *, is_copy: bool = False, kind: Hashable = None) -> None:
+        self.kind = kind
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
         try:
@@ -254,42 +257,50 @@ def spare(count: int) -> None:
     A copy costs milliseconds, and a process of Python that imports the same a quarter of a second.
     """
     with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
-        while may_copy() and len(_idle) < count:
+        while may_copy() and len(_of_kind(None)) < count:
             _idle.append(Child(is_copy=True))
 
 
 def start(module: str) -> None:
     """Let a child start that has imported a module: it is ready when it is needed."""
     with _lock, contextlib.suppress(UsageError):
-        if not any(child.lives for child in _idle):
+        if not any(child.lives for child in _of_kind(None)):
             _idle.append(Child())
-        _idle[-1].prepare(module)
+        _of_kind(None)[-1].prepare(module)
 
 
 def waiting() -> list[int]:
-    """The process numbers of the children that wait for work."""
+    """The process numbers of the children that wait for work of any kind."""
     with _lock:
-        return [child.popen.pid for child in _idle if child.lives]
+        return [child.popen.pid for child in _of_kind(None) if child.lives]
 
 
-def taken() -> Child:
-    """Return an idle child, or else a new one."""
+def _of_kind(kind: Hashable) -> list[Child]:
+    return [child for child in _idle if child.kind == kind]
+
+
+def taken(kind: Hashable = None) -> Child:
+    """Return an idle child of a kind, or else a new one."""
     with _lock:
-        while _idle:
-            child = _idle.pop()
+        for child in reversed(_of_kind(kind)):
+            _idle.remove(child)
             if child.lives:
                 return child
             child.end()
-    return Child()
+    return Child(kind=kind)
 
 
 def left(child: Child) -> None:
-    """Keep a child that waits for work."""
+    """Keep a child that waits for work; of those that only some can use, those used last."""
     if not child.lives:
         child.end()
         return
     with _lock:
         _idle.append(child)
+        special = [child for child in _idle if child.kind is not None]
+        for oldest in special[:-_MOST_SPECIAL]:
+            _idle.remove(oldest)
+            oldest.end()
 
 
 @atexit.register

@@ -1,17 +1,15 @@
-"""The process that runs users' Python implementations, as it is inside: `python -m surgeon.running.serving`.
+"""What a child does for users' Python implementations: it takes their functions, and calls them.
 
-It answers requests on its standard input.  The first brings the functions, as the process that has them pickled them.
-No script of the user's is run for that, only a file that was given as one of implementations, and that only where its
-functions cannot be pickled.
+The functions come as the process that has them pickled them.  No script of the user's is run for that, only a file that
+was given as one of implementations, and that only where its functions cannot be pickled.
 """
 
 import inspect
 import os
 import sys
-import threading
-import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,58 +17,80 @@ import numpy as np
 from surgeon.errors import UsageError
 from surgeon.implementations import Implementation, load
 from surgeon.parcels import is_own, unpacked
-from surgeon.running.pipes import is_numeric, read, write
+from surgeon.running.child import Note
+from surgeon.running.pipes import is_numeric
 
-_PULSE = 1.0  # seconds between two looks at whether the parent lives
 # What a plugin's node says to its runtime, and not to the computation.
 _ADDRESS = ("plugin_version", "plugin_namespace")
 
-Stamp = tuple[str, int, int]
-"""A file with its time (ns) and size (bytes), both 0 for one that is gone."""
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Functions to serve: each by its operator, pickled, and the file that gives one that is None.
+
+    path: where they find modules.  folder: in which they work.
+    """
+
+    functions: tuple[tuple[str, bytes | None, str], ...]
+    path: tuple[str, ...]
+    folder: str
 
 
-def stamps(files: Iterable[str]) -> tuple[Stamp, ...]:
-    """Files with their time and size as they are now."""
-    found = [(file, os.stat(file) if os.path.exists(file) else None) for file in files]
-    return tuple((file, stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0) for file, stat in found)
+@dataclass(frozen=True, slots=True)
+class ServedCall:
+    """A call of one of them."""
+
+    op: str
+    inputs: Sequence[Any]
+    attributes: Mapping[str, Any]
 
 
-def main() -> int:
-    """Answer requests until the input ends.  What implementations print goes to standard error."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
-    threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
-    known: dict[str, Callable[..., Any] | str] = {}
-    imported = 0
-    while (request := read(requests)) is not None:
-        header, arrays = request
-        told, results = _received(known, header, arrays) if "load" in header else _answer(known, header, arrays)
-        if len(sys.modules) != imported:
-            imported, told["files"] = len(sys.modules), stamps(_own_files())
-        write(answers, told, results)
-    return 0
+_known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it cannot be had
+_files: dict[str, tuple[int, int] | None] = {}  # of the user's own modules that were imported, as they were then
 
 
-def _own_files() -> list[str]:
-    """The files of the user's own modules that were imported."""
-    own = [module for module in list(sys.modules.values()) if getattr(module, "__file__", None) and is_own(module)]
-    return [str(module.__file__) for module in own]
-
-
-def _received(
-    known: dict[str, Callable[..., Any] | str], header: Mapping[str, Any], arrays: Sequence[Any]
-) -> tuple[dict[str, Any], list[Any]]:
-    """Unpack the functions that were sent, or say of each why it cannot be had."""
-    sys.path[:] = dict.fromkeys((*header["path"], *sys.path))
-    for (name, file), data in zip(header["load"], arrays, strict=True):
+def serve(served: Served, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Take functions, unless they are here; `stale` says that a file was edited since which they came from."""
+    if _known:
+        return {"stale": any(_state(file) != then for file, then in _files.items())}, []
+    sys.path[:] = dict.fromkeys((*served.path, *sys.path))
+    for name, data, file in served.functions:
         try:
-            known[name] = _of_file(name, file) if data is None else unpacked(data.tobytes())
+            _known[name] = _of_file(name, file) if data is None else unpacked(data)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - importing a user's module may raise anything
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            known[name] = f"cannot be unpacked in the process that runs it ({text}): let it import what it needs itself"
-    return {}, []
+            problem = f"cannot be unpacked in the process that runs it ({text}): let it import what it needs itself"
+            _known[name] = problem
+    _note_files()
+    return {"stale": False}, []
+
+
+def call(asked: ServedCall, _: Note) -> tuple[dict[str, Any], list[Any]]:
+    """Call one of the functions."""
+    function, count = _known[asked.op], len(sys.modules)
+    if isinstance(function, str):
+        return {"problem": function}, []
+    try:
+        return _result(function, asked.inputs, asked.attributes)
+    finally:
+        if len(sys.modules) != count:
+            _note_files()
+
+
+def _note_files() -> None:
+    """Keep the state of the files of the user's own modules that were imported."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and file not in _files and is_own(module):
+            _files[file] = _state(file)
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    """Time (ns) and size (bytes) of a file, None for one that is gone."""
+    if not os.path.exists(file):
+        return None
+    found = os.stat(file)
+    return found.st_mtime_ns, found.st_size
 
 
 def _of_file(name: str, file: str) -> Callable[..., Any]:
@@ -78,25 +98,6 @@ def _of_file(name: str, file: str) -> Callable[..., Any]:
     if not found:
         raise UsageError(f"'{file}' registers it only when it is run by another")
     return found[0]
-
-
-def _die_with(parent: int) -> None:
-    """End this process when its parent has ended, also in the middle of a call."""
-    while os.getppid() == parent:
-        time.sleep(_PULSE)
-    os._exit(1)
-
-
-def _answer(
-    known: Mapping[str, Callable[..., Any] | str], header: Mapping[str, Any], arrays: list[Any]
-) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Run one implementation; return the header of the answer, and the arrays."""
-    function = known[header["op"]]
-    if isinstance(function, str):
-        return {"problem": function}, []
-    inputs, tensors = arrays[: header["inputs"]], arrays[header["inputs"] :]
-    settings = {**header["attributes"], **dict(zip(header["tensors"], tensors, strict=True))}
-    return _result(function, inputs, settings)
 
 
 def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
@@ -143,6 +144,3 @@ def _wanted(function: Callable[..., Any], attributes: Mapping[str, Any]) -> dict
     asked = {parameter.name for parameter in parameters}
     return {name: value for name, value in attributes.items() if name in asked or name not in _ADDRESS}
 
-
-if __name__ == "__main__":
-    sys.exit(main())
