@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import ml_dtypes
@@ -150,9 +149,7 @@ class Evaluator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._engine is not None:  # it and its nodes hold each other: weights would wait for the garbage collector
             for held in (*self._engine.rt_nodes_, self._engine):
                 vars(held).clear()

@@ -11,10 +11,8 @@ Only a kernel that is missing leads on to the next.  A model that ONNX Runtime f
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
-import numpy as np
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
@@ -29,6 +27,7 @@ from surgeon.running.kernels import COARSE_BODIES
 from surgeon.running.runtime import Session, SessionError
 from surgeon.running.stepwise import Stepwise, implemented
 from surgeon.running.unknown import cure, unknown_ops
+from surgeon.running.whole import Whole
 
 ONNX_RUNTIME = Session.name
 NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
@@ -39,58 +38,20 @@ WITH_FORMULA = "onnx's ReferenceEvaluator, with surgeon's own formula of {}"
 OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"
 
 
-class Oracle(Protocol):
+class Oracle(Whole, Protocol):
     """What runs one mini-model.
 
     `name` tells people which it is.  `independent` is False where the rule's own pattern computes what the rule wrote:
     that proves the wiring around it, and not the operator.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def independent(self) -> bool: ...
-
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run once.  Raises SessionError."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    independent: bool
 
 
-class _Engine(Protocol):
-    """What an oracle runs on."""
-
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class _Named:
+def _known_as(engine: Session | Stepwise | Evaluator, name: str, independent: bool = True) -> Oracle:
     """An engine under the name of the oracle that it is here."""
-
-    def __init__(self, engine: _Engine, name: str, independent: bool) -> None:
-        self._engine = engine
-        self.name = name
-        self.independent = independent
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._engine.__exit__(kind, error, trace)
-
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return self._engine.run(feeds)
+    engine.name, engine.independent = name, independent
+    return engine
 
 
 def open_oracle(
@@ -162,11 +123,11 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
     session = Session(mini, libraries)
     if holds_half(mini):
         try:
-            return _Named(Stepwise(mini, (), libraries), NODE_BY_NODE, True)
+            return _known_as(Stepwise(mini, (), libraries), NODE_BY_NODE)
         except SessionError as refused:
             if not refused.missing:  # a library's operator is known to whole sessions alone
                 raise
-    return _Named(session, ONNX_RUNTIME, True)
+    return session
 
 
 def _require_kernels(mini: ModelProto) -> None:
@@ -196,7 +157,7 @@ def _by_implementation(
     _require_types(model)
     engine = Stepwise(model, found, custom_ops, limit)
     name = f"{engine.name}, and the rule's own pattern" if bodies else engine.name
-    return _Named(engine, name, not bodies)
+    return _known_as(engine, name, not bodies)
 
 
 def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto]) -> Oracle:
@@ -205,7 +166,7 @@ def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: 
     Behind an operator of a pattern that nobody knows it cannot tell types, which is no fault of the model.
     """
     try:
-        return _Named(Session(with_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
+        return _known_as(Session(with_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
     except SessionError as refused:
         nodes = (node for body in bodies.values() for node in all_nodes(body.node))
         if refused.missing or all(schema(node.domain, node.op_type, None) is not None for node in nodes):
@@ -218,7 +179,7 @@ def _evaluated(model: ModelProto, name: str, independent: bool) -> Oracle:
     foreign = dict.fromkeys(node.op_type for node in nodes_of(model) if _has_our_formula(node))
     if foreign and independent:
         name = WITH_FORMULA.format(", ".join(foreign))
-    return _Named(Evaluator(model), name, independent)
+    return _known_as(Evaluator(model), name, independent)
 
 
 def _has_our_formula(node: NodeProto) -> bool:

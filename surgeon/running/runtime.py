@@ -9,7 +9,6 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import TracebackType
 from typing import Any, Self
 
 import ml_dtypes
@@ -105,6 +104,7 @@ class Session:
     """
 
     name = "ONNX Runtime"
+    independent = True
 
     def __init__(
         self,
@@ -158,9 +158,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._session = None
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
