@@ -8,8 +8,9 @@ import numpy as np
 from onnx import AttributeProto
 
 from surgeon.errors import UsageError
+from surgeon.file.values import Array
 from surgeon.indexing.scope import Node, qualified, split_op
-from surgeon.learning.terms import Anything, Application, Array, Example, Fixed, Hole, HoleKind, Result, Term
+from surgeon.learning.terms import Anything, Application, Example, Fixed, Hole, HoleKind, Result, Term
 from surgeon.matching.state import State, plain
 from surgeon.misses.sentences import found_at
 from surgeon.ops.naming import snake_case

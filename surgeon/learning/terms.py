@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
 import onnx
 
 from surgeon.file.model import Model
+from surgeon.file.values import Array
 from surgeon.indexing.index import Index
 
-Array = np.ndarray[Any, np.dtype[Any]]
 HoleKind = Literal["Tensor", "Constant", "float", "int", "str", "list[int]", "list[float]"]
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from surgeon.errors import UsageError
-from surgeon.learning.terms import Anything, Application, Array, Fixed, Hole, Result, Term, Word, below, key_of, walk
+from surgeon.file.values import Array
+from surgeon.learning.terms import Anything, Application, Fixed, Hole, Result, Term, Word, below, key_of, walk
 from surgeon.ops.naming import helper_name, snake_case
 from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
 

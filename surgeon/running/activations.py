@@ -7,13 +7,11 @@ no operator tells them, they must be given.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from surgeon.running.aten import sigmoid
-
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array
 
 
 @dataclass(frozen=True, slots=True)

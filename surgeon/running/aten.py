@@ -4,13 +4,10 @@ Source: the documentation of the functions of the same names in torch.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from surgeon.running.erf import erf
-
-Array = Any  # np.ndarray of one of several dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array, erf
 
 
 def sigmoid(x: Array) -> Array:

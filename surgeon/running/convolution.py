@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from surgeon.running.activations import activation as named
-from surgeon.running.windows import Array, Axis, halves, taps, windows
+from surgeon.running.erf import Array
+from surgeon.running.windows import Axis, halves, taps, windows
 
 _COLUMNS = 1 << 21
 """How many elements of columns are laid out at once: 16 MiB in float64."""

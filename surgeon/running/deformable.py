@@ -6,11 +6,10 @@ torchvision, mmcv, ONNX's DeformConv and TensorRT's ModulatedDeformConv2d.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array
 
 
 def deformable_convolution(
@@ -91,18 +90,9 @@ def torchvision_deform_conv2d(
     use_mask: int,
 ) -> Array:
     """`torchvision::deform_conv2d`, in the order of its schema (torchvision/csrc/ops/deform_conv2d.cpp)."""
-    return deformable_convolution(
-        x,
-        weight,
-        offset,
-        mask if use_mask else None,
-        bias,
-        strides=(stride_h, stride_w),
-        pads=(pad_h, pad_w),
-        dilations=(dilation_h, dilation_w),
-        group=groups,
-        offset_group=offset_groups,
-    )
+    placing = {"strides": (stride_h, stride_w), "pads": (pad_h, pad_w), "dilations": (dilation_h, dilation_w)}
+    seen = mask if use_mask else None
+    return deformable_convolution(x, weight, offset, seen, bias, **placing, group=groups, offset_group=offset_groups)
 
 
 def mmcv_deform_conv2d(
@@ -119,45 +109,17 @@ def mmcv_deform_conv2d(
     deform_groups: int,
 ) -> Array:
     """`mmcv::MMCVModulatedDeformConv2d` (mmcv/ops/modulated_deform_conv.py)."""
-    return deformable_convolution(
-        x,
-        weight,
-        offset,
-        mask,
-        bias,
-        strides=stride,
-        pads=padding,
-        dilations=dilation,
-        group=groups,
-        offset_group=deform_groups,
-    )
+    placing = {"strides": stride, "pads": padding, "dilations": dilation}
+    return deformable_convolution(x, weight, offset, mask, bias, **placing, group=groups, offset_group=deform_groups)
 
 
 def tensorrt_deform_conv2d(
-    x: Array,
-    offset: Array,
-    mask: Array,
-    weight: Array,
-    bias: Array | None = None,
-    *,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    *inputs: Array | None,
     group: int,
     deformable_group: int,
     plugin_version: str = "1",
     plugin_namespace: str = "",
+    **placing: Sequence[int],
 ) -> Array:
     """TensorRT's plugin ModulatedDeformConv2d (plugin/modulatedDeformConvPlugin)."""
-    return mmcv_deform_conv2d(
-        x,
-        offset,
-        mask,
-        weight,
-        bias,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=group,
-        deform_groups=deformable_group,
-    )
+    return mmcv_deform_conv2d(*inputs, **placing, groups=group, deform_groups=deformable_group)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.running.deformable import bilinear
-
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array
 
 
 def deformable_attention(value: Array, sizes: Array, starts: Array, places: Array, weights: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array
 
 
 def bucket(apart: int, span: int) -> int:

@@ -19,15 +19,13 @@ from surgeon.running.convolution import CONVOLUTIONS
 from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
 from surgeon.running.deformable_attention import mmcv_deformable_attention, tensorrt_deformable_attention
 from surgeon.running.disentangled import tensorrt_disentangled_attention
-from surgeon.running.erf import erf
+from surgeon.running.erf import Array, erf
 from surgeon.running.pooling import POOLINGS
 from surgeon.running.recurrent import RECURRENT
 from surgeon.running.resizing import RESIZING
 from surgeon.running.roi_align import mmcv_roi_align, tensorrt_roi_align, torchvision_roi_align
 from surgeon.running.shared_heads import SHARED_HEADS
 from surgeon.running.suppression import efficient_nms
-
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 
 # Defaults of attributes are float32, as the attributes are.
 _EPSILON, _EPSILON_OF_SKIP = float(np.float32(1e-5)), float(np.float32(1e-12))
@@ -49,10 +47,6 @@ def _gelu(x: Array, *, approximate: str = "none") -> Array:
 
 def _aten_gelu(x: Array, *, approximate: str) -> Array:
     return _gelu(x, approximate=approximate).astype(x.dtype)
-
-
-def _ms_gelu(x: Array) -> Array:
-    return _gelu_erf(x)
 
 
 def _bias_gelu(x: Array, bias: Array) -> Array:
@@ -346,7 +340,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "MeanVarianceNormalization"): _mean_variance_norm,
     ("", "SimplifiedLayerNormalization"): _simplified_layer_norm,
     ("", "DequantizeLinear"): dequantized,
-    ("com.microsoft", "Gelu"): _ms_gelu,
+    ("com.microsoft", "Gelu"): _gelu_erf,
     ("com.microsoft", "BiasGelu"): _bias_gelu,
     ("com.microsoft", "FastGelu"): _fast_gelu,
     ("com.microsoft", "QuickGelu"): _quick_gelu,

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.running.windows import Array, Axis, taps, windows
+from surgeon.running.erf import Array
+from surgeon.running.windows import Axis, taps, windows
 
 
 def max_pool(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from surgeon.running.activations import activation
+from surgeon.running.erf import Array
 
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
 States = tuple[Array, ...]
 Cell = Callable[..., States]
 """From one step's projected inputs [B, gates·H] and the states [B, H] to the next states; the first is the output."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # np.ndarray of one of several dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array
 
 
 @dataclass(frozen=True, slots=True)

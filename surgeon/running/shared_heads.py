@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+from surgeon.running.erf import Array
 
 
 def attention(

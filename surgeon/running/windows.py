@@ -7,9 +7,7 @@ that would be negative, windows that begin in the padding), what ONNX Runtime 1.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
-Array = Any  # np.ndarray of one of several dtypes, which numpy's types cannot say
 Slices = tuple[slice, ...]
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from functools import partial, update_wrapper
 from math import prod
-from typing import Any
 
-import numpy as np
 import onnx
 from onnx import helper
 
+from surgeon.file.values import Array
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node, Scope, qualified
 from surgeon.listing import and_more
@@ -16,8 +15,6 @@ from surgeon.matching.pattern import Found, Search
 from surgeon.ops.records import COPYING, FOLDABLE, SPREADING, named
 from surgeon.shapes.facts import BOOL, INTEGERS
 from surgeon.shapes.indexed import shapes_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
 SIZES = named(lambda op: op.sizes)
