@@ -23,6 +23,14 @@ _BITS: Mapping[Any, tuple[Any, Any]] = MappingProxyType(
         torch.float8_e5m2fnuz: (np.dtype(ml_dtypes.float8_e5m2fnuz), torch.int8),
     }
 )
+TORCH_TYPES: Mapping[int, torch.dtype] = MappingProxyType(
+    {
+        number: getattr(torch, dtype_name(number).replace("float8e", "float8_e"))
+        for number in SCALAR_TYPES.values()
+    }
+)
+"""torch's dtypes by their numbers in onnx.TensorProto."""
+ONNX_TYPES: Mapping[torch.dtype, int] = MappingProxyType({dtype: number for number, dtype in TORCH_TYPES.items()})
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -45,13 +53,9 @@ def to_tensor(array: np.ndarray) -> torch.Tensor:
 
 def torch_dtype(number: int) -> torch.dtype:
     """The dtype of a number of onnx.TensorProto.  Raises UsageError for one that torch does not have."""
-    if number not in SCALAR_TYPES.values():
+    if number not in TORCH_TYPES:
         raise UsageError(f"torch has no dtype for {number} of onnx.TensorProto; write another dtype.")
-    name = dtype_name(number).replace("float8e4m3", "float8_e4m3").replace("float8e5m2", "float8_e5m2")
-    found = getattr(torch, name)
-    if not isinstance(found, torch.dtype):
-        raise UsageError(f"torch has no dtype {name}; write another dtype.")
-    return found
+    return TORCH_TYPES[number]
 
 
 def leaves(value: Any, what: str) -> list[Any]:

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
+from surgeon.torch.dynamo import silence
 from surgeon.torch.exporting import lock
-from surgeon.torch.mappings import DYNAMO, decompositions, opsets_of, registry_at, silence, torchscript_opsets
+from surgeon.torch.mappings import DYNAMO, decompositions, opsets_of, registry_at, torchscript_opsets
 from surgeon.torch.torchscript import symbolics
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -40,8 +41,7 @@ class Called:
 def by_dynamo(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int) -> Iterator[Called]:
     """Yield the calls that torch.export sees, in order.  Raises UsageError where it cannot capture the module."""
     try:
-        with warnings.catch_warnings(), silence("torch._subclasses.fake_tensor", logging.CRITICAL):
-            warnings.simplefilter("ignore")
+        with silence("torch._subclasses.fake_tensor", level=logging.CRITICAL):
             program = torch.export.export(module, tuple(args), dict(kwargs), strict=False)
             written = program.run_decompositions(decompositions(opset))
     except Exception as error:  # whatever the module and torch raise

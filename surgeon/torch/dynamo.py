@@ -13,7 +13,8 @@ import onnxscript
 import torch
 
 from surgeon.errors import ExportError
-from surgeon.torch.plan import TORCH_TYPES, ExportPlan, number
+from surgeon.torch.arrays import TORCH_TYPES
+from surgeon.torch.plan import ExportPlan, number
 from surgeon.torch.signature import MARK, STAND_IN, BoundCall
 
 LOWEST, NEWEST = 17, 25
@@ -21,21 +22,8 @@ OWN = 18  # the lowest that the exporter has functions for; asked for less it sa
 _ALL_TYPES = [
     f"tensor({one})"
     for one in (
-        *(
-            "float16",
-            "float",
-            "double",
-            "bfloat16",
-            "int8",
-            "int16",
-            "int32",
-            "int64",
-            "uint8",
-            "uint16",
-            "uint32",
-            "uint64",
-        ),
-        *("bool", "string", "complex64", "complex128"),
+        *("float16", "float", "double", "bfloat16", "int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64", "bool", "string", "complex64", "complex128"),
     )
 ]
 
@@ -49,7 +37,8 @@ def export(module: Any, plan: ExportPlan, opset: int | None, options: Mapping[st
     """Export with a translation for every overload of the plan.  options: as `torch.onnx.export` takes them."""
     args, kwargs = plan.inputs.args, dict(plan.inputs.kwargs)
     table = {op: _translation(plan, op) for op in plan.schemas}
-    with _quiet():
+    # It remarks on its progress, and on what it cannot say of a translation's parameters.
+    with silence("torch.onnx", "onnxscript", "onnx_ir"):
         program = torch.onnx.export(
             module,
             args,
@@ -83,19 +72,19 @@ def _lowered(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on its progress and on what it cannot say of a translation's parameters."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+def silence(*names: str, level: int = logging.ERROR) -> Iterator[None]:
+    """Keep loggers of torch from telling what nobody asked, such as that torchvision is missing; warnings too."""
+    loggers = [logging.getLogger(name) for name in names]
     levels = [one.level for one in loggers]
     for one in loggers:
-        one.setLevel(logging.ERROR)
+        one.setLevel(level)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
+        for one, before in zip(loggers, levels, strict=True):
+            one.setLevel(before)
 
 
 def _translation(plan: ExportPlan, op: Any) -> Callable[..., Any]:

@@ -18,13 +18,13 @@ from surgeon.listing import like
 from surgeon.torch import dynamo, registering, torchscript
 from surgeon.torch.arguments import Examples, examples
 from surgeon.torch.finishing import finish
+from surgeon.torch.mappings import require_exporter
 from surgeon.torch.placeholders import Named, Placeholder, require_able
 from surgeon.torch.placeholders import placeholders as sorted_placeholders
 from surgeon.torch.plan import ExportPlan
 from surgeon.torch.scoped import as_operators
 
 Exporter = Literal["dynamo", "torchscript"]
-EXPORTERS = ("dynamo", "torchscript")
 LARGE = 1_900_000_000  # bytes; a protobuf ends at 2 GiB
 lock = threading.RLock()  # torch's exporters share state and fail side by side
 _NO_FUNCTION = re.compile(
@@ -302,18 +302,9 @@ def _require(module: Any, exporter: str, opset: int | None, version: int) -> Non
         raise UsageError(
             f"An nn.Module is exported, and this is {type(module).__name__}; wrap it in a module's forward."
         )
-    if exporter not in EXPORTERS:
-        raise UsageError(f"There is no exporter {exporter!r}; choose one of {', '.join(EXPORTERS)}.")
+    require_exporter(exporter, opset)
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise UsageError(f"The version of a domain is a number from 1 on, not {version!r}.")
-    if opset is None:
-        return
-    lowest, newest = (dynamo if exporter == "dynamo" else torchscript).opsets()
-    if isinstance(opset, bool) or not isinstance(opset, int) or not lowest <= opset <= newest:
-        other = " or exporter='torchscript'" if exporter == "dynamo" and opset < lowest else ""
-        raise UsageError(
-            f"The {exporter} exporter writes opsets {lowest} to {newest}, not {opset}; ask for one of these{other}."
-        )
 
 
 def _require_opset(asked: int | None, written: int, exporter: str) -> None:

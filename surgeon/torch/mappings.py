@@ -4,9 +4,7 @@ Both registries are private to torch, so they are asked here alone.  The exporte
 at one opset, and converts to others; the TorchScript exporter maps names without overload, by opset.
 """
 
-import contextlib
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -26,22 +24,19 @@ OPSETS = MappingProxyType(
 )
 """The opsets that each exporter writes."""
 DEFAULT_OPSET = 20
-_LIBRARY_OPSET = 18  # that of the dynamo exporter's own library; 17 is converted from it
 
 
-def require_exporter(exporter: str, opset: int | None) -> int:
-    """The opset in force.  Raises UsageError for an exporter that there is not, and an opset that it cannot write."""
+def require_exporter(exporter: str, opset: int | None) -> None:
+    """Raise UsageError for an exporter that there is not, and an opset that it cannot write."""
     if exporter not in OPSETS:
-        raise UsageError(f"There is no exporter {exporter!r}; torch has 'dynamo' and 'torchscript'.")
+        raise UsageError(f"There is no exporter {exporter!r}; choose one of {', '.join(OPSETS)}.")
     opsets = OPSETS[exporter]
-    if opset is None:
-        return DEFAULT_OPSET
-    if opset not in opsets:
+    if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in opsets):
+        other = " or exporter='torchscript'" if exporter == DYNAMO and opset < opsets[0] else ""
         raise UsageError(
-            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, and not {opset}; "
-            + ("take exporter='torchscript' or a newer opset." if exporter == DYNAMO else "take one of these.")
+            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, not {opset}; "
+            f"ask for one of these{other}."
         )
-    return opset
 
 
 def opsets_of(op: Any, exporter: str) -> tuple[int, ...]:
@@ -49,7 +44,7 @@ def opsets_of(op: Any, exporter: str) -> tuple[int, ...]:
     if exporter == TORCHSCRIPT:
         return torchscript_opsets(str(op._schema.name))
     since = _dynamo_since(op)
-    return () if since is None else tuple(opset for opset in OPSETS[DYNAMO] if max(opset, _LIBRARY_OPSET) >= since)
+    return () if since is None else tuple(opset for opset in OPSETS[DYNAMO] if max(opset, dynamo.OWN) >= since)
 
 
 def torchscript_opsets(name: str) -> tuple[int, ...]:
@@ -63,14 +58,14 @@ def registry_at(opset: int) -> Any:
     """The dynamo exporter's registry for an opset."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    with silence("torch.onnx._internal.exporter._registration"):
-        return ONNXRegistry.from_torchlib(max(opset, _LIBRARY_OPSET))
+    with dynamo.silence("torch.onnx._internal.exporter._registration"):
+        return ONNXRegistry.from_torchlib(max(opset, dynamo.OWN))
 
 
 def _dynamo_since(op: Any) -> int | None:
     """The opset from which the dynamo exporter's library has an operator; the newer ones are few."""
-    if registry_at(_LIBRARY_OPSET).is_registered(op):
-        return _LIBRARY_OPSET
+    if registry_at(dynamo.OWN).is_registered(op):
+        return dynamo.OWN
     since: int | None = None
     newest = OPSETS[DYNAMO][-1]
     while found := registry_at(newest).get_decomps(op):  # of several it holds the last introduced
@@ -93,15 +88,3 @@ def is_taken_apart(op: Any, opset: int) -> bool:
     """Whether the dynamo exporter takes an overload apart, or torch does before the exporter sees it."""
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     return bool(op in decompositions(opset) or composite)
-
-
-@contextlib.contextmanager
-def silence(name: str, level: int = logging.ERROR) -> Iterator[None]:
-    """Keep a logger of torch from telling what nobody asked, such as that torchvision is missing."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(level)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

@@ -9,10 +9,9 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema
+from surgeon.ops.torch_schemas import Argument, TorchSchema
 from surgeon.torch.arguments import Examples
-
-_TORCH_NUMBERS = {onnx: torch_number for torch_number, onnx in SCALAR_TYPES.items()}
+from surgeon.torch.arrays import torch_dtype
 
 
 def set_types(
@@ -30,7 +29,7 @@ def set_types(
     some.  values: arguments by name, tensors as values of the graph.
     """
     traced = [one.type() for one in g.original_node.outputs()]
-    tensors = [one for one in values.values() if isinstance(one, torch._C.Value)]
+    tensors = [one for one in values.values() if _is_value(one)]
     tensors += [one for some in values.values() if isinstance(some, list) for one in some if _is_value(one)]
     if not any(_is_free(_symbols(one.type())) for one in tensors):
         for value, kind in zip(outputs, traced, strict=True):
@@ -97,7 +96,7 @@ class _Symbolic:
             traced = kind.sizes() if isinstance(kind, torch._C.TensorType) else None
             return self._tensor(value, traced or self.examples.get(name, ()))
         if item.base == "ScalarType" and value is not None:
-            return _TORCH_DTYPES[_TORCH_NUMBERS[value]]
+            return torch_dtype(value)
         return value
 
     def _tensor(self, value: Any, traced: Sequence[int]) -> Any:
@@ -137,19 +136,3 @@ class _Symbolic:
         return [
             size if isinstance(size, int) else names.get(self.env.simplify(size.node.expr)) for size in result.shape
         ]
-
-
-_TORCH_DTYPES: dict[int, Any] = {
-    0: torch.uint8,
-    1: torch.int8,
-    2: torch.int16,
-    3: torch.int32,
-    4: torch.int64,
-    5: torch.float16,
-    6: torch.float32,
-    7: torch.float64,
-    9: torch.complex64,
-    10: torch.complex128,
-    11: torch.bool,
-    15: torch.bfloat16,
-}

@@ -9,16 +9,17 @@ import torch
 from onnx import numpy_helper
 
 from surgeon.errors import SurgeonError, UsageError
+from surgeon.file.values import Array
 from surgeon.learning.generalise import StructuresDiffer
 from surgeon.learning.lessons import Lesson, add, add_known, name_forms
-from surgeon.learning.terms import Array, Example
-from surgeon.torch.exporting import EXPORTERS, export
+from surgeon.learning.terms import Example
+from surgeon.torch import mappings
+from surgeon.torch.exporting import export
 from surgeon.torch.subject import Subject, subject
 from surgeon.torch.varying import Variation, first_variant, numbers, other_counts, other_numbers, other_sizes, weights
 
 OPSETS = {"dynamo": (18, 20, 23), "torchscript": (14, 17, 18, 20)}  # what is written changes between these
 SKIPPED = 8  # so that the third example has other floats than the second
-OLDEST = {"dynamo": 17, "torchscript": 7}  # below it the exporter writes another opset than it is asked for
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,12 @@ def learned(
 def _possible(runs: Sequence[ExportMode]) -> list[ExportMode]:
     """The runs without opsets that an exporter cannot write.  Raises UsageError for an exporter that there is not."""
     for run in runs:
-        if run.exporter not in EXPORTERS:
-            raise UsageError(f"There is no exporter {run.exporter!r}; choose from {', '.join(EXPORTERS)}.")
-    found = [run for run in runs if run.opset >= OLDEST[run.exporter]]
+        mappings.require_exporter(run.exporter, None)
+    found = [run for run in runs if run.opset >= mappings.OPSETS[run.exporter][0]]
     if not found:
         exporter = runs[0].exporter
-        raise UsageError(f"The {exporter} exporter writes opset {OLDEST[exporter]} and later; name a later one.")
+        first = mappings.OPSETS[exporter][0]
+        raise UsageError(f"The {exporter} exporter writes opset {first} and later; name a later one.")
     return found
 
 

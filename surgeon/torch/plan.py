@@ -10,6 +10,7 @@ import torch
 
 from surgeon.ops.torch_schemas import TorchSchema
 from surgeon.torch.arguments import Examples
+from surgeon.torch.arrays import ONNX_TYPES
 from surgeon.torch.placeholders import Placeholder, is_repeatable, schema_of
 from surgeon.torch.signature import BoundCall, bind, merges, sort
 
@@ -90,20 +91,3 @@ def number(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     kind = torch.result_type(torch.empty(1, dtype=dtype), value) if dtype is not None else torch.tensor(value).dtype
     tensor = onnx.helper.tensor_dtype_to_np_dtype(ONNX_TYPES[kind])
     return np.asarray(value).astype(tensor)
-
-
-ONNX_TYPES = {
-    torch.float32: onnx.TensorProto.FLOAT,
-    torch.float64: onnx.TensorProto.DOUBLE,
-    torch.float16: onnx.TensorProto.FLOAT16,
-    torch.bfloat16: onnx.TensorProto.BFLOAT16,
-    torch.int64: onnx.TensorProto.INT64,
-    torch.int32: onnx.TensorProto.INT32,
-    torch.int16: onnx.TensorProto.INT16,
-    torch.int8: onnx.TensorProto.INT8,
-    torch.uint8: onnx.TensorProto.UINT8,
-    torch.bool: onnx.TensorProto.BOOL,
-    torch.complex64: onnx.TensorProto.COMPLEX64,
-    torch.complex128: onnx.TensorProto.COMPLEX128,
-}
-TORCH_TYPES = {number: dtype for dtype, number in ONNX_TYPES.items()}

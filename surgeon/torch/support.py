@@ -11,7 +11,7 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.ops.schema_tables import history, operators
 from surgeon.torch.captured import Called, by_dynamo, by_torchscript
-from surgeon.torch.mappings import DYNAMO, OPSETS, is_taken_apart, opsets_of, require_exporter
+from surgeon.torch.mappings import DEFAULT_OPSET, DYNAMO, OPSETS, is_taken_apart, opsets_of, require_exporter
 from surgeon.torch.naming import UnknownOperator
 from surgeon.torch.placeholders import Named, placeholder
 from surgeon.torch.registering import registrations
@@ -101,7 +101,8 @@ def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None)
         >>> bool(surgeon.torch.is_supported("aten::relu")), bool(surgeon.torch.is_supported("aten::nope"))
         (True, False)
     """
-    opset = require_exporter(exporter, opset)
+    require_exporter(exporter, opset)
+    opset = DEFAULT_OPSET if opset is None else opset
     if isinstance(op, type):
         raise UsageError(f"{op.__name__} is a class; ask surgeon.torch.unsupported with a module that calls it.")
     try:
@@ -149,7 +150,8 @@ def unsupported(
         >>> surgeon.torch.unsupported(torch.nn.GELU(), torch.randn(2, 3))
         []
     """
-    opset = require_exporter(exporter, opset)
+    require_exporter(exporter, opset)
+    opset = DEFAULT_OPSET if opset is None else opset
     args = (args,) if isinstance(args, torch.Tensor) else args
     look = by_dynamo if exporter == DYNAMO else by_torchscript
     calls: dict[str, list[Called]] = {}

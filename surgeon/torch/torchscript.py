@@ -16,8 +16,9 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.ops.torch_schemas import SCALAR_TYPES, Argument, TorchSchema
 from surgeon.torch.arguments import Examples
+from surgeon.torch.arrays import ONNX_TYPES
 from surgeon.torch.outputs import set_types
-from surgeon.torch.plan import ONNX_TYPES, ExportPlan
+from surgeon.torch.plan import ExportPlan
 from surgeon.torch.signature import MARK, STAND_IN, bind, sort
 
 LOWEST, NEWEST, USUAL = 7, 23, 20
