@@ -1,6 +1,9 @@
-"""What makes a result show itself where HTML is shown, as in a notebook; what prints text prints it as before."""
+"""What makes a result show itself: where HTML is shown, as in a notebook, and as what JSON holds."""
 
+import enum
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 _ROOM = "surgeon.pages.showing"  # far above all results: it is looked up when a notebook asks, and by nobody else
 FIRST = '<!doctype html>\n<html lang="en" data-made-by="surgeon">'
@@ -17,3 +20,20 @@ class Displayed:
     def _repr_html_(self) -> str:
         """What a notebook shows: HTML that needs no script, on a light ground or a dark one."""
         return str(import_module(_ROOM).fragment(self))
+
+
+def as_json(record: object, names: str) -> dict[str, Any]:
+    """Attributes of a result as JSON can hold them, seconds with four places.  names: with spaces between."""
+    found = {name: _plain(getattr(record, name)) for name in names.split()}
+    return {name: round(value, 4) if name == "seconds" else value for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    """What a result holds: other results by their own `to_dict`."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.file.source import Source, as_written, is_in_memory
@@ -48,7 +48,7 @@ class TriedRule(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the trial as JSON can hold it."""
-        return {"rule": self.rule, "report": self.report.to_dict(), "explanation": self.explanation.to_dict()}
+        return as_json(self, "rule report explanation")
 
     def __repr__(self) -> str:
         misses = len(self.explanation.misses)

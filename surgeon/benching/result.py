@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 
 SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
 FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
@@ -111,14 +111,7 @@ class LatencyRatio:
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; an end that is not known is None."""
         high = self.high if self.high < float("inf") else None
-        return {
-            "model": self.model,
-            "reference": self.reference,
-            "ratio": self.ratio,
-            "low": self.low,
-            "high": high,
-            "verdict": self.verdict,
-        }
+        return {**as_json(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +152,7 @@ class Bench(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
-            "models": [latency.to_dict() for latency in self.models],
-            "ratios": [ratio.to_dict() for ratio in self.ratios],
+            **as_json(self, "models ratios"),
             "interval": {"confidence": CONFIDENCE, "method": "sign test, and the medians of the loads"},
             "rounds": self.rounds,
             "loads": len(self.models[0].loads),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 from surgeon.indexing.scope import Node
 
 SHOWN = 5  # nodes named for one finding
@@ -70,19 +70,8 @@ class Diagnostic:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON can hold it."""
-        return {
-            "kind": self.kind,
-            "op": self.op,
-            "reason": self.reason,
-            "missing_link": self.link,
-            "chain": self.chain,
-            "torch_op": self.torch_op,
-            "nodes": list(self.nodes),
-            "count": self.count,
-            "came_from": self.came_from,
-            "helps": list(self.helps),
-            "stops": self.stops,
-        }
+        first, rest = "kind op reason", "chain torch_op nodes count came_from helps stops"
+        return {**as_json(self, first), "missing_link": self.link, **as_json(self, rest)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 
 ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "weights", "types", "wiring", "sizes"]
 
@@ -87,16 +87,7 @@ class ModelDiff(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON can hold it."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "differs": self.differs,
-            "nodes": list(self.nodes),
-            "same": self.same,
-            "renamed": self.renamed,
-            "changes": [change.to_dict() for change in self.changes],
-            "seconds": round(self.seconds, 4),
-        }
+        return as_json(self, "first second differs nodes same renamed changes seconds")
 
     def __repr__(self) -> str:
         return f"<ModelDiff {self.same} nodes are the same; {len(self.changes)} changes>"

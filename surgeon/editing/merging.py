@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.display import as_json
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.draft import ModelDraft
 from surgeon.editing.joining import Joined, join
@@ -51,12 +52,7 @@ class Merging:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "connect": dict(self.connect),
-            "prefix": list(self.prefix),
-        }
+        return as_json(self, "first second connect prefix")
 
 
 def merge(

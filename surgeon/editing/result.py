@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from onnx import ModelProto
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 from surgeon.verdicts.result import CheckResult
 
 
@@ -95,19 +95,7 @@ class EditReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return {
-            "source": self.source,
-            "output": self.output,
-            "outcome": self.outcome,
-            "edits": [done.to_dict() for done in self.edits],
-            "by_structure": self.by_structure,
-            "other": self.other,
-            "check": None if self.check is None else self.check.to_dict(),
-            "nodes": list(self.nodes),
-            "bytes": list(self.bytes),
-            "written": self.written,
-            "seconds": round(self.seconds, 4),
-        }
+        return as_json(self, "source output outcome edits by_structure other check nodes bytes written seconds")
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

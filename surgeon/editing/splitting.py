@@ -12,7 +12,7 @@ from typing import Any, Literal
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 from surgeon.editing.chained import ChainLink, check_chain
 from surgeon.editing.cutting import extract
 from surgeon.editing.draft import ModelDraft
@@ -49,7 +49,7 @@ class SplitPart:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as JSON can hold it."""
-        return {"name": self.name, "inputs": list(self.inputs), "outputs": list(self.outputs), "nodes": self.nodes}
+        return as_json(self, "name inputs outputs nodes")
 
 
 @dataclass(slots=True)
@@ -94,16 +94,7 @@ class SplitReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return {
-            "source": self.source,
-            "output": self.output,
-            "outcome": self.outcome,
-            "parts": [part.to_dict() for part in self.parts],
-            "by_structure": self.by_structure,
-            "check": None if self.check is None else self.check.to_dict(),
-            "written": self.written,
-            "seconds": round(self.seconds, 4),
-        }
+        return as_json(self, "source output outcome parts by_structure check written seconds")
 
 
 def split(

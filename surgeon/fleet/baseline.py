@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from surgeon.display import as_json
 from surgeon.errors import UsageError
 from surgeon.fleet.book import Book
 from surgeon.fleet.rows import ORDER, FleetRow, row_of
@@ -28,12 +29,7 @@ class FleetChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
-        return {
-            "model": self.model,
-            "what": self.what,
-            "is_regression": self.is_regression,
-            "same_graph": self.same_graph,
-        }
+        return as_json(self, "model what is_regression same_graph")
 
 
 def load_baseline(path: str) -> Book:

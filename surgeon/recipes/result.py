@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 from surgeon.editing.result import EditReport
 from surgeon.rewriting.result import Report
 
@@ -67,15 +67,7 @@ class RecipeReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return {
-            "source": self.source,
-            "output": self.output,
-            "outcome": self.outcome,
-            "counts": self.counts,
-            "parts": [part.to_dict() for part in self.parts],
-            "written": self.written,
-            "seconds": round(self.seconds, 4),
-        }
+        return as_json(self, "source output outcome counts parts written seconds")
 
     def __repr__(self) -> str:
         return f"<RecipeReport {len(self.parts)} parts; {self.outcome}>"

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from surgeon.display import as_json
 from surgeon.ruleproof.layouts import Layout
 from surgeon.verdicts.judge import TensorError
 from surgeon.verdicts.result import Outcome
@@ -68,11 +69,7 @@ class Proof:
     def to_dict(self) -> dict[str, Any]:
         """Return the proof as JSON can hold it."""
         return {
-            "pattern": self.pattern,
-            "variant": self.variant,
-            "target": self.target,
-            "opset": self.opset,
-            "dtype": self.dtype,
+            **as_json(self, "pattern variant target opset dtype"),
             "rank": self.layout.rank,
             "shapes": {name: list(shape) for name, shape in self.layout.shapes.items()},
             "values": dict(self.layout.values),
@@ -136,11 +133,7 @@ class RuleProof:
     def to_dict(self) -> dict[str, Any]:
         """Return the proof as JSON can hold it."""
         return {
-            "rule": self.rule,
-            "where": self.where,
-            "outcome": self.outcome.value,
-            "counts": self.counts,
-            "entries": [entry.to_dict() for entry in self.entries],
+            **as_json(self, "rule where outcome counts entries"),
             "not_made_up": [
                 {"pattern": pattern, "variant": variant, "reason": reason}
                 for (pattern, variant), reason in self.not_made_up.items()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from surgeon.display import as_json
 from surgeon.verdicts.result import CheckResult
 
 
@@ -33,13 +34,4 @@ class Upgrade:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the upgrade as JSON can hold it."""
-        return {
-            "opset": list(self.opset),
-            "ir_version": list(self.ir_version),
-            "outcome": self.outcome,
-            "newer": dict(self.newer),
-            "edited": dict(self.edited),
-            "functions": list(self.functions),
-            "check": None if self.check is None else self.check.to_dict(),
-            "seconds": round(self.seconds, 4),
-        }
+        return as_json(self, "opset ir_version outcome newer edited functions check seconds")

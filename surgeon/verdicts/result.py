@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from surgeon.display import Displayed
+from surgeon.display import Displayed, as_json
 
 if TYPE_CHECKING:
     from surgeon.verdicts.compare import OutputError
@@ -36,12 +36,7 @@ class Layers:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        return {
-            "compared": self.compared,
-            "first_different": self.first_different,
-            "errors": [error.to_dict() for error in self.errors],
-            "left_out": self.left_out,
-        }
+        return as_json(self, "compared first_different errors left_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +87,9 @@ class CheckResult(Displayed):
         from surgeon.verdicts.compare import jsonable  # not at the top: most that is rewritten is compared nowhere
 
         return {
-            "outcome": self.outcome.value,
-            "reason": self.reason,
-            "outputs": [error.to_dict() for error in self.outputs],
+            **as_json(self, "outcome reason outputs"),
             "worst": self.worst.name if self.worst else None,
-            "seconds": round(self.seconds, 3),
-            "runs": self.runs,
-            "oracle": self.oracle,
+            **as_json(self, "seconds runs oracle"),
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
-            "first_different": self.first_different,
-            "layers": self.layers.to_dict() if self.layers is not None else None,
+            **as_json(self, "first_different layers"),
         }
