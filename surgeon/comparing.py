@@ -12,7 +12,7 @@ from surgeon.file.model import Model
 from surgeon.file.source import Source, as_written
 from surgeon.inputs.dims import free_dims, input_dims, wanted_inputs
 from surgeon.limits import RUN_TIME
-from surgeon.models.options import paths_of, require_run_time
+from surgeon.models.options import CheckOptions
 from surgeon.ops.attributes import dtype_word
 from surgeon.verdicts.result import CheckResult, Outcome
 
@@ -63,18 +63,14 @@ def compare(
         >>> surgeon.compare("models/tiny_distilbert.onnx", "models/tiny_distilbert.onnx").outcome.value
         'proved'
     """
-    from surgeon.models.model_check import (  # not at the top: `import surgeon` is to be light
-        ModelCheck,
-        require_options,
-    )
+    from surgeon.models.model_check import ModelCheck  # not at the top: `import surgeon` is to be light
     from surgeon.tensorrt.running import require_engines
 
     started = time.perf_counter()
-    inputs, custom_ops = paths_of(inputs), paths_of(custom_ops)
-    require_options(seed, dims or {}, custom_ops, rtol, atol, inputs)
-    require_run_time(run_time)
+    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, inputs, layers, run_time=run_time)
+    options.require()
     engines = require_engines(runtime, run_time)
-    if engines is not None and (layers or custom_ops):
+    if engines is not None and (layers or options.custom_ops):
         raise UsageError("Under TensorRT outputs are compared, and nothing but TensorRT runs: leave out the options.")
     first, second = as_written(original), as_written(other)
     with Model.open(first) as opened, Model.open(second) as against:
@@ -84,21 +80,10 @@ def compare(
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."
             return CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, 0, {})
-        fixed = {} if inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, dims or {})
+        fixed = {} if options.inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, options.dims)
+        options = replace(options, dims={**fixed, **options.dims})
         check = ModelCheck(
-            first,
-            opened.skeleton,
-            seed=seed,
-            dims={**fixed, **(dims or {})},
-            custom_ops=custom_ops,
-            rtol=rtol,
-            atol=atol,
-            inputs=inputs,
-            layers=layers,
-            run_time=run_time,
-            other="the other model",
-            ordered=False,
-            runs_other=engines,
+            first, opened.skeleton, options, other="the other model", ordered=False, runs_other=engines
         )
     result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:

@@ -13,6 +13,7 @@ from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import Match, find
 from surgeon.matching.recording import trace
 from surgeon.models.model_check import CheckResult, ModelCheck
+from surgeon.models.options import CheckOptions
 from surgeon.rewriting.near_misses import misses_of_pattern
 from surgeon.rewriting.result import Report
 from surgeon.testing import parse
@@ -81,4 +82,4 @@ def check_model(
     original: Path | onnx.ModelProto, rewritten: Path | onnx.ModelProto, skeleton: onnx.ModelProto, **settings: Any
 ) -> CheckResult:
     """A ModelCheck for one rewritten model."""
-    return ModelCheck(original, skeleton, **settings).check(rewritten)
+    return ModelCheck(original, skeleton, CheckOptions(**settings)).check(rewritten)

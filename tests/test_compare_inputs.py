@@ -11,6 +11,7 @@ from onnx import ModelProto, numpy_helper
 from surgeon.errors import UsageError
 from surgeon.inputs.user_inputs import read_inputs
 from surgeon.models.model_check import ModelCheck
+from surgeon.models.options import CheckOptions
 from surgeon.verdicts.result import Outcome
 from tests.models import check_model
 from tests.test_model_check import body, read
@@ -102,7 +103,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
     """Before anything runs, in one sentence."""
     path = npz(tmp_path / "in.npz", **arrays)
     with pytest.raises(UsageError) as refused:
-        ModelCheck(Path("absent.onnx"), TWO, inputs=[path])
+        ModelCheck(Path("absent.onnx"), TWO, CheckOptions(inputs=[path]))
     assert str(refused.value) == message.format(p=path)
 
 
@@ -144,7 +145,7 @@ def test_sizes_beside_inputs_are_refused(tmp_path: Path) -> None:
     """They would be ignored."""
     path = npz(tmp_path / "in.npz", **fitting())
     with pytest.raises(UsageError) as refused:
-        ModelCheck(TWO, TWO, inputs=[path], dims={"b": 2})
+        ModelCheck(TWO, TWO, CheckOptions(inputs=[path], dims={"b": 2}))
     assert str(refused.value) == (
         "Inputs are given beside sizes of dimensions, which they have of their own: give one of them."
     )

@@ -14,6 +14,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from surgeon.errors import UsageError
 from surgeon.models.model_check import ModelCheck
+from surgeon.models.options import CheckOptions
 from surgeon.running.away import Away
 from surgeon.running.whole import Whole
 from surgeon.verdicts.compare import compare, tolerance
@@ -428,4 +429,4 @@ def test_what_the_original_does_is_an_outcome_every_time() -> None:
     assert {result.outcome for result in results} == {Outcome.UNPROVED}
     assert results[0].reason == results[1].reason != ""
     with pytest.raises(UsageError, match="'c'"):
-        ModelCheck(body("y = Relu(x)"), body("y = Relu(x)"), dims={"c": 2})
+        ModelCheck(body("y = Relu(x)"), body("y = Relu(x)"), CheckOptions({"c": 2}))

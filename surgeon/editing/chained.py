@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.editing.proof import is_of, tolerances
+from surgeon.editing.proof import is_of
 from surgeon.file.save import Written
 from surgeon.inputs.user_inputs import read_inputs
-from surgeon.models.model_check import Verdict, concluded, require_options
+from surgeon.models.model_check import Verdict, concluded, tolerances
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trials
 from surgeon.running.away import Away
@@ -42,8 +42,7 @@ def check_chain(
     raises; raises UsageError for options that mean nothing.
     """
     started = time.perf_counter()
-    custom_ops = require_options(options.seed, {}, options.custom_ops, options.rtol, options.atol, options.inputs)
-    away = Away(custom_ops, options.run_time)
+    away = Away(options.required(), options.run_time)
     rtol, atol = tolerances(skeleton, options)
     given = read_inputs(skeleton, options.inputs)
     trials = Trials(whole, skeleton, seed=options.seed, dims={} if given else options.dims, away=away, given=given)

@@ -20,13 +20,12 @@ from surgeon.file.save import Written
 from surgeon.inputs.inputs import InputPlan, InputsUnknown
 from surgeon.inputs.user_inputs import InputSet, read_inputs
 from surgeon.models.exposing import exposing, made_in
-from surgeon.models.model_check import Verdict, concluded, require_options, told_oracle
+from surgeon.models.model_check import Verdict, concluded, told_oracle, tolerances
 from surgeon.models.options import CheckOptions
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
 from surgeon.running.runtime import SessionError
-from surgeon.verdicts.compare import tolerance
 from surgeon.verdicts.result import CheckResult, Outcome
 
 Arrays = dict[str, np.ndarray]
@@ -47,8 +46,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
     before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
     if claim.untold:
         return CheckResult(Outcome.UNPROVED, claim.untold, (), time.perf_counter() - started, 0, {})
-    custom_ops = require_options(options.seed, {}, options.custom_ops, options.rtol, options.atol, options.inputs)
-    away = Away(custom_ops, options.run_time)
+    away = Away(options.required(), options.run_time)
     rtol, atol = tolerances(before, options)
     roles = _Roles.of(before, after, claim)
     with ExitStack() as stack:
@@ -81,12 +79,6 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
         return replace(found, oracle=told_oracle(trials.oracle, trials.answered_by)) if found.oracle else found
-
-
-def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
-    """The tolerances that options ask for; in a model that holds float16 all outputs have those of float16."""
-    asked = options.rtol, options.atol
-    return tolerance("float16", *asked) if holds_half(original) else asked
 
 
 def told_by_structure(found: CheckResult) -> CheckResult:

@@ -4,7 +4,7 @@ They run under ONNX Runtime, with users' Python implementations of what it has n
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -12,17 +12,16 @@ from typing import Protocol
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.errors import UsageError
-from surgeon.inputs.dims import require_sizes, wanted_inputs
+from surgeon.inputs.dims import wanted_inputs
 from surgeon.inputs.user_inputs import read_inputs
-from surgeon.limits import RUN_TIME
 from surgeon.models.layers import compare_layers
 from surgeon.models.noise import CEILING
+from surgeon.models.options import CheckOptions, require_options
 from surgeon.models.trials import Trial, Trials
 from surgeon.ops.records import is_random
 from surgeon.ops.walking import holds_half
 from surgeon.running.away import Away
-from surgeon.running.runtime import SessionError, require_libraries
+from surgeon.running.runtime import SessionError
 from surgeon.running.whole import Whole
 from surgeon.verdicts.compare import (
     Comparison,
@@ -30,7 +29,6 @@ from surgeon.verdicts.compare import (
     Spread,
     compare,
     dtype_name,
-    require_tolerances,
     stated,
     tolerance,
     where_finite,
@@ -182,6 +180,12 @@ def told_oracle(first: str, second: str) -> str:
     return first if second in ("", first) else f"{second}, the original under {first}"
 
 
+def tolerances(original: ModelProto, options: CheckOptions) -> tuple[float | None, float | None]:
+    """The tolerances that options ask for; what is computed in float16 has its digits, also where it is cast up."""
+    asked = options.rtol, options.atol
+    return tolerance("float16", *asked) if holds_half(original) else asked
+
+
 def concluded(
     outcome: Outcome, reason: str, verdict: Verdict, started: float, asked: tuple[float | None, float | None]
 ) -> CheckResult:
@@ -199,32 +203,6 @@ def concluded(
     )
 
 
-def require_options(
-    seed: int,
-    dims: Mapping[str, int],
-    custom_ops: Sequence[Path | str],
-    rtol: float | None,
-    atol: float | None,
-    inputs: Sequence[Path | str] = (),
-) -> list[str]:
-    """Raise UsageError for options of a check that mean nothing; return `custom_ops` as full paths.
-
-    Refused are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
-    exist or that ONNX Runtime cannot load, Python files that do not exist or cannot be run, inputs that are not there,
-    and sizes beside inputs.
-    """
-    if seed < 0:
-        raise UsageError(f"The seed is {seed}: give a whole number of at least 0.")
-    require_sizes(dims)
-    require_tolerances(rtol, atol)
-    if inputs and dims:
-        raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one of them.")
-    for path in inputs:
-        if not Path(path).exists():
-            raise UsageError(f"There are no inputs at {path}: give an .npz file or a folder of them.")
-    return require_libraries(custom_ops)
-
-
 class Opens(Protocol):
     """What opens a model to run it, as `Away` does."""
 
@@ -237,19 +215,15 @@ class ModelCheck:
     """An original to hold rewritten models against: it is run once, with the first of them.
 
     `skeleton` is the original without its large payloads: enough to make inputs from.  The two models are never held
-    at once.  `dims` sets free dimensions by name.  `rtol` and `atol` replace the tolerance of each dtype: an element
-    may differ by atol + rtol * scale, the scale being the output's largest magnitude in the original.  In a model that
-    holds float16 all outputs have the tolerance of float16.
-
-    `inputs` are the user's: .npz files with an array by the name of each input, folders of these, or folders of ONNX
-    test data.  With them no others are made.  `layers`: inner tensors are compared too.  `run_time`: seconds of
-    processor time that one run of a model may take.
+    at once.  Of `options`, `rtol` and `atol` replace the tolerance of each dtype: an element may differ by
+    atol + rtol * scale, the scale being the output's largest magnitude in the original.  With `inputs` no others are
+    made.
 
     `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
     original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
     what opens the original.
 
-    Raises UsageError for what `require_options` refuses, when `dims` names a dimension that no input has, and for
+    Raises UsageError for options that mean nothing, when `dims` names a dimension that no input has, and for
     `inputs` that do not fit the model.
     """
 
@@ -257,38 +231,29 @@ class ModelCheck:
         self,
         original: Path | ModelProto,
         skeleton: ModelProto,
+        options: CheckOptions | None = None,
         *,
-        seed: int = 0,
-        dims: Mapping[str, int] | None = None,
-        custom_ops: Sequence[Path | str] = (),
-        rtol: float | None = None,
-        atol: float | None = None,
-        inputs: Sequence[Path | str] = (),
-        layers: bool = False,
-        run_time: float = RUN_TIME,
         other: str = "the rewritten model",
         ordered: bool = True,
         runs_other: Opens | None = None,
     ) -> None:
-        self._away = Away(require_options(seed, dims or {}, custom_ops, rtol, atol, inputs), run_time)
+        options = options or CheckOptions()
+        self._away = Away(options.required(), options.run_time)
         self._runs_other = runs_other or self._away
         self._original = original
         self._skeleton = skeleton
-        if holds_half(skeleton):  # what is computed in float16 has its digits, also where an output is cast up
-            rtol, atol = tolerance("float16", rtol, atol)
-        self._rtol = rtol
-        self._atol = atol
-        self._layers = layers
+        self._rtol, self._atol = tolerances(skeleton, options)
+        self._layers = options.layers
         self._other = other
         self._ordered = ordered
         self._oracle = ""  # of the model last held against the original
         self._trials = Trials(
             original,
             skeleton,
-            seed=seed,
-            dims=dims or {},
+            seed=options.seed,
+            dims=options.dims,
             away=self._away,
-            given=read_inputs(skeleton, inputs),
+            given=read_inputs(skeleton, options.inputs),
         )
 
     def check(self, rewritten: Path | ModelProto, *, layers: bool | None = None) -> CheckResult:

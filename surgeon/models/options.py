@@ -65,9 +65,41 @@ class CheckOptions:
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"There cannot be {self.jobs} proofs at once; give one or more, as in --jobs 2.")
         if self != CheckOptions():
-            from surgeon.models.model_check import require_options
+            self.required()
 
-            require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+    def required(self) -> list[str]:
+        """The custom ops as full paths.  Raises UsageError for what `require_options` refuses."""
+        return require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+
+
+def require_options(
+    seed: int,
+    dims: Mapping[str, int],
+    custom_ops: Sequence[Path | str],
+    rtol: float | None,
+    atol: float | None,
+    inputs: Sequence[Path | str] = (),
+) -> list[str]:
+    """Raise UsageError for options of a check that mean nothing; return `custom_ops` as full paths.
+
+    Refused are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
+    exist or that ONNX Runtime cannot load, Python files that do not exist or cannot be run, inputs that are not there,
+    and sizes beside inputs.
+    """
+    from surgeon.inputs.dims import require_sizes  # not at the top: few runs ask
+    from surgeon.running.runtime import require_libraries
+    from surgeon.verdicts.compare import require_tolerances
+
+    if seed < 0:
+        raise UsageError(f"The seed is {seed}: give a whole number of at least 0.")
+    require_sizes(dims)
+    require_tolerances(rtol, atol)
+    if inputs and dims:
+        raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one of them.")
+    for path in inputs:
+        if not Path(path).exists():
+            raise UsageError(f"There are no inputs at {path}: give an .npz file or a folder of them.")
+    return require_libraries(custom_ops)
 
 
 def require_run_time(seconds: float) -> None:

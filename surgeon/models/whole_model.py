@@ -28,18 +28,7 @@ def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOp
     from surgeon.models.model_check import ModelCheck
 
     model.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
-    return ModelCheck(
-        original,
-        model.skeleton,
-        seed=options.seed,
-        dims=options.dims,
-        custom_ops=options.custom_ops,
-        rtol=options.rtol,
-        atol=options.atol,
-        inputs=options.inputs,
-        layers=options.layers,
-        run_time=options.run_time,
-    )
+    return ModelCheck(original, model.skeleton, options)
 
 
 def require_passed(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
