@@ -8,9 +8,9 @@ import click
 
 from surgeon.benching.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.benching.result import FASTER, SLOWER
-from surgeon.console.console import console_for, print_json
+from surgeon.console.console import console_for
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime_option
-from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.telling.numbers import milliseconds_text, short_names
 
 if TYPE_CHECKING:
@@ -68,15 +68,9 @@ def bench(
     """
     from surgeon.benching.bench import bench as run
 
-    for other in others if report_path is not None else ():
-        require_report_path(report_path or "", source, other)
+    require_report_path(report_path, source, *others)
     found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
-    if report_path is not None:
-        write_report(found, report_path)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_bench(found, sys.stdout)
+    tell_found(found, lambda: print_bench(found, sys.stdout), report_path, as_json)
     if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):
         click.get_current_context().exit(CHECK_FAILED)
 

@@ -8,9 +8,9 @@ import click
 
 from surgeon.checking.check import check as run
 from surgeon.checking.check import checked
-from surgeon.console.console import console_for, print_json
+from surgeon.console.console import console_for
 from surgeon.console.guard import BAD_INPUT, CHECK_FAILED, Range, Sizes, reading, run_time
-from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.console.target_name import TargetName
 from surgeon.diagnosis.finding import Diagnostic, RuntimeWord
 from surgeon.target import target_of
@@ -63,16 +63,13 @@ def check(
     cannot run, and 2 where the runtime came to no word: it ended, or took too long or too much.  Example: surgeon check
     model.onnx --target tensorrt
     """
-    if report_path is not None:
-        require_report_path(report_path, source, source)
+    require_report_path(report_path, source)
     found = run(source, target, load=not no_load, dims=dict(dims), **settings)
     content = {"model": source, **found.to_dict()}
-    if report_path is not None:
-        write_report(found, report_path, content, source)
-    if as_json:
-        print_json(content)
-    else:
-        print_findings(found, target_of(target).title, sys.stdout, found.runtime)
+    title = target_of(target).title
+    tell_found(
+        found, lambda: print_findings(found, title, sys.stdout, found.runtime), report_path, as_json, content, source
+    )
     if any(item.stops for item in found):
         click.get_current_context().exit(BAD_INPUT if is_untold(found, found.runtime) else CHECK_FAILED)
 

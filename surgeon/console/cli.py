@@ -16,9 +16,9 @@ from surgeon.console.clean import clean
 from surgeon.console.console import print_json
 from surgeon.console.guard import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
 from surgeon.console.progress import progress
-from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.console.report_file import report_option, tell
 from surgeon.console.target_name import TargetName
-from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
+from surgeon.errors import CheckFailed, UsageError
 
 if TYPE_CHECKING:
     from surgeon.models.options import CheckOptions
@@ -116,7 +116,6 @@ def rewrite(
     quiet: bool,
     diff: bool,
     verbose: bool,
-    dry_run: bool,
     expect: Sequence[tuple[str, int]],
     options: "CheckOptions",
     **settings: Any,
@@ -130,34 +129,20 @@ def rewrite(
     if not names and not inline and not plugins:
         raise UsageError("Nothing is asked for; name rules with --rules, or local functions with --inline.")
     rules: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *names]
-    if report_path is not None:
-        require_report_path(report_path, source, output)
+    settings |= {"inline": [name for item in inline for name in item.split(",") if name], "expect": dict(expect)}
 
     def show(report: "Report") -> None:
-        if report_path is not None:
-            write_report(report, report_path)
-        if not quiet:
-            from surgeon.console.report import print_report
+        from surgeon.console.report import print_report
 
-            print_report(report, sys.stdout, diff=diff, verbose=verbose)
+        print_report(report, sys.stdout, diff=diff, verbose=verbose)
 
-    try:
-        with progress(quiet) as tell:
-            _, report = run(
-                source,
-                rules,
-                inline=[name for item in inline for name in item.split(",") if name],
-                output=output,
-                expect=dict(expect),
-                options=options,
-                progress=tell,
-                dry_run=dry_run,
-                **settings,
-            )
-    except (CheckFailed, ExpectationUnmet) as error:
-        show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
-        raise
-    show(report)
+    report = tell(
+        lambda note: run(source, rules, output=output, options=options, progress=note, **settings),
+        show,
+        (source, output),
+        report_path,
+        quiet,
+    )
     if quiet:
         _whisper(report)
 
@@ -251,8 +236,8 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
     libraries = require_libraries(custom_ops)
     good = True
     for place, rule in enumerate(found):
-        with progress(False, "proof") as tell:
-            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=tell)
+        with progress(False, "proof") as note:
+            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=note)
         if place:
             click.echo()
         print_rule_proof(proof, sys.stdout)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import LOUD, console_for, print_json, titled
+from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import CHECK_FAILED, Pair, reading, run_time, runtime_option
-from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.listing import and_more
 from surgeon.telling.numbers import seconds_text
 from surgeon.telling.rewrites import allowed_texts, layers_words
@@ -65,17 +65,12 @@ def compare(
     from surgeon.comparing import compare as run
     from surgeon.running.crew import spare
 
-    if report_path is not None:
-        require_report_path(report_path, source, other)
+    require_report_path(report_path, source, other)
     spare(1)
     result = run(source, other, dims=dict(dims), **settings)
     found = {"original": source, "other": other, **result.to_dict()}
-    if report_path is not None:
-        write_report(result, report_path, found, f"{source} beside {other}")
-    if as_json:
-        print_json(found)
-    else:
-        print_comparison(result, sys.stdout)
+    title = f"{source} beside {other}"
+    tell_found(result, lambda: print_comparison(result, sys.stdout), report_path, as_json, found, title)
     if result.outcome.value != "proved":
         click.get_current_context().exit(CHECK_FAILED)
 

@@ -8,7 +8,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
-from surgeon.console.edit_command import tell
+from surgeon.console.edit_command import tell_edit
 from surgeon.console.guard import reading, writing
 from surgeon.console.report_file import report_option
 from surgeon.telling.numbers import seconds_text
@@ -78,7 +78,7 @@ def convert(
 
     kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
     names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
-    tell(
+    tell_edit(
         lambda: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
         lambda report: print_conversion(report, sys.stdout),
         (source, output),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from surgeon.console.clean import clean
-from surgeon.console.console import console_for, print_json, titled
+from surgeon.console.console import console_for, titled
 from surgeon.console.guard import CHECK_FAILED, reading
-from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
@@ -32,15 +32,9 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
     """
     from surgeon.differing.diff import diff as run
 
-    if report_path is not None:
-        require_report_path(report_path, source, second)
+    require_report_path(report_path, source, second)
     found = run(source, second)
-    if report_path is not None:
-        write_report(found, report_path)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_diff(found, sys.stdout)
+    tell_found(found, lambda: print_diff(found, sys.stdout), report_path, as_json)
     if found.differs:
         click.get_current_context().exit(CHECK_FAILED)
 

@@ -10,9 +10,8 @@ import click
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.guard import reading, writing
-from surgeon.console.progress import progress
-from surgeon.console.report_file import report_option, require_report_path, write_report
-from surgeon.errors import CheckFailed, UsageError
+from surgeon.console.report_file import report_option, tell
+from surgeon.errors import UsageError
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def run_edits(
     """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
     from surgeon.editing.run import edit as run
 
-    tell(
+    tell_edit(
         lambda: run(source, edits, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, output),
@@ -149,33 +148,15 @@ def run_edits(
     )
 
 
-def tell(
+def tell_edit(
     run: Callable[[], tuple[Any, Any]],
     show: Callable[[Any], None],
     files: Sequence[str],
     report_path: str | None,
     quiet: bool,
 ) -> None:
-    """Run what gives a report, show that and write it, also where a check failed.  Raises as what is run.
-
-    files: the models that are read, and what is written last.
-    """
-    for source in files[:-1] if report_path is not None else ():
-        require_report_path(report_path or "", source, files[-1])
-
-    def tell_of(report: Any) -> None:
-        if report_path is not None:
-            write_report(report, report_path)
-        if not quiet:
-            show(report)
-
-    try:
-        with progress(quiet):
-            _, report = run()
-    except CheckFailed as error:
-        tell_of(error.report)
-        raise
-    tell_of(report)
+    """Run a change of a whole model as `tell` does, and say on stderr what a quiet run must not hide."""
+    report = tell(lambda _: run(), show, files, report_path, quiet)
     check = getattr(report, "check", report)  # a conversion says itself what came of it
     if quiet and report.outcome == "unproved" and check is not None:
         click.echo(clean(f"UNPROVED: {check.reason}"), err=True)

@@ -6,9 +6,9 @@ from typing import TextIO
 
 import click
 
-from surgeon.console.console import console_for, print_json
+from surgeon.console.console import console_for
 from surgeon.console.guard import reading
-from surgeon.console.report_file import report_option, require_report_path, write_report
+from surgeon.console.report_file import report_option, require_report_path, tell_found
 from surgeon.console.target_name import TargetName
 from surgeon.explaining.explain import TOP, Explanation, explanations
 from surgeon.telling.explanations import explanation_lines
@@ -44,16 +44,10 @@ def explain(
 
     Nothing is written.  Example: surgeon explain in.onnx --rules gelu
     """
-    if report_path is not None:
-        require_report_path(report_path, source, source)
+    require_report_path(report_path, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     data = {"rules": [item.to_dict() for item in found]}
-    if report_path is not None:
-        write_report(found, report_path, data)
-    if as_json:
-        print_json(data)
-    else:
-        print_explanations(found, sys.stdout, node)
+    tell_found(found, lambda: print_explanations(found, sys.stdout, node), report_path, as_json, data)
 
 
 def print_explanations(found: Sequence[Explanation], stream: TextIO, node: str | None = None) -> None:

@@ -109,8 +109,7 @@ def run_fleet(
     from surgeon.console.report_file import require_report_path, write_report
     from surgeon.fleet.run import run_many
 
-    if report_path is not None:
-        require_report_path(report_path, "", "")
+    require_report_path(report_path)
     asked = {name: fleet[name] for name in _OWN if name not in ("to", "at_once")}
     shared = ("check", "require_proof", "external_data", "dry_run", "variables", "options")
     kept = {name: settings[name] for name in shared}

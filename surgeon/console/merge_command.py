@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from surgeon.console.edit_command import common, print_edits, tell
+from surgeon.console.edit_command import common, print_edits, tell_edit
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
 
@@ -51,7 +51,7 @@ def run_merge(
     """Merge two models for a command, and tell what came of it.  Raises as `surgeon.merge`."""
     from surgeon.editing.merging import merge as run
 
-    tell(
+    tell_edit(
         lambda: run(source, second, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, second, output),

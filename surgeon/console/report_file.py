@@ -3,25 +3,30 @@
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from surgeon.console.console import print_json
 from surgeon.console.guard import typed
+from surgeon.console.progress import progress
 from surgeon.display import FIRST, SUFFIXES
-from surgeon.errors import ModelFileError, UsageError
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 
 SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
 
 
-def require_report_path(path: str, source: str, output: str) -> None:
-    """Refuse, before any work, a report that could not be written or would overwrite what is no report."""
-    if _is_stream(path):
+def require_report_path(path: str | None, *models: str) -> None:
+    """Refuse, before any work, a report that could not be written or would overwrite what is no report.
+
+    path: None where none is asked for.  models: those that are read, and what is written last.
+    """
+    if path is None or _is_stream(path):
         return  # opening it on trial would tell the reader that all is over
     real = os.path.realpath(path)
-    if any(real == os.path.realpath(model) or _same_file(real, model) for model in (source, output)):
+    if any(real == os.path.realpath(model) or _same_file(real, model) for model in models):
         raise UsageError(f"--report names {path}, which is the model; name another file.")
     if not os.path.isdir(os.path.dirname(real)):
         raise ModelFileError(f"The folder of the report {path} does not exist: create it first.")
@@ -31,7 +36,7 @@ def require_report_path(path: str, source: str, output: str) -> None:
     try:
         if is_there and not _is_report(real):
             raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
-        if _is_data_file(real, source, output):
+        if any(_is_data_file(real, source, models[-1]) for source in models[:-1] or models):
             raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
         os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
         if not is_there:
@@ -78,6 +83,56 @@ def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     """The option of every command that writes what it found to a file.  what: the things."""
     told = f"Write {what} to a file: a page where its name ends in .html, else JSON."
     return click.option("--report", "report_path", metavar="FILE", help=told)
+
+
+def tell(
+    run: Callable[[Callable[[str, int], None] | None], tuple[Any, Any]],
+    show: Callable[[Any], None],
+    files: Sequence[str],
+    report_path: str | None,
+    quiet: bool,
+) -> Any:
+    """Run what gives a report, show that and write it, also where a check failed; the report.  Raises as what is run.
+
+    run: takes what to tell its progress.  files: the models that are read, and what is written last.
+    """
+    require_report_path(report_path, *files)
+
+    def tell_of(report: Any) -> None:
+        if report_path is not None:
+            write_report(report, report_path)
+        if not quiet:
+            show(report)
+
+    try:
+        with progress(quiet) as note:
+            _, report = run(note)
+    except (CheckFailed, ExpectationUnmet) as error:
+        if error.report is not None:
+            tell_of(error.report)
+        raise
+    tell_of(report)
+    return report
+
+
+def tell_found(
+    found: Any,
+    show: Callable[[], None],
+    report_path: str | None,
+    as_json: bool,
+    data: Mapping[str, Any] | None = None,
+    title: str = "",
+) -> None:
+    """Write what a command found where that is asked for, and print it as JSON or for people, as `show` does.
+
+    data, title: as `write_report` has them.
+    """
+    if report_path is not None:
+        write_report(found, report_path, data, title)
+    if as_json:
+        print_json(found.to_dict() if data is None else data)
+    else:
+        show()
 
 
 def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, title: str = "") -> None:

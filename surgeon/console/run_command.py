@@ -10,9 +10,7 @@ from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
 from surgeon.console.fleet_options import fleet_options, run_fleet
 from surgeon.console.guard import writing
-from surgeon.console.progress import progress
-from surgeon.console.report_file import report_option, require_report_path, write_report
-from surgeon.errors import CheckFailed, ExpectationUnmet
+from surgeon.console.report_file import report_option, tell
 from surgeon.telling.numbers import seconds_text
 
 if TYPE_CHECKING:
@@ -76,23 +74,13 @@ def run(
         return
     from surgeon.recipes.run import run as go
 
-    if report_path is not None:
-        require_report_path(report_path, source, output)
-
-    def show(report: "RecipeReport") -> None:
-        if report_path is not None:
-            write_report(report, report_path)
-        if not quiet:
-            print_recipe(report, sys.stdout)
-
-    try:
-        with progress(quiet):
-            _, report = go(recipe, source, output, variables=dict(variables), options=options, **settings)
-    except (CheckFailed, ExpectationUnmet) as error:
-        if error.report is not None:
-            show(error.report)  # type: ignore[arg-type]  # errors stands below result and cannot name its type
-        raise
-    show(report)
+    tell(
+        lambda _: go(recipe, source, output, variables=dict(variables), options=options, **settings),
+        lambda report: print_recipe(report, sys.stdout),
+        (source, output),
+        report_path,
+        quiet,
+    )
 
 
 def print_recipe(report: "RecipeReport", stream: TextIO) -> None:

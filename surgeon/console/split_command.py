@@ -7,7 +7,7 @@ import click
 
 from surgeon.console.clean import clean
 from surgeon.console.console import LOUD, console_for, titled
-from surgeon.console.edit_command import tell
+from surgeon.console.edit_command import tell_edit
 from surgeon.console.guard import reading, writing
 from surgeon.errors import UsageError
 from surgeon.listing import first_of
@@ -49,7 +49,7 @@ def split(
     if bool(cuts) == (settings["parts"] is not None):
         raise UsageError("Say where to cut, with --at or with --parts.")
 
-    tell(
+    tell_edit(
         lambda: run(source, output, at=cuts, **settings),
         lambda report: print_split(report, sys.stdout),
         (source, output),
