@@ -22,18 +22,18 @@ def dims_of(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]
         if isinstance(holder, onnx.GraphProto):
             values += [*holder.input, *holder.output]
         for value in values:
-            yield from _dims_in(value.type)
+            yield from dims_in(value.type)
 
 
-def _dims_in(kind: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+def dims_in(kind: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
     """The dimensions of a type, or of what it is a sequence, an optional or a map of."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
         yield from getattr(kind, which).shape.dim
     elif which in ("sequence_type", "optional_type"):
-        yield from _dims_in(getattr(kind, which).elem_type)
+        yield from dims_in(getattr(kind, which).elem_type)
     elif which == "map_type":
-        yield from _dims_in(kind.map_type.value_type)
+        yield from dims_in(kind.map_type.value_type)
 
 
 def free_names(model: onnx.ModelProto) -> list[str]:

@@ -83,6 +83,26 @@ class Edit(ABC):
         return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # as above
 
 
+class KeyedEdit(Edit):
+    """An edit of one tensor, the first field, with settings behind it: "images,layout=NHWC,bgr".
+
+    settings: what reads the value of each, by the field that it is.
+    """
+
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the name, and settings behind it."""
+        name, settings = keyed(text, cls.metavar, cls.settings)
+        return cls(name, **settings)  # type: ignore[call-arg]  # as above
+
+    @property
+    def spelling(self) -> str:
+        """The name, and settings behind it."""
+        return spelled(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
+
+
 def pair(text: str, form: str) -> tuple[str, str]:
     """The two sides of the last `=` of a text.  form: what it should be, for the refusal.  Raises UsageError."""
     left, sign, right = text.rpartition("=")

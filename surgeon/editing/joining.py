@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto
 
+from surgeon.editing.dims import dims_in
 from surgeon.editing.draft import ModelDraft, graphs_below, names_in, unknown
 from surgeon.editing.names import rename_in
 from surgeon.editing.pruning import keep
@@ -220,14 +221,7 @@ def _word(size: Size | None) -> str | None:
 
 def _dims(graph: GraphProto) -> Iterator[Dim]:
     for value in (*graph.input, *graph.output, *graph.value_info):
-        yield from _dims_of(value)
-
-
-def _dims_of(value: ValueInfoProto) -> Iterator[Dim]:
-    kind = value.type
-    while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
-        kind = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind.optional_type.elem_type
-    yield from kind.tensor_type.shape.dim
+        yield from dims_in(value.type)
 
 
 def _words(graph: GraphProto) -> Iterator[str]:

@@ -94,7 +94,7 @@ class AppendBestBoxes(AppendBoxes):
     jumps = True
     ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=last,most=100,single]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"most": int, "single": flag_of}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {**OfHead.settings, "most": int, "single": flag_of}
 
     def __post_init__(self) -> None:
         OfHead.__post_init__(self)

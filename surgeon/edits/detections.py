@@ -71,6 +71,7 @@ class AppendNms(OfHead):
         "tunable,extra=32]"
     )
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **OfHead.settings,
         "iou": float,
         "least": float,
         "most": int,

@@ -3,13 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from onnx import TensorProto
 
 from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, keyed, spelled
+from surgeon.editing.edit import KeyedEdit
 from surgeon.edits.heads import require_floats
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
@@ -96,7 +96,7 @@ def _cut(g: Graph, x: Tensor, start: int, end: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OfHead(Edit):
+class OfHead(KeyedEdit):
     """What is common to edits that read a detector's head."""
 
     output: str
@@ -105,7 +105,12 @@ class OfHead(Edit):
     form: str = ""
     background: str = ""
     ends: ClassVar[Sequence[str]] = ()
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        "scores": str,
+        "head": str,
+        "form": str,
+        "background": str,
+    }
 
     @abstractmethod
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
@@ -130,19 +135,6 @@ class OfHead(Edit):
             given = getattr(self, name)
             if given and given not in known:
                 raise UsageError(f"There is no {name} {given!r} of a detector; choose one of {', '.join(known)}.")
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read OUTPUT, and settings behind it."""
-        readers: dict[str, Callable[[str], Any]] = dict.fromkeys(("scores", "head", "form", "background"), str)
-        name, settings = keyed(text, cls.metavar, {**readers, **cls.settings})
-        return cls(name, **settings)
-
-    @property
-    def spelling(self) -> str:
-        """OUTPUT, and settings behind it."""
-        names = ("scores", "head", "form", "background", *self.settings)
-        return spelled(self.output, {name: getattr(self, name) for name in names})
 
     @property
     def reads(self) -> list[str]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from onnx import TensorProto, ValueInfoProto
 
 from surgeon.editing.adding import Build, add_nodes
 from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, flag_of, keyed, spelled
+from surgeon.editing.edit import KeyedEdit, flag_of
 from surgeon.editing.pruning import keep, prune
 from surgeon.errors import UsageError
 from surgeon.graph import Graph, Tensor
@@ -71,28 +71,10 @@ def require_floats(draft: ModelDraft, name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfOutput(Edit):
-    """What is common to edits that read one output, written as its name and settings behind that."""
-
-    output: str
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]]
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read OUTPUT, and settings behind it."""
-        name, settings = keyed(text, cls.metavar, cls.settings)
-        return cls(name, **settings)
-
-    @property
-    def spelling(self) -> str:
-        """OUTPUT, and settings behind it."""
-        return spelled(self.output, {name: getattr(self, name) for name in self.settings})
-
-
-@dataclass(frozen=True, slots=True)
-class _OfScores(_OfOutput):
+class _OfScores(KeyedEdit):
     """What is common to edits that read scores along an axis."""
 
+    output: str
     axis: int = -1
     keep: bool = False
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": flag_of}
@@ -186,7 +168,7 @@ class AppendSoftmax(_OfScores):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendSigmoid(_OfOutput):
+class AppendSigmoid(KeyedEdit):
     """Answer with probabilities, the sigmoid of each score by itself, instead of scores: OUTPUT_sigmoid.
 
     Attributes:
@@ -204,6 +186,7 @@ class AppendSigmoid(_OfOutput):
         (("output 'logits_sigmoid' is the sigmoid of 'logits'",), 'proved')
     """
 
+    output: str
     keep: bool = False
     flag = "append-sigmoid"
     metavar = "OUTPUT[,keep]"

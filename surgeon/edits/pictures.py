@@ -1,8 +1,8 @@
 """What is done to pictures before a model sees them, as part of the model."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx
@@ -10,7 +10,7 @@ from onnx import TensorProto, ValueInfoProto
 
 from surgeon.editing.adding import add_nodes, opset_of
 from surgeon.editing.draft import ModelDraft
-from surgeon.editing.edit import Edit, flag_of, keyed, numbers, spelled
+from surgeon.editing.edit import KeyedEdit, flag_of, numbers, spelled
 from surgeon.editing.names import move_inside
 from surgeon.editing.resampling import resample
 from surgeon.errors import UsageError
@@ -31,7 +31,7 @@ def size_of(text: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class PrependImage(Edit):
+class PrependImage(KeyedEdit):
     """Let a model take pictures as cameras and files give them, and do to them inside what was done before outside.
 
     The input, floats [batch, channels, height, width], takes pictures instead: (picture / scale - mean) / std, where
@@ -70,6 +70,10 @@ class PrependImage(Edit):
     flag = "prepend-image"
     metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        "layout": str, "dtype": str, "mean": numbers, "std": numbers, "scale": float,
+        "resize": size_of, "bgr": flag_of,
+    }
 
     def __post_init__(self) -> None:
         if self.layout not in ("NHWC", "NCHW"):
@@ -79,27 +83,12 @@ class PrependImage(Edit):
         if not self.scale > 0 or any(not one > 0 for one in self.std):
             raise UsageError("The scale and std of pictures divide them, so they have to be above 0.")
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read INPUT, and settings behind it."""
-        readers: dict[str, Callable[[str], Any]] = {
-            "layout": str,
-            "dtype": str,
-            "mean": numbers,
-            "std": numbers,
-            "scale": float,
-            "resize": size_of,
-            "bgr": flag_of,
-        }
-        name, settings = keyed(text, cls.metavar, readers)
-        return cls(name, **settings)
-
     @property
     def spelling(self) -> str:
         """INPUT, and settings behind it."""
         resize = None if self.resize is None else "{}x{}".format(*self.resize)
-        settings = {name: getattr(self, name) for name in ("layout", "dtype", "mean", "std", "scale")}
-        return spelled(self.input, {**settings, "resize": resize, "bgr": self.bgr})
+        settings = {name: getattr(self, name) for name in self.settings}
+        return spelled(self.input, {**settings, "resize": resize})
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Put it in front."""
