@@ -6,12 +6,12 @@ import onnx
 from onnx import helper
 
 from surgeon.diagnosis.finding import Diagnostics
+from surgeon.ops.schema_tables import plain_domain
 from surgeon.ops.schemas import check_node, knows_domain
-from surgeon.ops.walking import all_nodes
+from surgeon.ops.walking import all_nodes, imports_of
 
 PLAIN_IR = 10  # what every ONNX Runtime and onnx that surgeon works with reads
 OLDEST_SUGGESTED = 7
-DEFAULTS = ("", "ai.onnx")
 _IR_REFUSED = re.compile(r"Unsupported model IR version: \d+, max supported IR version: (\d+)")
 _OPSET_REFUSED = re.compile(
     r"Opset (\d+) is under development.*?Current official support for domain (\S+) is till opset (\d+)"
@@ -27,11 +27,6 @@ def check_header(model: onnx.ModelProto, found: Diagnostics, knows_imports: bool
     _check_imports(model, found, knows_imports)
 
 
-def versions_of(imports: object) -> dict[str, int]:
-    """The opsets that a model or a function imports, by domain."""
-    return {("" if item.domain in DEFAULTS else item.domain): int(item.version) for item in imports}  # type: ignore[attr-defined]  # protobuf's repeated field has no type of its own
-
-
 def _check_ir(model: onnx.ModelProto, found: Diagnostics) -> None:
     if not model.ir_version:
         found.add("model", "", "the model states no IR version", helps=[f"set ir_version to {PLAIN_IR}"])
@@ -45,8 +40,8 @@ def _check_imports(model: onnx.ModelProto, found: Diagnostics, knows_imports: bo
         for function in model.functions
     ]
     for where, nodes, imports in graphs:
-        known = versions_of(imports or model.opset_import)
-        for domain in dict.fromkeys("" if node.domain in DEFAULTS else node.domain for node in all_nodes(nodes)):
+        known = imports_of(imports or model.opset_import)
+        for domain in dict.fromkeys(plain_domain(node.domain) for node in all_nodes(nodes)):
             if domain in known:
                 continue
             version = 1 if domain else _fitting_opset(list(all_nodes(nodes)))
@@ -64,7 +59,7 @@ def _check_imports(model: onnx.ModelProto, found: Diagnostics, knows_imports: bo
 
 def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
     """The newest version of ai.onnx at which every node fits its schema, else as many as can."""
-    plain = [node for node in nodes if node.domain in DEFAULTS]
+    plain = [node for node in nodes if not plain_domain(node.domain)]
     best = newest = onnx.defs.onnx_opset_version()
     least = len(plain) + 1
     for version in range(newest, OLDEST_SUGGESTED, -1):
@@ -81,14 +76,14 @@ def ask_onnx(model: onnx.ModelProto, found: Diagnostics) -> None:
     if model.ir_version > onnx.IR_VERSION:
         reason = f"the model is of IR version {model.ir_version}, and onnx {onnx.__version__} reads {onnx.IR_VERSION}"
         found.add("model", "", reason, helps=[f"set ir_version to {PLAIN_IR}"])
-    version, newest = versions_of(model.opset_import).get("", 0), onnx.defs.onnx_opset_version()
+    version, newest = imports_of(model.opset_import).get("", 0), onnx.defs.onnx_opset_version()
     if version > newest:
         found.add("model", "", f"the model imports ai.onnx {version}, and onnx knows {newest} at most")
 
 
 def ask_runtime(model: onnx.ModelProto, found: Diagnostics) -> None:
     """Let ONNX Runtime read a model of one node with the same versions: what it refuses then is the header's fault."""
-    version = versions_of(model.opset_import).get("", 0)
+    version = imports_of(model.opset_import).get("", 0)
     if model.ir_version <= PLAIN_IR and version <= 20:  # every ONNX Runtime from 1.20 on reads those
         return
     from surgeon.running.runtime import Session, SessionError

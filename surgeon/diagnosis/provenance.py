@@ -33,7 +33,8 @@ def came_from(node: onnx.NodeProto) -> str:
     """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" where nothing tells."""
     notes = {entry.key: entry.value for entry in node.metadata_props}
     frame = _last_frame(notes.get(STACK, "")) or _first_short_frame(node.doc_string)
-    return frame or _module(notes.get(SCOPES, ""))
+    modules = modules_in(notes.get(SCOPES, ""))
+    return frame or (f"module {modules[-1]}" if modules else "")
 
 
 def torch_op(node: onnx.NodeProto) -> str:
@@ -65,11 +66,10 @@ def _text(frame: re.Match[str]) -> str:
     return f"{name}:{frame['line']} in {frame['name']}{': ' + code.strip() if code else ''}"
 
 
-def _module(scopes: str) -> str:
-    """The module from a list of the names of modules, outermost first, the node's own last."""
+def modules_in(scopes: str) -> list[str]:
+    """The names in torch's list of the modules around a node, outermost first, without the node's own."""
     try:
         names = ast.literal_eval(scopes) if scopes else ()
     except (ValueError, SyntaxError):
-        return ""
-    modules = [str(name) for name in names[:-1] if name] if isinstance(names, (list, tuple)) else []
-    return f"module {modules[-1]}" if modules else ""
+        return []
+    return [str(name) for name in names[:-1] if name] if isinstance(names, (list, tuple)) else []

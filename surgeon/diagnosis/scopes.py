@@ -1,11 +1,10 @@
 """Which scopes a node stands in, as its exporter tells: torch's modules, else the parts of its name."""
 
-import ast
 from functools import lru_cache
 
 import onnx
 
-from surgeon.diagnosis.provenance import SCOPES
+from surgeon.diagnosis.provenance import SCOPES, modules_in
 
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"  # what torch notes where it knows of no module
 
@@ -21,15 +20,9 @@ def path_of(node: onnx.NodeProto) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _modules(text: str) -> tuple[str, ...]:
     """torch's list of modules, outermost first, the node's own last; each without the name of the one around it."""
-    try:
-        names = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return ()
-    if not isinstance(names, (list, tuple)):
-        return ()
     found, around = list[str](), ""
-    for name in map(str, names[:-1]):
-        if name and name != around and name != NO_MODULE:
+    for name in modules_in(text):
+        if name != around and name != NO_MODULE:
             found.append(name.removeprefix(f"{around}.") if around else name)
             around = name
     return tuple(found)

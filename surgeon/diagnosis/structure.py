@@ -8,6 +8,7 @@ from itertools import count
 
 import onnx
 
+from surgeon.diagnosis.dtypes import spelled
 from surgeon.diagnosis.finding import Diagnostics
 from surgeon.listing import first_of
 from surgeon.ops.walking import nodes_of
@@ -34,7 +35,7 @@ def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
             reason = f"{fault.name!r} is read{where} and nothing makes it"
             help_ = "add it as an input or an initializer, or correct the name"
             together = f"tensors are read{where} that nothing makes"
-            found.add("model", _op(fault.node), reason, at=_label(fault.node), helps=[help_], together=together)
+            found.add("model", spelled(fault.node), reason, at=_label(fault.node), helps=[help_], together=together)
         elif fault.kind == "output not made":
             where = where or " of the graph"
             reason, together = f"nothing makes {fault.name!r}, an output{where}", f"outputs{where} are made by nothing"
@@ -106,10 +107,6 @@ def _rename(name: str, node: onnx.NodeProto, taken: set[str]) -> None:
     fresh = next(other for number in count(2) if (other := f"{name}_{number}") not in taken)
     taken.add(fresh)
     node.output[len(node.output) - 1 - list(node.output)[::-1].index(name)] = fresh
-
-
-def _op(node: onnx.NodeProto) -> str:
-    return f"{node.domain or 'ai.onnx'}::{node.op_type}"
 
 
 def _label(node: onnx.NodeProto) -> str:
