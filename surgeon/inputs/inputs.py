@@ -1,6 +1,6 @@
 """Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx
@@ -33,18 +33,12 @@ class InputPlan:
     Raises InputsUnknown for inputs that are no tensors, have no rank, or a dtype that numpy cannot hold.
     """
 
-    def __init__(
-        self,
-        skeleton: ModelProto,
-        value: Callable[[TensorProto], np.ndarray] | None = None,
-        *,
-        names: bool = True,
-    ) -> None:
+    def __init__(self, skeleton: ModelProto, *, names: bool = True) -> None:
         inputs = list(wanted_inputs(skeleton.graph).values())
         for entry in inputs:
             _require_tensor(entry)
         self.free: dict[str, FreeDim] = free_dims(inputs)
-        scopes = UseDefs(skeleton, value)
+        scopes = UseDefs(skeleton)
         wants: list[Want] = []
         self._conditions = 0
         harmless: set[tuple[int, str, bool]] = set()
@@ -101,20 +95,13 @@ class InputPlan:
         return values if (place + seed) % 2 == 0 else Values.USUAL
 
 
-def synthesise(
-    skeleton: ModelProto,
-    *,
-    seed: int,
-    dims: Mapping[str, int],
-    value: Callable[[TensorProto], np.ndarray] | None = None,
-) -> dict[str, np.ndarray]:
+def synthesise(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Make random inputs for a model: one array per graph input that is not an initializer.
 
-    `skeleton` may lack large payloads; `value` reads one where the graph's use of an input depends on it.  `dims`
-    gives sizes of free dimensions by name; others get a usual size (batch 2, sequence 5, pictures 32, else 3).
-    Raises InputsUnknown, and UsageError when `dims` names a dimension that no input has.
+    `skeleton` may lack large payloads.  `dims` gives sizes of free dimensions by name; others get a usual size (batch
+    2, sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names what no input has.
     """
-    plan = InputPlan(skeleton, value)
+    plan = InputPlan(skeleton)
     return plan.make(seed, plan.size_sets(dims)[0])
 
 

@@ -1,6 +1,6 @@
 """A light view of a model's scopes for following an input to its uses: consumers, producers, known sizes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,8 +39,7 @@ class UseDef:
 class UseDefs:
     """All scopes of a model.  Nodes are the model's own: keep the model alive as long as this."""
 
-    def __init__(self, model: ModelProto, value: Callable[[TensorProto], np.ndarray] | None = None) -> None:
-        self._value = value
+    def __init__(self, model: ModelProto) -> None:
         self._functions = {key_of(function): function for function in model.functions}
         self._function_scopes: dict[Key, UseDef] = {}
         self._alive: list[NodeProto] = []
@@ -91,7 +90,7 @@ class UseDefs:
                 scope.uses.setdefault(name, []).extend(uses)
 
     def constant(self, scope: UseDef, name: str) -> np.ndarray | None:
-        """Return the value of a constant (initializer or Constant node), or None; cut-out payloads ask the caller."""
+        """Return the value of a constant (initializer or Constant node), or None: also where its payload is cut out."""
         owner = scope.owner(name)
         tensor = owner.initializers.get(name)
         if tensor is None:
@@ -103,9 +102,7 @@ class UseDefs:
                 found = onnx.helper.get_attribute_value(attribute)
                 return np.asarray(found) if isinstance(found, (int, float, list)) else None
             tensor = attribute.t
-        if tensor.data_location != TensorProto.EXTERNAL:
-            return numpy_helper.to_array(tensor)
-        return self._value(tensor) if self._value else None
+        return None if tensor.data_location == TensorProto.EXTERNAL else numpy_helper.to_array(tensor)
 
     def dim(self, scope: UseDef, name: str, axis: int) -> int | str | None:
         """Return the size of `name` along `axis`: a number, the key of a free dimension, or None if unknown."""

@@ -11,16 +11,14 @@ from surgeon.verdicts.movement import plain, spacing
 
 
 def moved_by_one_ulp(
-    feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0, by: int = 1
+    feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0
 ) -> dict[str, np.ndarray]:
     """Return the inputs with every float moved to the next number of its dtype, up or down at random, each turn anew.
-
-    by: how many such steps to go.
 
     Zeros, infinities and NaN stay.  So do whole numbers, which are often meant (masks, counts held as floats), but in
     inputs named in `whole`.  No number becomes infinite.
     """
-    return {name: _moved(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
+    return {name: _moved(array, _seed(name, turn), name in whole) for name, array in feeds.items()}
 
 
 def moved_apart(feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float) -> dict[str, np.ndarray]:
@@ -45,7 +43,7 @@ def _up(array: np.ndarray, seed: int) -> np.ndarray:
     return np.asarray(np.random.default_rng(seed).random(array.shape) < 0.5)
 
 
-def _moved(array: np.ndarray, seed: int, whole: bool, by: int) -> np.ndarray:
+def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
     if not _is_real(array):
         return array
     with np.errstate(all="ignore"):
@@ -53,12 +51,7 @@ def _moved(array: np.ndarray, seed: int, whole: bool, by: int) -> np.ndarray:
         # Formats without infinity have NaN in its place, and nothing is next to that.
         limit = float(ml_dtypes.finfo(array.dtype).max)
         ends = np.clip(ends, -limit, limit).astype(array.dtype)
-        stays = _stays(array, whole)
-        moved = np.nextafter(array, ends)
-        if by > 1:
-            moved = np.asarray(array + by * (moved - array), dtype=array.dtype)
-            stays |= ~np.isfinite(moved)
-        return np.asarray(np.where(stays, array, moved), dtype=array.dtype)
+        return np.asarray(np.where(_stays(array, whole), array, np.nextafter(array, ends)), dtype=array.dtype)
 
 
 def _moved_apart(array: np.ndarray, seed: int, whole: bool, by: float) -> np.ndarray:
