@@ -12,9 +12,9 @@ SurgeonError               exit code 2 at the command line
 └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 
 Some errors are defined beside what raises them, and never reach a user: each is caught and told as an outcome.  Of the
-tree are CannotCut (prove.proof: a region that cannot stand alone), InputsUnknown (feeding.wants: inputs that cannot be
-made), SessionError (running.runtime: a model that does not load or run) and SizeError (shaping.polynomials: a size
-without a number).  Declined (rewriting.acceptance) and NoInstance (ruleproof.instances) are no errors at all:
+tree are CannotCut (sites.proof: a region that cannot stand alone), InputsUnknown (inputs.requirements: inputs that
+cannot be made), SessionError (running.runtime: a model that does not load or run) and SizeError (shapes.polynomials: a
+size without a number).  Declined (rewriting.acceptance) and NoInstance (ruleproof.instances) are no errors at all:
 they say that a match, or a made-up case, is passed over.
 """
 

@@ -19,7 +19,6 @@ from surgeon.shapes.symbols import Size
 
 LIMITS_SINCE = 12  # from this opset on Max and Min take integers
 PARTS_SINCE = 15  # and Shape tells a part of a shape
-AXES_SINCE = 13  # and Unsqueeze reads its axes
 
 
 class SizeWriter:

@@ -33,11 +33,6 @@ def operator_of(node: NodeProto) -> tuple[str, str, str | None] | None:
     return ("aten" if domain == ATEN_DOMAIN else domain), name, None
 
 
-def is_unnamed(node: NodeProto) -> bool:
-    """Whether a node has its arguments as an exporter of torch writes them that does not know the operator."""
-    return bool(node.domain == ATEN_DOMAIN)
-
-
 def lost(node: NodeProto) -> str | None:
     """One sentence on a node of which nobody can say what it computes; None for any other."""
     if node.domain != TORCHSCRIPT_DOMAIN:
