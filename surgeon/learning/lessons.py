@@ -1,7 +1,6 @@
 """Forms of one operation, each once, as pattern functions and as the text of a pattern file."""
 
 import linecache
-import math
 import re
 import textwrap
 from collections import Counter
@@ -11,16 +10,15 @@ from itertools import groupby
 from typing import Any
 
 from surgeon.errors import UsageError
-from surgeon.graph import Constant, Graph, Tensor
 from surgeon.learning.generalise import generalise
 from surgeon.learning.terms import Example, Fixed, Hole, Result, Term, Word, below, key_of, rebuilt, walk
-from surgeon.learning.writing import WrittenPattern, identifier, wrapped, write
+from surgeon.learning.writing import WrittenPattern, identifier, rank, wrapped, write
 from surgeon.matching.compile import Compiled, compile_pattern
 from surgeon.matching.match import Match, match_at
 from surgeon.matching.recording import trace
 from surgeon.matching.state import State
 from surgeon.ops.naming import snake_case
-from surgeon.rules.rule import Rule, rule
+from surgeon.rules.rule import Rule
 
 Function = Callable[..., Any]
 PLAIN = frozenset(
@@ -225,14 +223,13 @@ class Lesson:
         """A rule that writes one node of a domain of one's own, with all that the forms capture."""
         every = [dict(form.written.parameters) for form in self.forms]
         kinds = {name: kind for parameters in reversed(every) for name, kind in parameters.items()}
-        order = {"Tensor": 0, "Constant": 1}
         common = [name for name in kinds if all(name in parameters for parameters in every)]
-        names = sorted(kinds, key=lambda name: (name not in common, order.get(kinds[name], 2)))
+        names = sorted(kinds, key=lambda name: (name not in common, rank(kinds[name])))
         parameters = [
             f"{name}: {kinds[name]}" if name in common else f"{name}: {kinds[name]} | None = None" for name in names
         ]
-        tensors = [name for name in names if kinds[name] in order]
-        numbers = [f"{name}={name}" for name in names if kinds[name] not in order]
+        tensors = [name for name in names if rank(kinds[name]) < 2]
+        numbers = [f"{name}={name}" for name in names if rank(kinds[name]) == 2]
         outputs = self.forms[0].written.outputs
         count = [f"outputs={outputs}"] if outputs > 1 else []
         head = _signature(self.name, parameters, outputs)
@@ -341,10 +338,7 @@ def rule_of(text: str, name: str) -> Rule:
 
 
 def _compiled(written: WrittenPattern) -> tuple[Compiled, ...]:
-    space: dict[str, Any] = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math, "rule": rule}
-    names = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in written.parameters)])
-    exec("\n".join([f"def form({names}):", *(f"    {line}" for line in written.lines)]), space)
-    return tuple(compile_pattern(pattern) for pattern in trace(space["form"]))
+    return tuple(compile_pattern(pattern) for pattern in trace(written.function(written.lines)))
 
 
 def _function(form: LearntForm) -> str:

@@ -1,19 +1,16 @@
 """Patterns that are a little looser than a learned one: each with one of its numbers or attributes left free."""
 
 import ast
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from surgeon.graph import Constant, Graph, Tensor
 from surgeon.indexing.index import Index
 from surgeon.indexing.scope import Node
 from surgeon.learning.writing import WrittenPattern
 from surgeon.matching.compile import compile_pattern
 from surgeon.matching.match import find
 from surgeon.matching.recording import trace
-from surgeon.rules.rule import Function, rule
+from surgeon.rules.rule import Function
 
 MOST = 24  # numbers that are tried
 NAME = "freed"
@@ -33,9 +30,7 @@ class Loosened:
 def loosened(written: WrittenPattern) -> Iterator[Loosened]:
     """Each number, list and text of a pattern in turn as a capture; what cannot be one is left out."""
     text = "\n".join(written.lines)
-    space = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math, "rule": rule}
     body = ast.parse(f"def f():\n{''.join(f'    {line}' + chr(10) for line in written.lines)}").body[0]
-    given = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in written.parameters)])
     for number, (item, helper, keyword) in enumerate(_fixed(body)):
         if number == MOST:
             return
@@ -46,10 +41,7 @@ def loosened(written: WrittenPattern) -> Iterator[Loosened]:
         told = ast.unparse(item)
         changed = _replaced(text, item)
         what = f"{keyword}={told} of {helper}" if keyword else f"{told} in {helper}"
-        lines = "\n".join(f"    {line}" for line in changed.splitlines())
-        found: dict[str, Any] = dict(space)
-        exec(f"def pattern({given}, {NAME}: {kind}):\n{lines}", found)
-        yield Loosened(what, found["pattern"])
+        yield Loosened(what, written.function(changed.splitlines(), f"{NAME}: {kind}"))
 
 
 def _fixed(body: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:

@@ -6,7 +6,7 @@ import keyword
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from surgeon.errors import UsageError
 from surgeon.file.values import Array
+from surgeon.graph import ASSOCIATIVE, Constant, Graph, Tensor
 from surgeon.learning.terms import Anything, Application, Fixed, Hole, Result, Term, Word, below, key_of, walk
 from surgeon.ops.naming import helper_name, snake_case
 from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
@@ -21,7 +22,6 @@ from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
 LINE = 100  # columns of an expression, after which its longest part gets a line and a name of its own
 WIDTH = 116  # columns of a line in a function's body
 _PART = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1|.""", re.DOTALL)  # a text in quotes is one
-CHAINS = ("Add", "Mul")  # their helpers take any number of operands
 NOUNS = {
     "Add": "total",
     "Sub": "difference",
@@ -113,6 +113,19 @@ class WrittenPattern:
     outputs: int
     ops: tuple[str, ...]
 
+    def function(self, lines: Iterable[str], *more: str) -> Callable[..., Any]:
+        """The pattern function with these lines for its own; `more` are parameters behind its own, annotated."""
+        space: dict[str, Any] = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math}
+        given = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in self.parameters), *more])
+        exec("\n".join([f"def pattern({given}):", *(f"    {line}" for line in lines)]), space)
+        function: Callable[..., Any] = space["pattern"]
+        return function
+
+
+def rank(kind: str) -> int:
+    """Which parameters stand first: tensors, then weights, then numbers."""
+    return ("Tensor", "Constant").index(kind) if kind in ("Tensor", "Constant") else 2
+
 
 def write(roots: Sequence[Term]) -> WrittenPattern:
     """The parameters and the body of the function that builds these terms."""
@@ -132,10 +145,9 @@ class _PatternWriter:
     def _parameters(self) -> dict[int, tuple[str, str]]:
         """Name and annotation of each hole: tensors first, then weights, then numbers, as they are met."""
         holes = [term for term in walk(self.roots) if isinstance(term, Hole)]
-        order = {"Tensor": 0, "Constant": 1}
         by_right = sorted(holes, key=lambda item: (item.place < 0, item.place, not item.is_told))
         names = {id(hole): self._unique(identifier(hole.name)) for hole in by_right}
-        ordered = sorted(holes, key=lambda item: (order.get(item.kind, 2), item.place))
+        ordered = sorted(holes, key=lambda item: (rank(item.kind), item.place))
         return {id(hole): (names[id(hole)], hole.kind) for hole in ordered}
 
     def write(self) -> WrittenPattern:
@@ -225,7 +237,7 @@ class _PatternWriter:
 
     def _inputs(self, step: Application, known: Schema) -> list[tuple[Any, str]]:
         """Inputs with the keyword to give them by, "" for those that go by their position."""
-        if step.op in CHAINS and not step.domain:
+        if step.op in ASSOCIATIVE and not step.domain:
             return [(item, "") for item in self._operands(step)]
         by_keyword = {place: name for name, place in moved(step.domain, step.op).items()}
         found: list[tuple[Any, str]] = []

@@ -1,11 +1,13 @@
-"""Deformable convolution as a numpy formula, in the three argument orders that it is met in.
+"""Deformable convolution and attention as numpy formulas, in the argument orders that they are met in.
 
-Source: Dai et al., "Deformable Convolutional Networks" (arXiv:1703.06211), eq. 2 and 3; with a mask, Zhu et al.,
-"Deformable ConvNets v2" (arXiv:1811.11168), eq. 1.  Offsets lie as (y, x) for each place of the kernel, as in
-torchvision, mmcv, ONNX's DeformConv and TensorRT's ModulatedDeformConv2d.
+Sources: Dai et al., "Deformable Convolutional Networks" (arXiv:1703.06211), eq. 2 and 3; with a mask, Zhu et al.,
+"Deformable ConvNets v2" (arXiv:1811.11168), eq. 1; attention over several levels, Zhu et al., "Deformable DETR"
+(arXiv:2010.04159), eq. 3.  Offsets lie as (y, x) for each place of the kernel, as in torchvision, mmcv, ONNX's
+DeformConv and TensorRT's ModulatedDeformConv2d.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -123,3 +125,48 @@ def tensorrt_deform_conv2d(
 ) -> Array:
     """TensorRT's plugin ModulatedDeformConv2d (plugin/modulatedDeformConvPlugin)."""
     return mmcv_deform_conv2d(*inputs, **placing, groups=group, deform_groups=deformable_group)
+
+
+def deformable_attention(value: Array, sizes: Array, starts: Array, places: Array, weights: Array) -> Array:
+    """Sum, for each query and head, the values at the query's places in each level, by its weights.
+
+    value: [N, S, M, D], the levels one after the other.  sizes: [L, 2], height and width of each.  starts: [L].
+    places: [N, Q, M, L, P, 2], x and y from 0 to 1.  weights: [N, Q, M, L, P].  Between pixels a level is bilinear,
+    beyond its edge zero.  Returns [N, Q, M, D] in the dtype of value.
+    """
+    images, _, heads, width = value.shape
+    found: Array = 0
+    for level, (tall, wide) in enumerate(sizes.tolist()):
+        part = value[:, starts[level] : starts[level] + tall * wide].transpose(0, 2, 3, 1)
+        xs, ys = (np.moveaxis(places[:, :, :, level, :, axis], 2, 1) for axis in (0, 1))  # [N, M, Q, P]
+        here = xs * wide - 0.5, ys * tall - 0.5
+        seen = bilinear(part.reshape(images, heads, width, tall, wide), *(one[:, :, None] for one in reversed(here)))
+        by = np.moveaxis(weights[:, :, :, level], 2, 1)  # [N, M, Q, P]
+        found = found + np.einsum("nmdqp,nmqp->nqmd", seen.reshape(images, heads, width, *by.shape[2:]), by)
+    return np.asarray(found, value.dtype)
+
+
+def mmcv_deformable_attention(
+    value: Array, sizes: Array, starts: Array, places: Array, weights: Array, *, im2col_step: int = 64
+) -> Array:
+    """The node that mmdeploy's export of mmcv writes: heads and their numbers in one axis, [N, Q, M·D]."""
+    made = deformable_attention(value, sizes, starts, places, weights)
+    return made.reshape(*made.shape[:2], -1)
+
+
+def tensorrt_deformable_attention(
+    value: Array, sizes: Array, starts: Array, places: Array, weights: Array, **_: Any
+) -> Array:
+    """TensorRT's MultiscaleDeformableAttnPlugin_TRT, as the README of its plugin describes it."""
+    return deformable_attention(value, sizes, starts, places, weights)
+
+
+DEFORMABLE: dict[tuple[str, str], Callable[..., Any]] = {
+    ("torchvision", "deform_conv2d"): torchvision_deform_conv2d,
+    ("custom", "deform_conv2d"): torchvision_deform_conv2d,
+    ("mmcv", "MMCVModulatedDeformConv2d"): mmcv_deform_conv2d,
+    ("trt.plugins", "ModulatedDeformConv2d"): tensorrt_deform_conv2d,
+    ("mmdeploy", "MMCVMultiScaleDeformableAttention"): mmcv_deformable_attention,
+    ("mmcv", "MMCVMultiScaleDeformableAttention"): mmcv_deformable_attention,
+    ("trt.plugins", "MultiscaleDeformableAttnPlugin_TRT"): tensorrt_deformable_attention,
+}

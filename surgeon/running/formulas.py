@@ -16,8 +16,7 @@ import numpy as np
 
 from surgeon.running.aten import ELEMENTWISE, hardswish, mish, sigmoid
 from surgeon.running.convolution import CONVOLUTIONS
-from surgeon.running.deformable import mmcv_deform_conv2d, tensorrt_deform_conv2d, torchvision_deform_conv2d
-from surgeon.running.deformable_attention import mmcv_deformable_attention, tensorrt_deformable_attention
+from surgeon.running.deformable import DEFORMABLE
 from surgeon.running.disentangled import tensorrt_disentangled_attention
 from surgeon.running.erf import Array, erf
 from surgeon.running.pooling import POOLINGS
@@ -352,21 +351,14 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "SkipGroupNorm"): _skip_group_norm,
     ("aten", "gelu"): _aten_gelu,
     **{("aten", name): function for name, function in ELEMENTWISE.items()},
-    ("torchvision", "deform_conv2d"): torchvision_deform_conv2d,
-    ("custom", "deform_conv2d"): torchvision_deform_conv2d,
-    ("mmcv", "MMCVModulatedDeformConv2d"): mmcv_deform_conv2d,
-    ("trt.plugins", "ModulatedDeformConv2d"): tensorrt_deform_conv2d,
     ("trt.plugins", "EfficientNMS_TRT"): efficient_nms,
-    **dict.fromkeys(
-        ((domain, "MMCVMultiScaleDeformableAttention") for domain in ("mmdeploy", "mmcv")), mmcv_deformable_attention
-    ),
-    ("trt.plugins", "MultiscaleDeformableAttnPlugin_TRT"): tensorrt_deformable_attention,
     ("trt.plugins", "DisentangledAttention_TRT"): tensorrt_disentangled_attention,
     ("torchvision", "roi_align"): torchvision_roi_align,
     **dict.fromkeys(((domain, "MMCVRoiAlign") for domain in ("mmdeploy", "mmcv")), mmcv_roi_align),
     ("trt.plugins", "ROIAlign_TRT"): tensorrt_roi_align,
     ("com.microsoft", "FusedMatMul"): _fused_matmul,
     **CONVOLUTIONS,
+    **DEFORMABLE,
     **POOLINGS,
     **RECURRENT,
     **RESIZING,
